@@ -1,0 +1,94 @@
+# From a fresh clone: `make demo` and `make test`. Python 3.11+ is all that must be there. The
+# environment is made in .venv, once, and brought up to date when pyproject.toml changes.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(wildcard flinknet bench tests)
+TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test check bench bench-all java clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo '  Options follow in ARGS: make demo ARGS="--scale 20"'
+
+demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spark checks the answer
+	@$(USE_JAVA); $(BIN)/flinknet demo $(ARGS)
+
+test: $(VENV)/.dev java ## run the tests
+	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(TESTS) $(ARGS)
+
+check: $(VENV)/.dev ## lint, format, types and the import directions
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mypy $(SOURCES)
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/.bench ## run the benchmarks that fit in ten minutes
+	@$(BIN)/python -m bench run exchange --quick $(ARGS)
+
+bench-all: $(VENV)/.bench ## run every benchmark in full
+	@$(BIN)/python -m bench run exchange $(ARGS)
+
+clean: ## remove what builds and runs leave behind; .venv stays
+	@rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf flinknet-demo bench-output spark-warehouse metastore_db derby.log
+	@find $(SOURCES) -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# -- the environment: one, with a stamp for each set of extras that is installed -------------------
+
+$(VENV)/.demo: EXTRAS := spark
+$(VENV)/.dev: EXTRAS := dev,spark
+$(VENV)/.bench: EXTRAS := bench
+
+$(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml | $(BIN)/pip
+	@echo "Installing flinknet[$(EXTRAS)] into $(VENV); this happens once and takes a few minutes."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+# The first Python that is new enough and can make environments.
+$(BIN)/pip:
+	@for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
+	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	  found=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  $$python -c 'import ensurepip, venv' 2>/dev/null || continue; \
+	  echo "Making $(VENV) with Python $$found."; \
+	  $$python -m venv --clear $(VENV); \
+	  exit; \
+	done; \
+	if [ -n "$$found" ]; then \
+	  echo "Python $$found cannot make environments: install its venv module" \
+	    "(Debian: apt-get install python$$found-venv)." >&2; \
+	else \
+	  echo "flinknet needs Python 3.11 or newer: install it," \
+	    "or name it with make PYTHON=/path/to/python." >&2; \
+	fi; \
+	exit 1
+
+# -- Java 17 or newer, for Spark: JAVA_HOME if it fits, else the one on PATH -----------------------
+
+# Shell text: defines `java_fits COMMAND` and drops a JAVA_HOME that Spark would take and fail with.
+USE_JAVA = java_fits() { \
+	  major=$$("$$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+	  [ "$${major:-0}" -ge 17 ]; \
+	}; \
+	if [ -n "$$JAVA_HOME" ] && ! java_fits "$$JAVA_HOME/bin/java"; then unset JAVA_HOME; fi
+
+java:
+	@$(USE_JAVA); \
+	if [ -n "$$JAVA_HOME" ] || java_fits java; then exit; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Spark needs Java 17 or newer: installing a headless Java runtime with apt-get."; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get -qq update >/dev/null; \
+	  for package in openjdk-17-jre-headless default-jre-headless; do \
+	    apt-get -qq install --no-install-recommends --yes $$package >/dev/null \
+	      && java_fits java && exit; \
+	  done; \
+	fi; \
+	echo "Spark needs Java 17 or newer: install a headless Java runtime" \
+	  "(Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME." >&2; \
+	exit 1

@@ -1,0 +1,1 @@
+"""Benchmarks of flinknet beside other systems: ``python -m bench list``."""

@@ -1,0 +1,176 @@
+"""The command line: ``python -m bench list`` and ``python -m bench run``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NoReturn, Self
+
+import typer
+from rich import box
+from rich import progress as rich_progress
+from rich.console import Console
+from rich.table import Table
+
+from bench.errors import BenchError, UsageError
+from bench.families import FAMILIES
+from bench.harness.family import Selection, choose
+from bench.harness.machine import BUSY_LOAD, describe, machine_facts
+from bench.harness.pinning import choose_pinning
+from bench.harness.row import Row, write_json
+from bench.harness.table import SUBJECT, print_rows
+from bench.harness.trial import FULL, QUICK
+
+__all__ = ["main"]
+
+OUTPUT = Path("bench-output")
+"""Where the JSON and the figure go if no other file is named."""
+
+COLUMNS_MIN = 110
+
+app = typer.Typer(
+    help="Benchmarks of flinknet beside other systems.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 success, 1 a run failed or did not verify, 2 misused."""
+    try:
+        app(args=arguments, prog_name="python -m bench")
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    sys.exit(0)
+
+
+@app.command("list")
+def list_families() -> None:
+    """Show the families, their cases, and the systems to compare with."""
+    console = _console()
+    for family in FAMILIES.values():
+        console.print(f"[bold]{family.name}[/]: {family.summary}", highlight=False)
+        table = Table(box=box.SIMPLE, show_header=False)
+        for kind, named in (("case", family.cases), ("against", family.systems)):
+            for number, (name, summary) in enumerate(named.items()):
+                table.add_row(kind if number == 0 else "", f"[bold]{name}[/]", summary)
+        console.print(table)
+
+
+@app.command("run")
+def run_family(
+    family: Annotated[str, typer.Argument(help="What to measure; see `list`.")],
+    case: Annotated[str | None, typer.Option(metavar="C,...", help="Only these cases.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SYSTEM,...",
+            help=f"Only these systems beside flinknet; `{SUBJECT}` measures it alone.",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help=f"Runs of each ({FULL.runs}; quick: {QUICK.runs})."),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help=f"Runs of {QUICK.seconds:g} s in place of {FULL.seconds:g} s."
+        ),
+    ] = False,
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=f"Where the rows go ({OUTPUT}/FAMILY.json); the figure goes beside it, as PNG.",
+        ),
+    ] = None,
+) -> None:
+    """Measure a family: a table here, the rows as JSON, a figure as PNG."""
+    (name,) = choose("family", family.replace(",", " "), FAMILIES)
+    chosen = FAMILIES[name]
+    selection = Selection(
+        cases=choose(f"case of {name}", case, chosen.cases),
+        against=choose("system", against, {SUBJECT: "", **chosen.systems}),
+        plan=replace(QUICK if quick else FULL, **({} if runs is None else {"runs": runs})),
+        pinning=choose_pinning(),
+    )
+    if selection.plan.runs < 1:
+        raise UsageError(f"--runs is {runs}: choose 1 or more")
+    path = _output_path(json, name)
+    machine = machine_facts(selection.pinning)
+    console, errors = _console(), Console(stderr=True)
+    console.print(describe(machine), highlight=False)
+    if machine["load_average"][0] > BUSY_LOAD:
+        errors.print(
+            "Other programs are busy here: the results will be disturbed.",
+            style="yellow",
+        )
+    with _RunProgress(errors) as progress:
+        rows = chosen.run(selection, progress)
+    print_rows(rows, console)
+    write_json(machine, rows, path)
+    chosen.draw(rows, path.with_suffix(".png"))
+    console.print(f"Rows in {path}, figure in {path.with_suffix('.png')}", highlight=False)
+    _require_verified(rows)
+
+
+def _console() -> Console:
+    """Standard output, wide enough for the tables whatever it is."""
+    return Console(width=max(Console().width, COLUMNS_MIN))
+
+
+def _output_path(json: Path | None, family: str) -> Path:
+    """Return where the JSON goes; refuse what cannot be written before anything is measured."""
+    if json is None:
+        OUTPUT.mkdir(exist_ok=True)
+        return OUTPUT / f"{family}.json"
+    if json.is_dir() or not json.parent.is_dir():
+        raise UsageError(f"--json is {json}: name a file in a directory that exists")
+    if json.suffix == ".png":
+        raise UsageError(f"--json is {json}: that is where the figure would go")
+    return json
+
+
+def _require_verified(rows: Sequence[Row]) -> None:
+    wrong = [f"{row.case}, {row.system} {row.variant}" for row in rows if not row.verified]
+    if wrong:
+        raise BenchError(f"count or checksum of the two sides differ: {'; '.join(wrong)}")
+
+
+class _RunProgress:
+    """A bar on standard error, where it is a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = rich_progress.Progress(
+            rich_progress.BarColumn(),
+            rich_progress.MofNCompleteColumn(),
+            rich_progress.TimeElapsedColumn(),
+            rich_progress.TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def expect(self, runs: int) -> None:
+        """Show how many runs there will be."""
+        self._progress.update(self._task, total=runs)
+
+    def begin(self, run: str) -> None:
+        """Show the run."""
+        self._progress.update(self._task, description=run)
+
+    def end(self) -> None:
+        """Advance the bar."""
+        self._progress.advance(self._task)

@@ -1,0 +1,1 @@
+"""The family ``exchange``: how fast records get from one process to another."""

@@ -1,0 +1,160 @@
+"""flinknet as the system under test: one result partition, one input gate, every default kept.
+
+The producer's partition has four subpartitions; the consumer reads all four with one gate, so four
+logical channels share one TCP connection, each with its own credit. Every round is a partition of
+its own over the same connection. The four loops at the top are all that happens per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import flinknet
+from bench.harness.case import Block, Case, Tally, Weigh
+from bench.harness.system import System
+from flinknet import (
+    HashPartitioner,
+    NetworkConfig,
+    NetworkEnvironment,
+    Partitioner,
+    PartitionLocation,
+    RebalancePartitioner,
+    RecordReader,
+    RecordWriter,
+)
+
+__all__ = ["SUBPARTITIONS", "SYSTEM"]
+
+SUBPARTITIONS = 4
+
+
+async def emit_each(writer: RecordWriter, blocks: Iterable[Block]) -> None:
+    """Variant ``record``: one awaited emit for every record."""
+    for block in blocks:
+        for record in block:
+            await writer.emit(record)
+
+
+async def emit_blocks(writer: RecordWriter, blocks: Iterable[Block]) -> None:
+    """Variant ``bulk``: one awaited emit_many for every block."""
+    for block in blocks:
+        await writer.emit_many(block)
+
+
+async def consume_each(reader: RecordReader, weigh: Weigh) -> Tally:
+    """Variant ``record``: one step of an asynchronous iterator for every record."""
+    records = checksum = 0
+    async for record in reader:
+        records += 1
+        checksum += weigh(record)
+    return Tally(records, checksum)
+
+
+async def consume_batches(reader: RecordReader, weigh: Weigh) -> Tally:
+    """Variant ``bulk``: one step for every buffer, and a plain loop over its records."""
+    records = checksum = 0
+    async for batch in reader.batches():
+        for record in batch:
+            records += 1
+            checksum += weigh(record)
+    return Tally(records, checksum)
+
+
+EMIT = {"record": emit_each, "bulk": emit_blocks}
+CONSUME = {"record": consume_each, "bulk": consume_batches}
+
+
+class FlinknetProducer:
+    """Writes each round to a partition of its own."""
+
+    def __init__(self, environment: NetworkEnvironment, case: Case, variant: str) -> None:
+        self._environment = environment
+        self._partitioner = _partitioner(case)
+        self._emit = EMIT[variant]
+        self._round = 0
+
+    @property
+    def address(self) -> str:
+        """Where the environment listens."""
+        return self._environment.address
+
+    async def produce(self, blocks: Iterable[Block]) -> None:
+        """Emit everything; leaving the block waits until the consumer has processed all of it."""
+        self._round += 1
+        async with self._environment.open_writer(
+            f"round {self._round}", subpartitions=SUBPARTITIONS, partitioner=self._partitioner
+        ) as writer:
+            await self._emit(writer, blocks)
+
+
+class FlinknetConsumer:
+    """Reads all subpartitions of each round's partition with one gate."""
+
+    def __init__(self, environment: NetworkEnvironment, variant: str, address: str) -> None:
+        self._environment = environment
+        self._address = address
+        self._consume = CONSUME[variant]
+        self._round = 0
+
+    async def consume(self, weigh: Weigh) -> Tally:
+        """Read until the end of the partition."""
+        self._round += 1
+        locations = [
+            PartitionLocation(self._address, f"round {self._round}", subpartition)
+            for subpartition in range(SUBPARTITIONS)
+        ]
+        gate = self._environment.create_input_gate(locations)
+        reader = self._environment.create_record_reader(gate)
+        try:
+            return await self._consume(reader, weigh)
+        finally:
+            reader.close()
+
+
+@asynccontextmanager
+async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
+    """Open an environment to produce in."""
+    async with NetworkEnvironment() as environment:
+        yield FlinknetProducer(environment, case, variant)
+
+
+@asynccontextmanager
+async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
+    """Open an environment to consume in."""
+    async with NetworkEnvironment() as environment:
+        yield FlinknetConsumer(environment, variant, address)
+
+
+def _partitioner(case: Case) -> Partitioner:
+    return HashPartitioner(case.key) if case.key is not None else RebalancePartitioner()
+
+
+def _parameters(case: Case) -> dict[str, Any]:
+    config = NetworkConfig()
+    return {
+        "subpartitions": SUBPARTITIONS,
+        "partitioner": type(_partitioner(case)).__name__,
+        "credit": "on",
+        "segment_bytes": config.segment_bytes,
+        "buffers_per_channel": config.buffers_per_channel,
+        "floating_buffers_per_gate": config.floating_buffers_per_gate,
+        "buffer_timeout_ms": config.buffer_timeout_ms,
+        "event_loop": "uvloop",
+    }
+
+
+def _version() -> str:
+    return flinknet.__version__
+
+
+SYSTEM = System(
+    name="flinknet",
+    summary="four channels with credit over one connection",
+    variants=("record", "bulk"),
+    version=_version,
+    parameters=_parameters,
+    open_producer=open_producer,
+    open_consumer=open_consumer,
+)

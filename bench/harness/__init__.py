@@ -1,0 +1,1 @@
+"""What all families share: pinned processes, rounds, interleaving, rows, tables and figures."""

@@ -1,0 +1,126 @@
+"""Rows as a picture: throughput with its spread, and bars of flinknet's ratio to each peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.harness.row import Row, ratio
+from bench.harness.table import SUBJECT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_ratios"]
+
+INK, MUTED, GRID = "#1f2933", "#6b7785", "#e4e8ec"
+SUBJECT_COLOURS = ("#2a6f97", "#61a5c2", "#a9d6e5")
+PEER_COLOURS = ("#8d99ae", "#b08968", "#6c757d", "#a3a380", "#9d8189")
+WIDTH_INCHES, INCHES_PER_LINE, DOTS_PER_INCH = 13.0, 0.24, 130
+
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": MUTED,
+    "axes.grid": True,
+    "axes.grid.axis": "x",
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "font.size": 10,
+    "grid.color": GRID,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": INK,
+    "ytick.left": False,
+}
+
+
+def draw_ratios(rows: Sequence[Row], path: Path) -> None:
+    """Draw the rows of one family and write a PNG."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    pairs = [
+        (own, peer)
+        for peer in rows
+        if peer.system != SUBJECT
+        for own in rows
+        if own.system == SUBJECT and own.case == peer.case
+    ]
+    lines = max(len(rows), len(pairs)) + len({row.case for row in rows})
+    with mpl.rc_context(STYLE):
+        size = (WIDTH_INCHES if pairs else WIDTH_INCHES / 2, 1.3 + INCHES_PER_LINE * lines)
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = figure.subplots(1, 2 if pairs else 1, squeeze=False)[0]
+        _draw_throughput(panels[0], rows)
+        if pairs:
+            _draw_ratios(panels[1], pairs)
+        figure.savefig(path, dpi=DOTS_PER_INCH)
+
+
+def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
+    """A point for each median and a line from the lowest to the highest run."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    colours = _colours(rows)
+    places = _places([row.case for row in rows])
+    for place, row in zip(places, rows, strict=True):
+        colour = colours[row.system, row.variant]
+        axes.plot([min(row.runs), max(row.runs)], [place, place], color=colour, linewidth=3)
+        axes.plot(row.records_per_s, place, "o", color=colour, markersize=7)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(EngFormatter())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_title("Records per second: median, lowest to highest run")
+    _label(axes, places, [f"{row.case}  {row.system} {row.variant}" for row in rows])
+
+
+def _draw_ratios(axes: Axes, pairs: Sequence[tuple[Row, Row]]) -> None:
+    """A bar for each variant of flinknet against each variant of a peer."""
+    colours = _colours([own for own, _ in pairs])
+    places = _places([own.case for own, _ in pairs])
+    values = [ratio(own, peer) for own, peer in pairs]
+    bars = axes.barh(
+        places,
+        values,
+        height=0.8,
+        color=[colours[own.system, own.variant] for own, _ in pairs],
+    )
+    axes.bar_label(bars, [f"{value:.2f}x" for value in values], padding=4)
+    axes.axvline(1.0, color=INK, linewidth=1)
+    axes.set_xlim(0, max(1.0, *values) * 1.15)
+    axes.set_title("Times the other system's records per second")
+    labels = [f"{own.case}  {own.variant} / {peer.system} {peer.variant}" for own, peer in pairs]
+    _label(axes, places, labels)
+
+
+def _places(cases: Sequence[str]) -> list[float]:
+    """From the top down, with a gap between cases."""
+    places: list[float] = []
+    for number, case in enumerate(cases):
+        gap = 1.0 if number == 0 or cases[number - 1] == case else 1.7
+        places.append((places[-1] if places else 0.0) + gap)
+    return places
+
+
+def _label(axes: Axes, places: Sequence[float], labels: Sequence[str]) -> None:
+    axes.set_yticks(places, labels)
+    axes.set_ylim(max(places) + 0.8, min(places) - 0.8)
+
+
+def _colours(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+    """Shades of one colour for flinknet's variants, others for the peers."""
+    colours: dict[tuple[str, str], str] = {}
+    for own, palette in ((True, SUBJECT_COLOURS), (False, PEER_COLOURS)):
+        names = dict.fromkeys(
+            (row.system, row.variant) for row in rows if (row.system == SUBJECT) == own
+        )
+        colours |= {name: palette[at % len(palette)] for at, name in enumerate(names)}
+    return colours

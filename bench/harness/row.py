@@ -1,0 +1,77 @@
+"""Rows: what a run of the benchmarks says, and the JSON that keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.harness.system import Contestant
+from bench.harness.trial import Measurement
+
+__all__ = ["Row", "make_row", "ratio", "write_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One system in one variant on one case.
+
+    ``records_per_s``, ``mb_per_s`` (10^6 bytes of records as msgpack) and
+    ``cpu_s_per_million_records`` (user and system, both processes) are medians; ``runs`` has the
+    records/s of every run, in order. ``latency_us`` maps percentiles to microseconds, None where
+    latency is not measured. ``verified`` says that count and checksum agreed in every run.
+    """
+
+    family: str
+    case: str
+    system: str
+    variant: str
+    version: str
+    records_per_s: float
+    mb_per_s: float
+    cpu_s_per_million_records: float
+    latency_us: dict[str, float] | None
+    runs: list[float]
+    verified: bool
+    parameters: dict[str, Any]
+
+
+def make_row(
+    family: str,
+    case: str,
+    contestant: Contestant,
+    measurements: Sequence[Measurement],
+    record_bytes: float,
+    parameters: Mapping[str, Any],
+) -> Row:
+    """Sum up the runs of a contestant."""
+    runs = [round(measurement.records_per_s, 1) for measurement in measurements]
+    cpu_s = [measurement.cpu_s_per_million_records for measurement in measurements]
+    return Row(
+        family=family,
+        case=case,
+        system=contestant.system.name,
+        variant=contestant.variant,
+        version=contestant.system.version(),
+        records_per_s=median(runs),
+        mb_per_s=round(median(runs) * record_bytes / 1e6, 3),
+        cpu_s_per_million_records=round(median(cpu_s), 4),
+        latency_us=None,
+        runs=runs,
+        verified=all(measurement.verified for measurement in measurements),
+        parameters=dict(parameters),
+    )
+
+
+def ratio(row: Row, against: Row) -> float:
+    """Return how many times the other's records/s a row has: medians of interleaved runs."""
+    return row.records_per_s / against.records_per_s
+
+
+def write_json(machine: Mapping[str, Any], rows: Sequence[Row], path: Path) -> None:
+    """Write the machine's facts and the rows."""
+    document = {"machine": dict(machine), "rows": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(document, indent=1) + "\n")

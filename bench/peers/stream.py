@@ -1,0 +1,131 @@
+"""A plain uvloop stream: what a careful program does without any library for messages.
+
+Every record is one message: its length in four bytes, then the record as msgpack. The sender writes
+header and record in one call, the faster way, and awaits ``drain`` after each, which is the
+backpressure. The receiver awaits exactly the header, then exactly the record. A length of 0 ends a
+round. There are no channels and no partitioning: one connection, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from importlib import metadata
+from struct import Struct
+from typing import Any
+
+import msgpack
+
+from bench.harness.case import Block, Case, Tally, Weigh
+from bench.harness.system import System
+
+__all__ = ["SYSTEM"]
+
+LENGTH = Struct(">I")
+END = LENGTH.pack(0)
+
+READ_BYTES_MAX = 1 << 20
+"""The receiver's buffer: with asyncio's 64 KiB it stops and resumes reading all the time."""
+
+
+async def send_each(writer: asyncio.StreamWriter, blocks: Iterable[Block]) -> None:
+    """Send one message for every record."""
+    pack: Callable[[Any], bytes] = msgpack.Packer().pack
+    prefix = LENGTH.pack
+    for block in blocks:
+        for record in block:
+            body = pack(record)
+            writer.write(prefix(len(body)) + body)
+            await writer.drain()
+    writer.write(END)
+    await writer.drain()
+
+
+async def receive_each(reader: asyncio.StreamReader, weigh: Weigh) -> Tally:
+    """Receive one message for every record."""
+    unpack, size_of = msgpack.unpackb, LENGTH.unpack
+    records = checksum = 0
+    while True:
+        (size,) = size_of(await reader.readexactly(LENGTH.size))
+        if not size:
+            return Tally(records, checksum)
+        record = unpack(await reader.readexactly(size), use_list=False)
+        records += 1
+        checksum += weigh(record)
+
+
+class StreamProducer:
+    """Accepts one connection and sends on it."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.connected: asyncio.Future[asyncio.StreamWriter]
+        self.connected = asyncio.get_running_loop().create_future()
+
+    def accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take the connection."""
+        self.connected.set_result(writer)
+
+    async def produce(self, blocks: Iterable[Block]) -> None:
+        """Send a round."""
+        await send_each(await self.connected, blocks)
+
+
+class StreamConsumer:
+    """Receives on one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def consume(self, weigh: Weigh) -> Tally:
+        """Receive a round."""
+        return await receive_each(self._reader, weigh)
+
+
+@asynccontextmanager
+async def open_producer(case: Case, variant: str) -> AsyncIterator[StreamProducer]:
+    """Listen."""
+    producer = StreamProducer()
+    server = await asyncio.start_server(producer.accept, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    producer.address = f"{host}:{port}"
+    async with server:
+        try:
+            yield producer
+        finally:
+            if producer.connected.done():
+                writer = producer.connected.result()
+                writer.close()
+                await writer.wait_closed()
+
+
+@asynccontextmanager
+async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[StreamConsumer]:
+    """Connect."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=READ_BYTES_MAX)
+    try:
+        yield StreamConsumer(reader)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+def _parameters(case: Case) -> dict[str, Any]:
+    return {"framing": "length, 4 bytes", "drain": "every record", "event_loop": "uvloop"}
+
+
+def _version() -> str:
+    return f"uvloop {metadata.version('uvloop')}"
+
+
+SYSTEM = System(
+    name="stream",
+    summary="uvloop stream, one length-prefixed msgpack record at a time with drain",
+    variants=("record",),
+    version=_version,
+    parameters=_parameters,
+    open_producer=open_producer,
+    open_consumer=open_consumer,
+)

@@ -1,0 +1,49 @@
+"""Availability: how a synchronous core tells a waiting task that it may go on.
+
+Theory of operation. A provider is available or not. Whoever finds it unavailable subscribes a
+callback, which is called once, when the provider becomes available (or is destroyed, so that
+nobody waits for ever) and is forgotten then. The shell subscribes a future's ``set_result``.
+Callbacks run inside the call that made the provider available; they must only schedule, never
+re-enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["Availability"]
+
+
+class Availability:
+    """A flag with one-shot subscribers (Flink's AvailabilityProvider)."""
+
+    __slots__ = ("_subscribers", "available")
+
+    def __init__(self, *, available: bool = False) -> None:
+        self.available = available
+        self._subscribers: list[Callable[[], None]] = []
+
+    def subscribe(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once when this becomes available; at once if it is."""
+        if self.available:
+            callback()
+        else:
+            self._subscribers.append(callback)
+
+    def unsubscribe(self, callback: Callable[[], None]) -> None:
+        """Forget a callback whose waiter was cancelled; harmless if it has been called."""
+        if callback in self._subscribers:
+            self._subscribers.remove(callback)
+
+    def set(self, available: bool) -> None:
+        """Change the flag; on the change to available every subscriber is called."""
+        self.available = available
+        if available and self._subscribers:
+            subscribers, self._subscribers = self._subscribers, []
+            for callback in subscribers:
+                callback()
+
+    @property
+    def waiting(self) -> int:
+        """Number of subscribers."""
+        return len(self._subscribers)

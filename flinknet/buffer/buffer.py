@@ -1,0 +1,120 @@
+"""Buffers: what travels through subpartitions, connections and input channels.
+
+Theory of operation. A buffer is either *pooled* (a memory segment that must go back to its
+recycler) or *unpooled* (an event: a few bytes of ordinary memory). It is created with one
+reference per holder; ``recycle`` gives one reference back and the last one returns the segment. A
+recycle too many is a programming error and raises ``AssertionError``.
+
+The data type is Flink's ``Buffer.DataType``: an enum of booleans, so that rules read off a table.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Protocol, Self
+
+from flinknet.buffer.segment import MemorySegment
+
+__all__ = ["Buffer", "BufferRecycler", "DataType"]
+
+
+class DataType(IntEnum):
+    """What a buffer holds; the ordinals are Flink's and travel on the wire."""
+
+    is_buffer: bool
+    is_event: bool
+    has_priority: bool
+    is_blocking_upstream: bool
+
+    def __new__(cls, ordinal: int, traits: str) -> Self:
+        member = int.__new__(cls, ordinal)
+        member._value_ = ordinal
+        member.is_buffer = "buffer" in traits
+        member.is_event = "event" in traits
+        member.has_priority = "priority" in traits
+        member.is_blocking_upstream = "blocking" in traits
+        return member
+
+    NONE = 0, ""
+    DATA_BUFFER = 1, "buffer"
+    EVENT_BUFFER = 2, "event"
+    PRIORITIZED_EVENT_BUFFER = 3, "event priority"
+    ALIGNED_CHECKPOINT_BARRIER = 4, "event blocking"
+    TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER = 5, "event blocking"
+    RECOVERY_COMPLETION = 6, "event blocking"
+    END_OF_SEGMENT = 7, "event"
+    DATA_BUFFER_WITH_CLEAR_END = 8, "buffer"
+    END_OF_DATA = 9, "event"
+    END_OF_PARTITION = 10, "event"
+    RECOVERY_METADATA = 11, "event"
+
+
+class BufferRecycler(Protocol):
+    """Takes a segment back when the last holder of its buffer is done (Flink's BufferRecycler)."""
+
+    def recycle(self, segment: MemorySegment) -> None:
+        """Take the segment; called exactly once per segment handed out."""
+
+
+class Buffer:
+    """``size`` bytes of one data type, shared by ``references`` holders."""
+
+    __slots__ = (
+        "_abandoned",
+        "_payload",
+        "_recycler",
+        "_segment",
+        "data_type",
+        "references",
+        "size",
+    )
+
+    def __init__(
+        self,
+        data_type: DataType,
+        segment: MemorySegment | None,
+        recycler: BufferRecycler | None,
+        size: int,
+        *,
+        payload: bytes = b"",
+        references: int = 1,
+    ) -> None:
+        self.data_type = data_type
+        self.size = size
+        self.references = references
+        self._segment = segment
+        self._recycler = recycler
+        self._payload = payload
+        self._abandoned = False
+
+    @classmethod
+    def event(cls, data_type: DataType, payload: bytes, *, references: int = 1) -> Buffer:
+        """Make an unpooled buffer that holds an event."""
+        return cls(data_type, None, None, len(payload), payload=payload, references=references)
+
+    def view(self) -> memoryview | bytes:
+        """Return the content; a view of a pooled buffer must be released before its last
+        recycle."""
+        if self._segment is None:
+            return self._payload
+        return self._segment.view(self.size)
+
+    def recycle(self) -> None:
+        """Give back one reference; the last one returns the segment to its recycler."""
+        assert self.references > 0, "a buffer was recycled more often than it was held"
+        self.references -= 1
+        if self.references == 0 and self._segment is not None:
+            assert self._recycler is not None
+            segment, self._segment = self._segment, None
+            if self._abandoned and segment.is_viewed:
+                segment.renew()
+            self._recycler.recycle(segment)
+
+    def abandon(self) -> None:
+        """Give back one reference while a socket may still hold a view of the memory.
+
+        If it does, the segment gets new memory before anybody reuses it; the old goes with the
+        view.
+        """
+        self._abandoned = True
+        self.recycle()

@@ -1,0 +1,117 @@
+"""The buffer builder: one writer appends serialised records to a segment until it is sealed.
+
+Theory of operation. A builder is *open* (it has room and may be appended to) or *sealed* (its
+bytes are a buffer now). It is sealed by the writer when it is full or an event must follow, and by
+the subpartition when a reader takes what is there so far; whichever comes first. The writer needs
+no notice of the latter: a sealed builder has ``remaining == 0``, and a record is never empty, so
+the next append does not fit and takes the slow path, which asks for a new builder. That keeps the
+per-record work at one comparison.
+
+Flink's BufferBuilder stays open when part of it is read. Sealing instead means that bytes and
+ownership of a segment never overlap between writer and reader.
+
+A broadcast builder is shared: ``seal`` then makes a buffer with one reference per subpartition and
+gives every caller the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType
+from flinknet.buffer.segment import MemorySegment
+
+__all__ = ["NO_BUILDER", "BufferBuilder"]
+
+
+class BufferBuilder:
+    """Appends to one segment.
+
+    The writer's fast path is ``if len(data) <= builder.remaining``, then ``builder.remaining -=
+    len(data)`` and ``builder.write(data)``; ``append`` does the same with pieces that may not fit.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_capacity",
+        "_recycler",
+        "_segment",
+        "inside_record",
+        "remaining",
+        "sharers",
+        "write",
+    )
+
+    write: Callable[[bytes | memoryview], int]
+
+    def __init__(
+        self,
+        segment: MemorySegment,
+        recycler: BufferRecycler,
+        *,
+        capacity: int | None = None,
+        sharers: int = 1,
+    ) -> None:
+        self._segment = segment
+        self._recycler = recycler
+        self._buffer: Buffer | None = None
+        self._capacity = segment.capacity if capacity is None else min(capacity, segment.capacity)
+        self.remaining = self._capacity
+        self.write = segment.writer()
+        self.inside_record = False
+        self.sharers = sharers
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the bytes are a buffer already, so that nothing can be appended."""
+        return self._buffer is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes appended so far, whether sealed or not."""
+        return self._capacity - self.remaining if self._buffer is None else self._buffer.size
+
+    def append(self, data: memoryview) -> int:
+        """Write as much of a record, or of the rest of one, as fits; return how many bytes that
+        was.
+
+        ``inside_record`` says afterwards whether what stands here goes on in the next buffer.
+        """
+        size = min(len(data), self.remaining)
+        if size:
+            self.write(data[:size])
+            self.remaining -= size
+            self.inside_record = size < len(data)
+        return size
+
+    def expand(self) -> None:
+        """Use the whole segment, undoing a smaller capacity (Flink: append in place, row 7)."""
+        if self._buffer is None:
+            self.remaining += self._segment.capacity - self._capacity
+            self._capacity = self._segment.capacity
+
+    def seal(self) -> Buffer:
+        """Close the builder and return its buffer; later calls return the same one."""
+        if self._buffer is None:
+            self._buffer = Buffer(
+                DataType.DATA_BUFFER if self.inside_record else DataType.DATA_BUFFER_WITH_CLEAR_END,
+                self._segment,
+                self._recycler,
+                self._capacity - self.remaining,
+                references=self.sharers,
+            )
+            self.remaining = 0
+        return self._buffer
+
+
+class _NoBuilder:
+    """Stands where no builder is open: nothing fits, so the writer takes its slow path."""
+
+    __slots__ = ()
+    remaining = 0
+    sealed = True
+    size = 0
+    inside_record = False
+
+
+NO_BUILDER = _NoBuilder()

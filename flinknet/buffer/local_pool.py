@@ -1,0 +1,298 @@
+"""The local buffer pool: the network memory of one result partition or one input gate.
+
+Theory of operation (Flink's LocalBufferPool). A pool holds *ordinary* segments, at most ``size``
+of them, and *overdraft* segments beyond. An ordinary one is idle here or handed out; one is kept
+idle ahead whenever the network pool has it, and having one idle is what *available* means.
+``size`` moves between ``required`` and ``maximum`` as pools come and go; a pool over its size
+re-labels the surplus as overdraft and returns it as it is recycled.
+
+Two limits make the pool unavailable although it could still serve. A subpartition at its quota: a
+writer then waits before it *begins* a record, so that one slow consumer cannot take everything,
+yet a record in progress is still served. Overdraft in use: a record in progress took more than the
+size, so the next one waits until that is paid back.
+
+Listeners are gates' channels waiting for a floating buffer: first come, first served, one segment
+each.
+
+Invariants: ``ordinary <= size`` unless shrunk below what is in use; ``idle <= ordinary``;
+overdraft only while nothing is idle; ``sum(per subpartition) <= in use``; available iff idle, no
+overdraft and no subpartition at its quota.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from flinknet.buffer.availability import Availability
+from flinknet.buffer.segment import MemorySegment
+from flinknet.errors import BufferPoolDestroyedError, LocalProtocolError
+
+if TYPE_CHECKING:
+    from flinknet.buffer.network_pool import NetworkBufferPool
+
+__all__ = ["BufferListener", "LocalBufferPool", "LocalBufferPoolStatistics", "SubpartitionRecycler"]
+
+
+class LocalBufferPoolStatistics(NamedTuple):
+    """Counts of segments of one pool."""
+
+    owner: str
+    required: int
+    maximum: int
+    size: int
+    idle: int
+    in_use: int
+    overdraft: int
+    available: bool
+    listeners: int
+
+
+class BufferListener(Protocol):
+    """A channel that waits for a floating buffer (Flink's BufferListener)."""
+
+    def notify_buffer_available(self, segment: MemorySegment) -> bool:
+        """Take the segment and return True, or refuse it with False."""
+
+    def notify_buffer_destroyed(self) -> None:
+        """The pool is gone; nothing will come."""
+
+
+class SubpartitionRecycler:
+    """Returns segments to a pool and to the quota of one subpartition."""
+
+    __slots__ = ("_pool", "_subpartition")
+
+    def __init__(self, pool: LocalBufferPool, subpartition: int) -> None:
+        self._pool = pool
+        self._subpartition = subpartition
+
+    def recycle(self, segment: MemorySegment) -> None:
+        """Return the segment."""
+        self._pool.recycle_from(self._subpartition, segment)
+
+
+class LocalBufferPool:
+    """Between ``required`` and ``maximum`` segments of the network pool, made by it."""
+
+    def __init__(
+        self,
+        network_pool: NetworkBufferPool,
+        required: int,
+        maximum: int | None,
+        *,
+        owner: str,
+        subpartitions: int = 0,
+        buffers_per_subpartition_max: int | None = None,
+        overdraft_max: int = 0,
+    ) -> None:
+        if maximum is not None and maximum < required:
+            raise LocalProtocolError(
+                f"the buffer pool of {owner} has a maximum of {maximum}, below the {required} it "
+                f"requires"
+            )
+        self._network_pool = network_pool
+        self.owner = owner
+        self.required = required
+        self.maximum = network_pool.total if maximum is None else maximum
+        self.size = required
+        self.availability = Availability()
+        self.recyclers = [SubpartitionRecycler(self, index) for index in range(subpartitions)]
+        self._quota = buffers_per_subpartition_max
+        self._per_subpartition = [0] * subpartitions
+        self._at_quota = 0
+        self._overdraft_max = overdraft_max
+        self._idle: deque[MemorySegment] = deque()
+        self._ordinary = 0
+        self._overdraft = 0
+        self._listeners: deque[BufferListener] = deque()
+        self._destroyed = False
+
+    @property
+    def held(self) -> int:
+        """Segments of the network pool that are here or handed out from here."""
+        return self._ordinary + self._overdraft
+
+    # -- taking -----------------------------------------------------------------------------------
+
+    def request(self, subpartition: int | None = None) -> MemorySegment | None:
+        """Take a segment, on the account of a subpartition if given; None if there is none now.
+
+        Served even while the pool is not ``available`` because of a quota, so that a record in
+        progress can be finished; overdraft is used only when the pool has reached its size.
+        """
+        if self._destroyed:
+            raise BufferPoolDestroyedError(f"the buffer pool of {self.owner} has been destroyed")
+        if self._idle:
+            segment = self._idle.popleft()
+        else:
+            overdraft = self._take_overdraft()
+            if overdraft is None:
+                return None
+            segment = overdraft
+        if subpartition is not None:
+            self._per_subpartition[subpartition] += 1
+            if self._per_subpartition[subpartition] == self._quota:
+                self._at_quota += 1
+        self._update_availability()
+        return segment
+
+    def add_listener(self, listener: BufferListener) -> bool:
+        """Queue for the next recycled segment; False if one is idle now or the pool is
+        destroyed."""
+        if self._idle or self._destroyed:
+            return False
+        self._listeners.append(listener)
+        return True
+
+    def remove_listener(self, listener: BufferListener) -> None:
+        """Leave the queue; harmless if not in it."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    # -- giving back ------------------------------------------------------------------------------
+
+    def recycle(self, segment: MemorySegment) -> None:
+        """Take back a segment that no subpartition accounts for."""
+        self._recycle(segment)
+
+    def recycle_from(self, subpartition: int, segment: MemorySegment) -> None:
+        """Take back a segment that a subpartition accounts for."""
+        if self._per_subpartition[subpartition] == self._quota:
+            self._at_quota -= 1
+        self._per_subpartition[subpartition] -= 1
+        self._recycle(segment)
+
+    def _recycle(self, segment: MemorySegment) -> None:
+        if self._destroyed or self._overdraft or self._ordinary > self.size:
+            self._return(segment)
+        else:
+            while self._listeners:
+                if self._listeners.popleft().notify_buffer_available(segment):
+                    return
+            self._idle.append(segment)
+        self._update_availability()
+
+    def wake(self) -> None:
+        """Have everybody who waits for availability look again at what it waits for."""
+        self.availability.set(True)
+        self._update_availability()
+
+    # -- size -------------------------------------------------------------------------------------
+
+    def resize(self, size: int) -> None:
+        """Set the size; surplus idle segments go back now, surplus in use as they are recycled."""
+        if size < self.required:
+            raise LocalProtocolError(
+                f"the buffer pool of {self.owner} requires {self.required} segments, not {size}"
+            )
+        self.size = min(size, self.maximum)
+        if self._destroyed:
+            return
+        while self._overdraft and self._ordinary < self.size:
+            self._overdraft -= 1
+            self._ordinary += 1
+        while self._idle and self._ordinary > self.size:
+            self._return(self._idle.popleft())
+        while self._ordinary > self.size:
+            self._ordinary -= 1
+            self._overdraft += 1
+        self._offer_idle_to_listeners()
+        self._update_availability()
+
+    def on_segment_available(self) -> None:
+        """The network pool has a free segment that this pool waited for."""
+        if not self._destroyed:
+            self._offer_idle_to_listeners()
+            self._update_availability()
+
+    def destroy(self) -> None:
+        """Return what is idle, wake everybody; what is in use is returned as it is recycled."""
+        if self._destroyed:
+            return
+        self._destroyed = True
+        while self._idle:
+            self._return(self._idle.popleft())
+        listeners, self._listeners = self._listeners, deque()
+        for listener in listeners:
+            listener.notify_buffer_destroyed()
+        self._network_pool.release_local_pool(self)
+        self.availability.set(True)
+
+    # -- accounts ---------------------------------------------------------------------------------
+
+    def statistics(self) -> LocalBufferPoolStatistics:
+        """Return the present counts."""
+        return LocalBufferPoolStatistics(
+            owner=self.owner,
+            required=self.required,
+            maximum=self.maximum,
+            size=self.size,
+            idle=len(self._idle),
+            in_use=self.held - len(self._idle),
+            overdraft=self._overdraft,
+            available=self.availability.available,
+            listeners=len(self._listeners),
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        if self._destroyed:
+            return
+        assert 0 <= len(self._idle) <= self._ordinary <= self.size, (
+            "idle, ordinary or size is wrong"
+        )
+        assert self._overdraft >= 0, "more overdraft was returned than taken"
+        assert not (self._overdraft and self._idle), "overdraft in use while a segment is idle"
+        assert not (self._listeners and self._idle), "a listener waits while a segment is idle"
+        assert min(self._per_subpartition, default=0) >= 0, "a subpartition returned too much"
+        assert sum(self._per_subpartition) <= self.held - len(self._idle), "quotas exceed use"
+        assert self._at_quota == sum(
+            self._quota is not None and count >= self._quota for count in self._per_subpartition
+        ), "subpartitions at their quota are miscounted"
+        assert self.availability.available == self._should_be_available(), "availability is stale"
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _should_be_available(self) -> bool:
+        return bool(self._idle) and not self._at_quota and not self._overdraft
+
+    def _update_availability(self) -> None:
+        if not self._idle and self._ordinary < self.size and not self._destroyed:
+            self._fetch()
+        available = self._destroyed or self._should_be_available()
+        if available != self.availability.available:
+            self.availability.set(available)
+
+    def _fetch(self) -> None:
+        segment = self._network_pool.take_segment()
+        if segment is None:
+            self._network_pool.wait_for_segment(self)
+        else:
+            self._ordinary += 1
+            self._idle.append(segment)
+
+    def _offer_idle_to_listeners(self) -> None:
+        while self._listeners:
+            if not self._idle and self._ordinary < self.size:
+                self._fetch()
+            if not self._idle:
+                return
+            segment = self._idle.popleft()
+            if not self._listeners.popleft().notify_buffer_available(segment):
+                self._idle.append(segment)
+
+    def _take_overdraft(self) -> MemorySegment | None:
+        if self._ordinary < self.size or self._overdraft >= self._overdraft_max:
+            return None
+        segment = self._network_pool.take_segment()
+        if segment is not None:
+            self._overdraft += 1
+        return segment
+
+    def _return(self, segment: MemorySegment) -> None:
+        if self._overdraft:
+            self._overdraft -= 1
+        else:
+            self._ordinary -= 1
+        self._network_pool.return_segment(segment)

@@ -1,0 +1,141 @@
+"""The command line: ``flinknet``.
+
+Commands that need more than this module live beside what they drive, in a ``commands`` module. They
+are named here and imported when called, so that ``flinknet --help`` needs no optional library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import flinknet
+from flinknet.errors import FlinknetError, JobError
+from flinknet.settings import Settings, load_settings, options
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="flinknet: a data-exchange runtime for asyncio.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+config_app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What the root command says about the whole call; commands find it as ``context.obj``."""
+
+    verbose: bool = False
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 success, 1 a job failed, 2 refused or misused, 130 Ctrl-C.
+
+    An error that flinknet raises on purpose is one line on standard error; ``--verbose`` or
+    FLINKNET_TRACEBACK=1 adds the traceback. Any other exception is a bug and passes through.
+    """
+    invocation = Invocation(verbose=os.environ.get("FLINKNET_TRACEBACK", "0") not in ("", "0"))
+    try:
+        app(args=arguments, prog_name="flinknet", obj=invocation)
+    except FlinknetError as error:
+        if invocation.verbose:
+            traceback.print_exception(error)
+        print(f"flinknet: {error}", file=sys.stderr)
+        sys.exit(1 if isinstance(error, JobError) else 2)
+    sys.exit(0)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        print(f"flinknet {flinknet.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show tracebacks of errors.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    invocation = context.ensure_object(Invocation)
+    invocation.verbose = invocation.verbose or verbose
+
+
+def add_command(group: typer.Typer, name: str, module: str, summary: str) -> None:
+    """Add the function ``name`` of ``module`` to ``group``; the module is imported by the call."""
+
+    @group.command(
+        name,
+        help=summary,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+    def forward(
+        context: typer.Context,
+        arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    ) -> None:
+        command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        command.command(name)(getattr(import_module(module), name))
+        command(args=arguments or [], prog_name=f"flinknet {name}", obj=context.obj)
+
+
+add_command(app, "run", "flinknet.cluster.commands", "Run a job file on a local cluster.")
+add_command(app, "demo", "flinknet.spark.commands", "Exchange flights; Spark checks the result.")
+
+
+@config_app.command("show")
+def show(
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A TOML file, as deploy/cluster.toml.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Show every option's effective value and where it comes from."""
+    settings = load_settings(config, os.environ, {})
+    if as_json:
+        print(json.dumps(_settings_json(settings), indent=2))
+    else:
+        Console().print(_settings_table(settings))
+
+
+def _settings_json(settings: Settings) -> dict[str, dict[str, object]]:
+    return {
+        name: {"value": settings.value(name), "origin": origin.kind, "source": origin.source}
+        for name, origin in settings.origins.items()
+    }
+
+
+def _settings_table(settings: Settings) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("option", no_wrap=True)
+    table.add_column("value", no_wrap=True)
+    table.add_column("origin", overflow="fold")
+    for name, origin in settings.origins.items():
+        style = "dim" if origin.kind == "default" else "bold"
+        table.add_row(name, options()[name].render(settings.value(name)), str(origin), style=style)
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""A client of the coordinator: submits a job graph and follows the job to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgpack
+
+from flinknet.cluster.credentials import authorization_headers
+from flinknet.cluster.execution import JobState
+from flinknet.cluster.job_result import JobProgress, JobResult
+from flinknet.cluster.results import merge_collected
+from flinknet.cluster.submission import Submission
+from flinknet.errors import (
+    ConfigurationError,
+    FlinknetError,
+    InsufficientSlotsError,
+    JobCancelledError,
+    JobError,
+    RemoteTransportError,
+)
+
+__all__ = ["CoordinatorClient", "OnProgress"]
+
+OnProgress = Callable[[JobProgress], None]
+
+_REFUSALS: dict[str, type[FlinknetError]] = {
+    refusal.__name__: refusal for refusal in (ConfigurationError, InsufficientSlotsError)
+}
+
+
+class CoordinatorClient:
+    """One HTTP session with the coordinator; use with ``async with``.
+
+    Every method raises RemoteTransportError if the coordinator cannot be reached.
+    """
+
+    def __init__(self, coordinator: str, token: str) -> None:
+        """``coordinator`` is ``"host:port"``."""
+        self._coordinator = coordinator
+        self._token = token
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            f"http://{self._coordinator}",
+            headers=authorization_headers(self._token),
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def submit(self, submission: Submission) -> str:
+        """Start a job and return its id; InsufficientSlotsError if it does not fit."""
+        answer = await self._request("POST", "/api/v1/jobs", submission.to_bytes())
+        return str(answer["job_id"])
+
+    async def progress(self, job_id: str, *, wait_ms: int = 0) -> JobProgress:
+        """How the job stands, when it has ended or after ``wait_ms``."""
+        answer = await self._request("GET", f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}")
+        return JobProgress.from_dict(answer)
+
+    async def cancel(self, job_id: str) -> None:
+        """Ask for the job to stop."""
+        await self._request("POST", f"/api/v1/jobs/{job_id}/cancel")
+
+    async def follow(
+        self, job_id: str, *, interval_ms: int, on_progress: OnProgress | None = None
+    ) -> JobResult:
+        """Wait for the end of a job; ``on_progress`` hears of it at each interval and at the end.
+
+        Raises the JobError that it ended with. Cancelling this call does not cancel the job.
+        """
+        while True:
+            progress = await self.progress(job_id, wait_ms=interval_ms)
+            if on_progress is not None:
+                on_progress(progress)
+            if JobState(progress.state).is_terminal:
+                break
+        if progress.state == JobState.CANCELED.value:
+            raise JobCancelledError(f'job "{progress.name}" was cancelled')
+        if progress.cause is not None:
+            raise progress.cause.to_error(progress.name)
+        return await self._take_result(progress)
+
+    async def _take_result(self, progress: JobProgress) -> JobResult:
+        rows = await self._request("GET", f"/api/v1/jobs/{progress.job_id}/result")
+        collected = merge_collected([row.pop("collected") for row in rows])
+        return JobResult(
+            job_id=progress.job_id,
+            name=progress.name,
+            state=progress.state,
+            seconds=progress.seconds,
+            workers=progress.workers,
+            vertices=tuple(rows),
+            collected=collected,
+        )
+
+    async def _request(self, method: str, path: str, body: bytes | None = None) -> Any:
+        assert self._session is not None
+        try:
+            async with self._session.request(method, path, data=body) as response:
+                if response.status >= 400:
+                    raise _refusal((await response.json())["error"])
+                if response.content_type == "application/msgpack":
+                    return msgpack.unpackb(await response.read())
+                return await response.json()
+        except aiohttp.ClientError as error:
+            raise RemoteTransportError(
+                f"the coordinator at {self._coordinator} cannot be reached: {error}"
+            ) from error
+
+
+def _refusal(error: dict[str, str]) -> FlinknetError:
+    return _REFUSALS.get(error["type"], JobError)(error["message"])

@@ -1,0 +1,110 @@
+"""The command ``flinknet run``; ``flinknet/cli.py`` registers it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from flinknet.cluster.display import JobDisplay, result_table
+from flinknet.cluster.job_file import run_job_file
+from flinknet.cluster.job_result import JobProgress, JobResult
+from flinknet.cluster.run import run_job
+from flinknet.config import FlinknetConfig
+from flinknet.errors import ConfigurationError, FlinknetError, JobError
+from flinknet.settings import load_settings
+from flinknet.task.graph import JobGraph
+
+__all__ = ["run"]
+
+EXIT_INTERRUPTED = 130
+
+
+def run(
+    job: Annotated[Path, typer.Argument(metavar="JOB.py", help="The job file.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Arguments for the job file; put its options after --."),
+    ] = None,
+    *,
+    workers: Annotated[int | None, typer.Option(help="Worker processes.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Slots of each worker.")] = None,
+    event_loop: Annotated[
+        Literal["uvloop", "asyncio"] | None, typer.Option(help="Event loop of the workers.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A TOML file, as deploy/cluster.toml.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Run a job file on a local cluster.
+
+    Each execute() of the file runs on a cluster of its own. Exit status: 0 all jobs finished, 1 a
+    job failed, 2 refused before anything was started, 130 Ctrl-C.
+    """
+    flags = {
+        "cluster.workers": workers,
+        "cluster.slots_per_worker": slots,
+        "cluster.event_loop": event_loop,
+    }
+    settings = load_settings(config, os.environ, flags)
+    runner = _Runner(settings.config, as_json=as_json)
+    try:
+        # With --json, standard output is the JSON document's alone.
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            run_job_file(job, arguments or [], runner.execute)
+        if not runner.jobs:
+            raise ConfigurationError(f"{job} executed no job: it must call execute()")
+    except KeyboardInterrupt:
+        print("interrupted: the cluster has been stopped", file=sys.stderr)
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except FlinknetError as error:
+        runner.error = error
+        raise
+    finally:
+        runner.print_json()
+
+
+class _Runner:
+    """Runs the jobs of one job file and remembers how each ended."""
+
+    def __init__(self, config: FlinknetConfig, *, as_json: bool) -> None:
+        self._config = config
+        self._as_json = as_json
+        self._display = JobDisplay(Console(stderr=True))
+        self.jobs: list[dict[str, Any]] = []
+        self.error: FlinknetError | None = None
+
+    def execute(self, graph: JobGraph) -> JobResult:
+        """The executor of the job file."""
+        last: list[JobProgress] = []
+
+        def show(progress: JobProgress) -> None:
+            last[:] = [progress]
+            self._display.show(progress)
+
+        try:
+            with self._display:
+                result = run_job(
+                    graph, self._config, on_progress=show, on_output=self._display.show_output
+                )
+        except JobError:
+            self.jobs.extend(progress.to_dict() for progress in last)
+            raise
+        self.jobs.append(result.to_dict())
+        if not self._as_json:
+            Console().print(result_table(result))
+        return result
+
+    def print_json(self) -> None:
+        """With --json: what happened, as one document on standard output."""
+        if not self._as_json:
+            return
+        error = self.error and {"type": type(self.error).__name__, "message": str(self.error)}
+        print(json.dumps({"jobs": self.jobs, "error": error}, indent=2))

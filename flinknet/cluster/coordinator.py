@@ -1,0 +1,221 @@
+"""The coordinator process: ``python -m flinknet.cluster.coordinator``.
+
+It gives the dispatcher (which has neither) a clock and connections, and serves the control plane
+(``rest.py``). The cluster token comes in the environment, see ``credentials.py``. With
+``--watch-parent`` it belongs to a launcher: it ends when the launcher does, writes what the
+launcher must know as JSON lines to standard output (``listening`` with the address; ``ready`` once
+the expected workers have registered), and reads the launcher's news from standard input
+(``worker_exited``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from aiohttp import web
+
+from flinknet.cluster.credentials import take_token
+from flinknet.cluster.dispatcher import Dispatcher
+from flinknet.cluster.execution import SubtaskKey
+from flinknet.cluster.job_record import JobRecord
+from flinknet.cluster.messages import Message, Register
+from flinknet.cluster.parent import watch_parent
+from flinknet.cluster.rest import ControlPlane
+from flinknet.cluster.submission import Submission
+from flinknet.cluster.worker_connection import WorkerConnection
+from flinknet.config import ClusterConfig
+from flinknet.errors import ConfigurationError, FlinknetError, JobError
+from flinknet.settings import load_settings
+
+__all__ = ["Coordinator", "main"]
+
+log = logging.getLogger("flinknet.coordinator")
+
+
+class Coordinator:
+    """The dispatcher on the running event loop. Used from that loop only."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[str, WorkerConnection] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._ends: dict[str, asyncio.Event] = {}
+        self.config = config
+        self.dispatcher = Dispatcher(config, now=self.now(), send=self._send)
+        self.ready = asyncio.Event()
+        """Set once the expected number of workers has registered."""
+        self._settle()
+
+    def now(self) -> float:
+        """The clock of every time that the dispatcher sees."""
+        return self._loop.time()
+
+    # -- workers
+
+    def join(self, message: Register, connection: WorkerConnection) -> None:
+        """A worker has introduced itself on a connection; ConfigurationError refuses it."""
+        self.dispatcher.register(message, self.now())
+        self._connections[message.worker_id] = connection
+        log.info("worker %s (pid %d) registered", message.worker_id, message.pid)
+        if len(self.dispatcher.workers.registered()) >= self.config.workers:
+            self.ready.set()
+        self._settle()
+
+    def receive(self, worker_id: str, message: Message) -> None:
+        """A registered worker said something; RemoteProtocolError if it must not say that."""
+        self.dispatcher.receive(worker_id, message, self.now())
+        self._settle()
+
+    def leave(self, worker_id: str) -> None:
+        """A worker's connection has ended."""
+        del self._connections[worker_id]
+        self.dispatcher.connection_closed(worker_id, self.now())
+        self._settle()
+
+    def worker_exited(self, worker_id: str, how: str) -> None:
+        """The launcher saw a worker's process end."""
+        log.warning("worker %s: %s", worker_id, how)
+        self.dispatcher.worker_exited(worker_id, how, self.now())
+        self._settle()
+
+    def close(self, reason: str) -> None:
+        """Send every worker away; time stands still from now on."""
+        for connection in self._connections.values():
+            connection.dismiss(reason)
+        self._closed = True
+        self._settle()
+
+    # -- jobs
+
+    def submit(self, submission: Submission) -> JobRecord:
+        """Start a job; InsufficientSlotsError if it does not fit the free slots."""
+        record = self.dispatcher.submit(submission, self.now())
+        self._ends[record.job_id] = asyncio.Event()
+        log.info('job "%s" (%s) submitted', submission.name, record.job_id)
+        self._settle()
+        return record
+
+    def cancel(self, record: JobRecord) -> None:
+        """Stop a job on request."""
+        self.dispatcher.cancel(record, self.now())
+        self._settle()
+
+    def take_result(
+        self, record: JobRecord, subtask: SubtaskKey, result: dict[str, object]
+    ) -> None:
+        """A subtask has finished; JobError if the job collects too many bytes."""
+        self.dispatcher.take_result(record, subtask, result, self.now())
+        self._settle()
+
+    async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None:
+        """Return when the job has ended, or after the time-out."""
+        end = self._ends.get(record.job_id)
+        if end is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(end.wait(), timeout_s)
+
+    # -- after every input
+
+    def _send(self, worker_id: str, message: Message) -> None:
+        connection = self._connections.get(worker_id)
+        if connection is not None:
+            connection.send(message)
+
+    def _settle(self) -> None:
+        for job_id in list(self._ends):
+            record = self.dispatcher.job(job_id)
+            if record is None or record.ended_at is not None:
+                self._ends.pop(job_id).set()
+                if record is not None:
+                    log.info('job "%s": %s', record.submission.name, record.execution.state.value)
+        for lost in self.dispatcher.workers.workers():
+            if lost.loss is not None and lost.worker_id in self._connections:
+                self._connections[lost.worker_id].abort()
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed:
+            self._timer = self._loop.call_at(self.dispatcher.deadline, self._tick)
+
+    def _tick(self) -> None:
+        self.dispatcher.tick(self.now())
+        self._settle()
+
+
+async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> None:
+    """Serve the control plane until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    coordinator = Coordinator(config)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if has_launcher:
+
+        def pass_on(line: bytes) -> None:
+            loop.call_soon_threadsafe(_hear_launcher, coordinator, json.loads(line))
+
+        watch_parent(pass_on)
+    application = ControlPlane(coordinator, token).application()
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, config.host, config.coordinator_port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on {config.host}:{config.coordinator_port}: {error.strerror}; "
+                "choose "
+                f"another cluster.coordinator_port, or 0 for a free one"
+            ) from error
+        host, port = runner.addresses[0][:2]
+        _announce("listening", address=f"{host}:{port}")
+        waiting = asyncio.create_task(_announce_ready(coordinator))
+        await stop.wait()
+        waiting.cancel()
+    finally:
+        coordinator.close("the coordinator stops")
+        await runner.cleanup()
+
+
+async def _announce_ready(coordinator: Coordinator) -> None:
+    await coordinator.ready.wait()
+    _announce("ready")
+
+
+def _announce(event: str, **fields: object) -> None:
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def _hear_launcher(coordinator: Coordinator, news: dict[str, str]) -> None:
+    assert news["event"] == "worker_exited", news
+    coordinator.worker_exited(news["worker_id"], news["how"])
+
+
+def main() -> int:
+    """Run a coordinator; the exit status: 0 stopped on request, 2 refused."""
+    parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.coordinator")
+    parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
+    parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        token = take_token()
+        config = load_settings(options.config, os.environ, {}).config.cluster
+        asyncio.run(serve(config, token, has_launcher=options.watch_parent))
+    except FlinknetError as error:
+        print(f"coordinator: {error}", file=sys.stderr)
+        return 1 if isinstance(error, JobError) else 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""The cluster token: one random secret per cluster, which every caller of the control plane must
+show.
+
+It is handed to processes in the environment variable ``FLINKNET_CLUSTER_TOKEN``, never on a command
+line (where every user of the machine can read it), is taken out of the environment when it is read,
+so that user code and its children do not inherit it, and is compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+
+from flinknet.errors import ConfigurationError
+
+__all__ = [
+    "TOKEN_VARIABLE",
+    "authorization_headers",
+    "cluster_id",
+    "is_authorized",
+    "new_token",
+    "take_token",
+]
+
+TOKEN_VARIABLE = "FLINKNET_CLUSTER_TOKEN"
+
+_TOKEN_BYTES = 32
+_TOKEN_CHARACTERS_MIN = 16
+_CLUSTER_ID_CHARACTERS = 16
+
+
+def new_token() -> str:
+    """A fresh secret of 256 random bits."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def take_token() -> str:
+    """Take the token out of this process's environment; ConfigurationError if it is not there."""
+    token = os.environ.pop(TOKEN_VARIABLE, "")
+    if len(token) < _TOKEN_CHARACTERS_MIN:
+        raise ConfigurationError(
+            f"no cluster token: set the environment variable {TOKEN_VARIABLE} to the cluster's "
+            "secret "
+            f"of at least {_TOKEN_CHARACTERS_MIN} characters"
+        )
+    return token
+
+
+def cluster_id(token: str) -> str:
+    """A name for the cluster that all its processes know and that does not give the token away."""
+    return hashlib.sha256(token.encode()).hexdigest()[:_CLUSTER_ID_CHARACTERS]
+
+
+def authorization_headers(token: str) -> dict[str, str]:
+    """What a caller sends with each request."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+def is_authorized(headers: Mapping[str, str], token: str) -> bool:
+    """Whether the request shows the token."""
+    shown = headers.get("Authorization", "").encode(errors="surrogateescape")
+    return hmac.compare_digest(shown, f"Bearer {token}".encode())

@@ -1,0 +1,235 @@
+"""One attempt to run a job: its state machine, without I/O and without a clock.
+
+Theory of operation
+-------------------
+::
+
+    CREATED -> DEPLOYING -> RUNNING ------------------------------------> FINISHED
+                   |           |
+                   +-----------+--> FAILING ----> FAILED      (a cause was settled)
+                   +-----------+--> CANCELLING -> CANCELED    (the user asked)
+
+- DEPLOYING: every worker was told to open its subtasks; RUNNING once all have.
+- Each subtask is *pending* until it has finished, failed, or its worker has released the attempt or
+  is lost. FAILING and CANCELLING end when nothing is pending, or after the cancel timeout without
+  the rest.
+- A failure report is *settled* at once if it is a CAUSE; a lighter one waits for a heavier one
+  until the cause grace ends (``failure.py`` tells why). Meanwhile nothing is cancelled, because
+  cancelling could silence the very subtask that knows the origin. After a cause is settled it never
+  changes.
+- The loss of a worker that has nothing pending is no failure: what it produced has been
+  acknowledged.
+
+Inputs are the methods; each returns the messages to send, as (worker id, message). ``deadline``
+says when to call ``tick``. Inputs that come too late (after the end, for a subtask that is done)
+change nothing. Flink: ExecutionGraph, for one pipelined region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TypeAlias
+
+from flinknet.cluster.failure import FailureCause, Gravity
+from flinknet.cluster.messages import Cancel, Deploy, Message, Run
+from flinknet.errors import RemoteProtocolError
+
+__all__ = ["Commands", "JobExecution", "JobState", "SubtaskKey", "SubtaskState"]
+
+SubtaskKey: TypeAlias = tuple[int, int]
+"""(vertex, index)"""
+
+Commands: TypeAlias = list[tuple[str, Message]]
+"""(worker id, message to send to it)"""
+
+
+class JobState(Enum):
+    """Life of a job; Flink's JobStatus."""
+
+    CREATED = "CREATED"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FAILING = "FAILING"
+    CANCELLING = "CANCELLING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing changes any more."""
+        return self in (JobState.FINISHED, JobState.FAILED, JobState.CANCELED)
+
+
+class SubtaskState(Enum):
+    """Life of a subtask as the coordinator sees it; Flink's ExecutionState."""
+
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def is_pending(self) -> bool:
+        """It may still run on its worker."""
+        return self in (SubtaskState.DEPLOYING, SubtaskState.RUNNING)
+
+
+class JobExecution:
+    """The states of one job attempt and of its subtasks."""
+
+    def __init__(
+        self,
+        job_id: str,
+        attempt: int,
+        assignment: Mapping[str, Sequence[SubtaskKey]],
+        *,
+        cause_grace_s: float,
+        cancel_timeout_s: float,
+    ) -> None:
+        """``assignment`` says which subtasks each worker runs."""
+        assert any(assignment.values()), "a job has at least one subtask"
+        self.job_id = job_id
+        self.attempt = attempt
+        self.state = JobState.CREATED
+        self.cause: FailureCause | None = None
+        self.deadline: float | None = None
+        self._cause_grace = cause_grace_s
+        self._cancel_timeout = cancel_timeout_s
+        self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
+        self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
+        self._unopened = {worker for worker, keys in assignment.items() if keys}
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The workers that have part in this attempt."""
+        return tuple(dict.fromkeys(self._worker_of.values()))
+
+    def subtask_states(self) -> dict[SubtaskKey, SubtaskState]:
+        """The state of every subtask now."""
+        return dict(self._states)
+
+    def worker_of(self, subtask: SubtaskKey) -> str:
+        """Where a subtask was deployed; RemoteProtocolError if the job has no such subtask."""
+        if subtask not in self._worker_of:
+            raise RemoteProtocolError(f"job {self.job_id} has no subtask {subtask}")
+        return self._worker_of[subtask]
+
+    def start(self) -> Commands:
+        """Tell every worker to open its subtasks."""
+        assert self.state is JobState.CREATED, self.state
+        self.state = JobState.DEPLOYING
+        return [(worker, Deploy(self.job_id, self.attempt)) for worker in self.workers]
+
+    def opened(self, worker_id: str) -> Commands:
+        """A worker has opened all its subtasks."""
+        self._unopened.discard(worker_id)
+        if self.state is not JobState.DEPLOYING or self._unopened:
+            return []
+        self.state = JobState.RUNNING
+        for key, state in self._states.items():
+            if state is SubtaskState.DEPLOYING:
+                self._states[key] = SubtaskState.RUNNING
+        return [(worker, Run(self.job_id, self.attempt)) for worker in self.workers]
+
+    def finished(self, subtask: SubtaskKey) -> None:
+        """A subtask has come to its end and its result has been taken in."""
+        if self._states[subtask].is_pending:
+            self._states[subtask] = SubtaskState.FINISHED
+            self._end_if_nothing_is_pending()
+
+    def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
+        """A subtask has failed."""
+        if not self._states[subtask].is_pending:
+            return []
+        self._states[subtask] = SubtaskState.FAILED
+        return self._weigh(cause, now)
+
+    def open_failed(self, worker_id: str, cause: FailureCause, now: float) -> Commands:
+        """A worker could not open its subtasks; it keeps none of them."""
+        self._end_subtasks_of(worker_id, SubtaskState.FAILED)
+        return self._weigh(cause, now)
+
+    def released(self, worker_id: str) -> None:
+        """A worker holds nothing of this attempt any more.
+
+        RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
+        """
+        if self.state in (JobState.DEPLOYING, JobState.RUNNING) and self._pending_of(worker_id):
+            raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
+        self._end_subtasks_of(worker_id, SubtaskState.CANCELED)
+        self._end_if_nothing_is_pending()
+
+    def worker_lost(self, cause: FailureCause, now: float) -> Commands:
+        """A worker is lost, or it became known why it was."""
+        had_work = self._end_subtasks_of(cause.worker_id, SubtaskState.FAILED)
+        return self._weigh(cause, now) if had_work or self._waits_for_cause else []
+
+    def cancel(self, now: float) -> Commands:
+        """The user wants the job to stop."""
+        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+            return []
+        self.state = JobState.CANCELLING
+        self.cause = None
+        return self._cancel_pending(now)
+
+    def tick(self, now: float) -> Commands:
+        """Act on a deadline that has passed."""
+        if self.deadline is None or now < self.deadline:
+            return []
+        if self._waits_for_cause:
+            return self._settle(now)
+        self._end()
+        return []
+
+    @property
+    def _waits_for_cause(self) -> bool:
+        return self.cause is not None and self.state in (JobState.DEPLOYING, JobState.RUNNING)
+
+    def _weigh(self, cause: FailureCause, now: float) -> Commands:
+        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+            self._end_if_nothing_is_pending()
+            return []
+        if self.cause is None:
+            self.deadline = now + self._cause_grace
+        if self.cause is None or cause.gravity > self.cause.gravity:
+            self.cause = cause
+        return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
+
+    def _settle(self, now: float) -> Commands:
+        self.state = JobState.FAILING
+        return self._cancel_pending(now)
+
+    def _cancel_pending(self, now: float) -> Commands:
+        pending = {self._worker_of[key] for key, state in self._states.items() if state.is_pending}
+        self.deadline = now + self._cancel_timeout
+        self._end_if_nothing_is_pending()
+        return [
+            (worker, Cancel(self.job_id, self.attempt))
+            for worker in self.workers
+            if worker in pending
+        ]
+
+    def _pending_of(self, worker_id: str) -> list[SubtaskKey]:
+        return [
+            key
+            for key, worker in self._worker_of.items()
+            if worker == worker_id and self._states[key].is_pending
+        ]
+
+    def _end_subtasks_of(self, worker_id: str, state: SubtaskState) -> bool:
+        pending = self._pending_of(worker_id)
+        self._states.update(dict.fromkeys(pending, state))
+        return bool(pending)
+
+    def _end_if_nothing_is_pending(self) -> None:
+        is_pending = any(state.is_pending for state in self._states.values())
+        if not (self.state.is_terminal or self._waits_for_cause or is_pending):
+            self._end()
+
+    def _end(self) -> None:
+        ends = {JobState.FAILING: JobState.FAILED, JobState.CANCELLING: JobState.CANCELED}
+        self.state = ends.get(self.state, JobState.FINISHED)
+        self.deadline = None

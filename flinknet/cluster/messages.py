@@ -1,0 +1,204 @@
+"""The control messages between coordinator and workers, and their bytes.
+
+A worker keeps one websocket to the coordinator; each binary websocket message is one msgpack array
+``[name, field, ...]`` of a message below, with exactly its fields. Only small messages travel here,
+so that a heartbeat never queues behind a megabyte: job graphs, deployments and results are HTTP
+bodies (``rest.py``). The registry is closed: an unknown name, a missing field or a wrong type is a
+``RemoteProtocolError`` and ends the connection.
+
+::
+
+    worker -> coordinator                      coordinator -> worker
+    Register                                   Registered | Refused
+    Heartbeat, Progress                        Deploy, Run, Cancel
+    Opened, Finished*, Failed, Released        Stop
+
+    * Finished is the HTTP upload of a subtask's result, see rest.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+
+import msgpack
+
+from flinknet.errors import RemoteProtocolError
+
+__all__ = [
+    "Cancel",
+    "Deploy",
+    "Failed",
+    "Heartbeat",
+    "Message",
+    "Opened",
+    "Progress",
+    "Refused",
+    "Register",
+    "Registered",
+    "Released",
+    "Run",
+    "Stop",
+    "decode",
+    "encode",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """First message of a worker: who it is, where its data plane listens, what it offers."""
+
+    worker_id: str
+    pid: int
+    address: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The worker is part of the cluster and must send a heartbeat at this pace."""
+
+    heartbeat_interval_ms: float
+    progress_interval_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The worker cannot be part of the cluster; the connection closes."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The worker's event loop turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Counters of running subtasks: rows of
+    (vertex, index, records_in, records_out, bytes_in, bytes_out)."""
+
+    job_id: str
+    attempt: int
+    rows: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """Fetch the deployment of this attempt and open its subtasks."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Every subtask of the attempt on this worker is open: its partitions and gates exist."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Every worker has opened its subtasks: run them."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A subtask failed, or (vertex and index -1) the attempt could not be opened on this worker."""
+
+    job_id: str
+    attempt: int
+    vertex: int
+    index: int
+    cause: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop and release whatever is left of the attempt on this worker."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Last word of a worker on an attempt: nothing of it runs or holds memory here any more."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The cluster ends: the worker cancels what it runs and exits."""
+
+    reason: str
+
+
+Message: TypeAlias = (
+    Register
+    | Registered
+    | Refused
+    | Heartbeat
+    | Progress
+    | Deploy
+    | Opened
+    | Run
+    | Failed
+    | Cancel
+    | Released
+    | Stop
+)
+
+_MESSAGES: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Message)}
+
+
+def _field_types(kind: type[Any]) -> tuple[type[Any], ...]:
+    hints = get_type_hints(kind)
+    return tuple(get_origin(hints[field.name]) or hints[field.name] for field in fields(kind))
+
+
+_FIELD_TYPES = {name: _field_types(kind) for name, kind in _MESSAGES.items()}
+
+
+def encode(message: Message) -> bytes:
+    """The bytes of one websocket message."""
+    name = type(message).__name__
+    values = [getattr(message, field.name) for field in fields(message)]
+    packed: bytes = msgpack.packb([name, *values])
+    return packed
+
+
+def decode(data: bytes) -> Message:
+    """The message in one websocket message; RemoteProtocolError if it is none."""
+    try:
+        array = msgpack.unpackb(data)
+    except Exception as error:
+        raise RemoteProtocolError(f"control message is not msgpack: {error}") from error
+    is_array = isinstance(array, list) and array and isinstance(array[0], str)
+    if not is_array or array[0] not in _MESSAGES:
+        raise RemoteProtocolError(f"control message of unknown kind: {_summary(array)}")
+    name, *values = array
+    types = _FIELD_TYPES[name]
+    if len(values) != len(types) or not all(map(_matches, values, types)):
+        raise RemoteProtocolError(f"control message {name} with wrong fields: {_summary(values)}")
+    message: Message = _MESSAGES[name](*values)
+    return message
+
+
+def _matches(value: Any, expected: type[Any]) -> bool:
+    if expected is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is expected
+
+
+def _summary(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:200] + " ..."

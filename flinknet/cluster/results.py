@@ -1,0 +1,82 @@
+"""What a finished subtask sends back: counters, metrics and the records of its collect sinks.
+
+The coordinator reads the counters and bounds the size; the collected records stay opaque bytes to
+it (they are Python objects of the job, pickled), and are read by the client that submitted the job.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import cloudpickle
+import msgpack
+
+from flinknet.errors import ConfigurationError, JobError, SerializationError
+from flinknet.task.subtask import SubtaskResult
+
+__all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_collected"]
+
+COUNTERS = ("records_in", "records_out", "bytes_in", "bytes_out")
+
+
+def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
+    """The upload of one subtask.
+
+    Raises JobError if the collected records are too large, SerializationError if they cannot be
+    sent.
+    """
+    pickled = b""
+    if result.collected:
+        try:
+            pickled = cloudpickle.dumps(result.collected)
+        except Exception as error:
+            raise SerializationError(
+                f"the records of collect sink {', '.join(map(repr, result.collected))} cannot be "
+                f"brought back to the client: {error}; map them to plain values first"
+            ) from error
+    check_collected_bytes(len(pickled), collect_bytes_max)
+    counters = {name: getattr(result, name) for name in COUNTERS}
+    try:
+        body: bytes = msgpack.packb({**counters, "metrics": result.metrics, "collected": pickled})
+    except TypeError as error:
+        raise SerializationError(
+            f"RuntimeContext.metrics holds something that is no plain JSON value: {error}"
+        ) from error
+    return body
+
+
+def decode_result(body: bytes) -> dict[str, Any]:
+    """The upload as fields, ``collected`` still as bytes; ConfigurationError if it is none."""
+    try:
+        result = msgpack.unpackb(body)
+    except Exception as error:
+        raise ConfigurationError(f"the request's body is no result: {error}") from error
+    expected = {**dict.fromkeys(COUNTERS, int), "metrics": dict, "collected": bytes}
+    if not isinstance(result, dict) or {k: type(v) for k, v in result.items()} != expected:
+        raise ConfigurationError("the request's body is no result: its fields are wrong")
+    return result
+
+
+def check_collected_bytes(collected_bytes: int, collect_bytes_max: int) -> None:
+    """Raise JobError if a job's collect sinks hold more than they may."""
+    if collected_bytes > collect_bytes_max:
+        raise JobError(
+            f"the collect sinks of the job hold {collected_bytes} bytes of records, more than "
+            f"cluster.collect_bytes_max = {collect_bytes_max}: write large results with a Parquet "
+            "sink, or "
+            f"raise that option"
+        )
+
+
+def merge_collected(pickled: Iterable[bytes]) -> dict[str, list[Any]]:
+    """Join what the subtasks collected, by sink name, in order of the subtasks.
+
+    Runs code of the sender: only for results of this process's own jobs.
+    """
+    merged: dict[str, list[Any]] = {}
+    for data in filter(None, pickled):
+        for sink, records in pickle.loads(data).items():  # noqa: S301 - own job
+            merged.setdefault(sink, []).extend(records)
+    return merged

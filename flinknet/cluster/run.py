@@ -1,0 +1,65 @@
+"""One job, one local cluster, one call: what a program without an event loop uses."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+
+from flinknet.cluster.client import OnProgress
+from flinknet.cluster.job_result import JobResult
+from flinknet.cluster.local_cluster import LocalCluster, OnOutput, print_output
+from flinknet.cluster.preflight import check_job
+from flinknet.config import FlinknetConfig
+from flinknet.task.graph import JobGraph
+
+__all__ = ["run_job"]
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run_job(
+    graph: JobGraph,
+    config: FlinknetConfig | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+    on_output: OnOutput = print_output,
+) -> JobResult:
+    """Run a job on a local cluster of its own and return its result.
+
+    Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
+    else the JobError that the job ended with. No process is left behind in any case: Ctrl-C raises
+    KeyboardInterrupt, SIGTERM and SIGHUP (unless the program handles them) raise SystemExit, each
+    after the cluster has stopped. Must not be called from a running event loop: there, use
+    ``LocalCluster``.
+    """
+    config = config or FlinknetConfig()
+    check_job(graph, config)
+    received: list[signal.Signals] = []
+
+    async def execute() -> JobResult:
+        this_task = asyncio.current_task()
+        assert this_task is not None
+
+        def stop(number: signal.Signals) -> None:
+            received.append(number)
+            this_task.cancel()
+
+        for number in _free_stop_signals():
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        async with LocalCluster(config, on_output=on_output) as cluster:
+            return await cluster.execute(graph, on_progress)
+
+    try:
+        return asyncio.run(execute())
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        raise SystemExit(128 + received[0]) from None
+
+
+def _free_stop_signals() -> list[signal.Signals]:
+    """The signals that may be taken: only the main thread can, and the program's own come first."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in _STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]

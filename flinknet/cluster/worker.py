@@ -1,0 +1,185 @@
+"""A worker process: ``python -m flinknet.cluster.worker --coordinator HOST:PORT --worker-id ID``.
+
+Theory of operation
+-------------------
+One event loop, one network environment, one control link. The worker registers, sends heartbeats,
+and does what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
+worker's task group. It ends when told to (SIGTERM, ``Stop``) with status 0, and when it loses the
+coordinator with status 3: without a coordinator nobody would ever cancel its subtasks.
+
+Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
+at least once per buffer, but a user function that blocks the loop also holds them back: a pause of
+up to ``ClusterConfig.heartbeat_timeout_ms`` does no harm.
+
+The cluster token comes in the environment, see ``credentials.py``. What user code prints goes to
+the process's standard output, which the launcher passes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from flinknet.cluster.control_link import ControlLink
+from flinknet.cluster.credentials import cluster_id, take_token
+from flinknet.cluster.job_attempt import JobAttempt
+from flinknet.cluster.messages import (
+    Cancel,
+    Deploy,
+    Heartbeat,
+    Message,
+    Register,
+    Registered,
+    Released,
+    Run,
+    Stop,
+)
+from flinknet.cluster.parent import watch_parent
+from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.errors import FlinknetError, RemoteProtocolError
+from flinknet.net.environment import NetworkEnvironment
+from flinknet.settings import load_settings
+
+__all__ = ["EXIT_COORDINATOR_LOST", "Worker", "main"]
+
+EXIT_COORDINATOR_LOST = 3
+"""Exit status of a worker whose coordinator is gone."""
+
+
+class Worker:
+    """What a registered worker does with the messages it gets."""
+
+    def __init__(
+        self, environment: NetworkEnvironment, link: ControlLink, config: ClusterConfig
+    ) -> None:
+        self._environment = environment
+        self._link = link
+        self._config = config
+        self._attempts: dict[tuple[str, int], tuple[JobAttempt, asyncio.Task[None]]] = {}
+
+    async def serve(self, registered: Registered, stop: asyncio.Event) -> int:
+        """Work until told to stop or the coordinator is gone; return the exit status.
+
+        Running attempts are cancelled before it returns.
+        """
+        async with asyncio.TaskGroup() as group:
+            heartbeats = group.create_task(self._send_heartbeats(registered))
+            progress = group.create_task(self._send_progress(registered))
+            conversation = group.create_task(self._converse(group))
+            stopping = group.create_task(stop.wait())
+            await asyncio.wait((conversation, stopping), return_when=asyncio.FIRST_COMPLETED)
+            status = conversation.result() if conversation.done() else 0
+            for task in (heartbeats, progress, conversation, stopping):
+                task.cancel()
+            for _, task in self._attempts.values():
+                task.cancel()
+        return status
+
+    async def _converse(self, group: asyncio.TaskGroup) -> int:
+        while (message := await self._link.receive()) is not None:
+            if isinstance(message, Stop):
+                return 0
+            await self._act(message, group)
+        print("lost the coordinator", file=sys.stderr)
+        return EXIT_COORDINATOR_LOST
+
+    async def _act(self, message: Message, group: asyncio.TaskGroup) -> None:
+        if not isinstance(message, Deploy | Run | Cancel):
+            raise RemoteProtocolError(f"the coordinator sent {type(message).__name__}")
+        key = (message.job_id, message.attempt)
+        match message:
+            case Deploy():
+                attempt = JobAttempt(
+                    *key, environment=self._environment, link=self._link, config=self._config
+                )
+                task = group.create_task(attempt.live())
+                self._attempts[key] = attempt, task
+                task.add_done_callback(lambda _: self._attempts.pop(key))
+            case Run() if key in self._attempts:
+                self._attempts[key][0].run()
+            case Cancel() if key in self._attempts:
+                self._attempts[key][1].cancel()
+            case Cancel():
+                await self._link.send(Released(*key))
+
+    async def _send_heartbeats(self, registered: Registered) -> None:
+        while True:
+            await self._link.send(Heartbeat())
+            await asyncio.sleep(registered.heartbeat_interval_ms / 1000)
+
+    async def _send_progress(self, registered: Registered) -> None:
+        while True:
+            await asyncio.sleep(registered.progress_interval_ms / 1000)
+            for attempt, _ in list(self._attempts.values()):
+                progress = attempt.progress()
+                if progress is not None:
+                    await self._link.send(progress)
+
+
+async def work(
+    worker_id: str, coordinator: str, data_port: int, config: FlinknetConfig, token: str
+) -> int:
+    """Be a worker until told to stop or the coordinator is gone; return the exit status."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    environment = NetworkEnvironment(
+        host=config.cluster.host,
+        port=data_port,
+        worker_id=worker_id,
+        job=cluster_id(token),
+        config=config.network,
+    )
+    link = ControlLink(
+        coordinator, token, control_message_bytes_max=config.cluster.control_message_bytes_max
+    )
+    async with environment, link:
+        registered = await link.register(
+            Register(
+                worker_id=worker_id,
+                pid=os.getpid(),
+                address=environment.address,
+                slots=config.cluster.slots_per_worker,
+            )
+        )
+        return await Worker(environment, link, config.cluster).serve(registered, stop)
+
+
+def _loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
+    if config.event_loop == "asyncio":
+        return asyncio.new_event_loop
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def main() -> int:
+    """Run a worker; the exit status: 0 stopped, 1 failed, 2 refused, 3 lost the coordinator."""
+    parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.worker")
+    parser.add_argument("--coordinator", required=True, metavar="HOST:PORT")
+    parser.add_argument("--worker-id", required=True)
+    parser.add_argument("--data-port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
+    parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
+    options = parser.parse_args()
+    if options.watch_parent:
+        watch_parent()
+    try:
+        token = take_token()
+        config = load_settings(options.config, os.environ, {}).config
+        with asyncio.Runner(loop_factory=_loop_factory(config.cluster)) as runner:
+            return runner.run(
+                work(options.worker_id, options.coordinator, options.data_port, config, token)
+            )
+    except FlinknetError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

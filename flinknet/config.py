@@ -1,0 +1,390 @@
+"""Every limit and default of flinknet, each with its unit in the name and its reason.
+
+All classes are frozen dataclasses of plain values: they are checked once, in ``__post_init__``,
+and then shared freely. How values get here from files, the environment and flags is
+``settings.py``'s matter. Where a field has a counterpart in Flink, its key is named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from flinknet.errors import ConfigurationError
+
+__all__ = [
+    "ADAPTIVE",
+    "BufferTimeout",
+    "ClusterConfig",
+    "FlinknetConfig",
+    "NetworkConfig",
+    "WireLimits",
+]
+
+KIB = 1024
+MIB = 1024 * KIB
+
+ADAPTIVE: Literal["adaptive"] = "adaptive"
+BufferTimeout = float | Literal["adaptive"]
+"""Milliseconds, with -1 for "only full buffers" and 0 for "every record"; or ``"adaptive"``."""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigurationError(message)
+
+
+def _require_port(port: int, option: str) -> None:
+    _require(0 <= port <= 65535, f"{option} is {port}: a TCP port is 0 (any free one) to 65535")
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """What a peer may make this side hold or do; every one is enforced before anything is
+    allocated."""
+
+    handshake_bytes_max: int = 512
+    """A peer that is not yet known costs at most this much memory beside its socket."""
+
+    error_text_bytes_max: int = 1024
+    """An error crosses the network as a code and this much text, so that it can never be a
+    payload."""
+
+    channels_per_connection_max: int = 65_536
+    """Readers that one peer may open at a time; a cancelled one counts until it is really gone."""
+
+    credit_per_channel_max: int = 65_535
+    """Buffers that a peer may claim to hold free for one channel; a larger sum is a broken
+    count."""
+
+    event_bytes_max: int = KIB
+    """Payload of one event. An event costs the producer no credit, so it is held in memory that no
+    pool accounts for."""
+
+    events_per_channel_max: int = 1_000
+    """Events of one channel that its consumer has not yet taken; more close the connection."""
+
+    control_bytes_max: int = 16 * MIB
+    """Control messages queued for a peer that does not read, each counted with its overhead; more
+    close the connection."""
+
+    handshake_timeout_ms: float = 5_000.0
+    """A connection that has not said who it is by then is closed (slow-loris)."""
+
+    pending_handshakes_max: int = 64
+    """Connections that have not said who they are; further ones are closed at once."""
+
+    def __post_init__(self) -> None:
+        _require(
+            64 <= self.handshake_bytes_max <= 65_536,
+            f"handshake_bytes_max is {self.handshake_bytes_max}: choose 64 to 65536 bytes",
+        )
+        for name in ("error_text_bytes_max", "event_bytes_max"):
+            value = getattr(self, name)
+            _require(16 <= value <= 2 * KIB, f"{name} is {value}: choose 16 to 2048 bytes")
+        for name in (
+            "channels_per_connection_max",
+            "credit_per_channel_max",
+            "events_per_channel_max",
+            "pending_handshakes_max",
+        ):
+            value = getattr(self, name)
+            _require(value >= 1, f"{name} is {value}: choose 1 or more")
+        _require(
+            self.control_bytes_max >= 4 * KIB,
+            f"control_bytes_max is {self.control_bytes_max}: choose 4 KiB or more",
+        )
+        _require(
+            self.handshake_timeout_ms > 0,
+            f"handshake_timeout_ms is {self.handshake_timeout_ms}: choose a positive duration",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """The exchange itself: memory, flow control, flushing, connections."""
+
+    segment_bytes: int = 32 * KIB
+    """Size of a network buffer. Flink: taskmanager.memory.segment-size (32kb)."""
+
+    network_memory_bytes: int = 64 * MIB
+    """All network buffers of a worker, allocated at start. Flink: taskmanager.memory.network.min
+    (64mb)."""
+
+    buffers_per_channel: int = 2
+    """Exclusive buffers, so initial credit, of a remote channel. One is being filled on the way
+    while the other is consumed. Flink: taskmanager.network.memory.buffers-per-channel (2)."""
+
+    floating_buffers_per_gate: int = 8
+    """Buffers that the channels of a gate share by backlog.
+    Flink: taskmanager.network.memory.floating-buffers-per-gate (8)."""
+
+    buffers_per_subpartition_max: int = 10
+    """Soft quota of a subpartition in its partition's pool, so that one slow consumer cannot take
+    it all. Flink: taskmanager.network.memory.max-buffers-per-channel (10)."""
+
+    overdraft_buffers_per_partition: int = 5
+    """Buffers over the pool's size that a record in progress may take, so that it never blocks
+    half-way while the worker has memory. Flink:
+    taskmanager.network.memory.max-overdraft-buffers-per-gate (5)."""
+
+    buffer_timeout_ms: BufferTimeout = ADAPTIVE
+    """How long a record may wait in a buffer that is not full: -1 until it is full, 0 not at all, a
+    duration, or "adaptive". Flink: execution.buffer-timeout.interval (100 ms)."""
+
+    adaptive_flush_ms_max: float = 10.0
+    """With "adaptive": the longest that a busy writer lets a record wait in a part-filled
+    buffer."""
+
+    record_bytes_max: int = 64 * MIB
+    """Largest serialised record; a reader holds at most one of this size per channel while it is
+    put together."""
+
+    record_elements_max: int = 1_048_576
+    """Most elements that one array or map inside a record may claim: a claim of n elements makes
+    the decoder allocate n pointers before the first one is read."""
+
+    outbox_bytes_max: int = 512 * KIB
+    """Bytes handed to a connection's socket and not yet written by it. More gains nothing on
+    loopback and delays events, which queue behind it."""
+
+    receive_buffer_bytes: int = 256 * KIB
+    """Bytes that one socket read may return."""
+
+    partition_request_timeout_ms: float = 10_000.0
+    """How long a request waits for a partition that is not registered yet.
+    Flink: taskmanager.network.partition-request-timeout (10 s)."""
+
+    connect_timeout_ms: float = 10_000.0
+    """Time for one connect and handshake. Flink:
+    taskmanager.network.netty.client.connectTimeoutSec."""
+
+    connect_retries: int = 3
+    """Further tries after a refused connect. Flink: taskmanager.network.retries (0)."""
+
+    connect_backoff_ms: float = 100.0
+    """Wait before the first further try, doubled for each one after it.
+    Flink: taskmanager.network.request-backoff.initial (100)."""
+
+    close_timeout_ms: float = 2_000.0
+    """Time for a closing worker's peers to take what it has already written, before it is cut
+    off."""
+
+    wire: WireLimits = field(default_factory=WireLimits)
+
+    def __post_init__(self) -> None:
+        _require(
+            64 <= self.segment_bytes <= 16 * MIB,
+            f"segment_bytes is {self.segment_bytes}: choose 64 bytes to 16 MiB",
+        )
+        _require(
+            self.network_memory_bytes >= self.segment_bytes,
+            f"network_memory_bytes is {self.network_memory_bytes}, less than one buffer of "
+            f"{self.segment_bytes} bytes: raise network_memory_bytes or lower segment_bytes",
+        )
+        for name in (
+            "buffers_per_channel",
+            "floating_buffers_per_gate",
+            "overdraft_buffers_per_partition",
+            "connect_retries",
+        ):
+            value = getattr(self, name)
+            _require(value >= 0, f"{name} is {value}: choose 0 or more")
+        _require(
+            self.buffers_per_subpartition_max >= 1,
+            f"buffers_per_subpartition_max is {self.buffers_per_subpartition_max}: choose 1 or more",
+        )
+        _require(
+            self.buffers_per_channel + self.floating_buffers_per_gate >= 1,
+            "buffers_per_channel and floating_buffers_per_gate are both 0: a channel could never "
+            "receive anything, raise one of them",
+        )
+        _require(
+            self.buffers_per_channel + self.floating_buffers_per_gate
+            <= self.wire.credit_per_channel_max,
+            f"a channel could claim {self.buffers_per_channel} + {self.floating_buffers_per_gate} "
+            f"buffers, but wire.credit_per_channel_max is {self.wire.credit_per_channel_max}: lower "
+            f"buffers_per_channel or floating_buffers_per_gate",
+        )
+        check_buffer_timeout(self.buffer_timeout_ms)
+        for name in (
+            "adaptive_flush_ms_max",
+            "partition_request_timeout_ms",
+            "connect_timeout_ms",
+            "connect_backoff_ms",
+            "close_timeout_ms",
+        ):
+            value = getattr(self, name)
+            _require(value > 0, f"{name} is {value}: choose a positive duration")
+        _require(
+            1 <= self.record_bytes_max < 2**31,
+            f"record_bytes_max is {self.record_bytes_max}: choose 1 byte to 2 GiB - 1",
+        )
+        _require(
+            self.record_elements_max >= 1,
+            f"record_elements_max is {self.record_elements_max}: choose 1 or more",
+        )
+        _require(
+            self.outbox_bytes_max >= self.segment_bytes,
+            f"outbox_bytes_max is {self.outbox_bytes_max}: it must hold one buffer of "
+            f"{self.segment_bytes} bytes",
+        )
+        _require(
+            self.receive_buffer_bytes >= 4 * KIB,
+            f"receive_buffer_bytes is {self.receive_buffer_bytes}: choose 4 KiB or more",
+        )
+
+    @property
+    def segments(self) -> int:
+        """How many whole network buffers the network memory holds."""
+        return self.network_memory_bytes // self.segment_bytes
+
+
+def check_buffer_timeout(buffer_timeout_ms: BufferTimeout) -> None:
+    """Raise ConfigurationError unless the value is -1, 0, a positive number or "adaptive"."""
+    if buffer_timeout_ms == ADAPTIVE:
+        return
+    valid = (
+        isinstance(buffer_timeout_ms, int | float)
+        and not isinstance(buffer_timeout_ms, bool)
+        and (buffer_timeout_ms == -1 or 0 <= buffer_timeout_ms < float("inf"))
+    )
+    _require(
+        valid,
+        f"buffer_timeout_ms is {buffer_timeout_ms!r}: choose -1 (only full buffers), 0 (every "
+        f"record), "
+        f'a number of milliseconds, or "adaptive"',
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """A local cluster: its processes and how they watch each other."""
+
+    workers: int = 2
+    """Worker processes. Each is one event loop, so one core."""
+
+    slots_per_worker: int = 2
+    """Subtasks of one kind that a worker runs side by side. Flink:
+    taskmanager.numberOfTaskSlots."""
+
+    host: str = "127.0.0.1"
+    """Address that coordinator and workers bind to."""
+
+    coordinator_port: int = 0
+    """Port of the control plane; 0 takes a free one. Flink: rest.port."""
+
+    data_port: int = 0
+    """First data port: worker i listens on data_port + i; 0 takes free ones. Flink:
+    taskmanager.data.port."""
+
+    event_loop: Literal["uvloop", "asyncio"] = "uvloop"
+    """Event loop of the workers."""
+
+    start_timeout_ms: float = 30_000.0
+    """Time for all processes to start and register."""
+
+    stop_timeout_ms: float = 5_000.0
+    """Time for a process to stop on request, before it is killed."""
+
+    heartbeat_interval_ms: float = 1_000.0
+    """Pause between two heartbeats of a worker. Flink: heartbeat.interval (10 s)."""
+
+    heartbeat_timeout_ms: float = 30_000.0
+    """Silence after which a worker counts as lost. Long, because a user function that blocks the
+    loop also blocks the heartbeat; a worker that ends is noticed at once. Flink: heartbeat.timeout
+    (50 s)."""
+
+    progress_interval_ms: float = 250.0
+    """Pause between two progress reports of a worker."""
+
+    cause_grace_ms: float = 1_000.0
+    """How long a lost data connection waits for a better explanation (the worker behind it ended)
+    before it is itself reported as the cause of a failure."""
+
+    collect_records_max: int = 1_000_000
+    """Records that a collect sink may bring back over the control plane."""
+
+    collect_bytes_max: int = 256 * MIB
+    """Bytes that all collect sinks of a job may bring back together."""
+
+    cancel_timeout_ms: float = 5_000.0
+    """Time for the subtasks of a failed or cancelled job to stop, before the job ends without them
+    (a user function that blocks never sees the cancellation). Flink: task.cancellation.timeout
+    (180 s)."""
+
+    control_message_bytes_max: int = 4 * MIB
+    """Largest message on a worker's control websocket; bulk travels beside it as HTTP bodies, so
+    that a heartbeat never queues behind it."""
+
+    job_bytes_max: int = 64 * MIB
+    """Largest job graph that a client may submit, with the functions and collections inside it."""
+
+    failure_text_bytes_max: int = 16 * KIB
+    """Most of a remote traceback that travels to the user; its end is kept, because the cause is
+    there."""
+
+    jobs_retained: int = 20
+    """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
+
+    output_lines_kept: int = 40
+    """Last lines of a process's output that the launcher keeps to explain an early exit."""
+
+    def __post_init__(self) -> None:
+        _require(
+            1 <= self.workers <= 1024,
+            f"workers is {self.workers}: choose 1 to 1024 worker processes",
+        )
+        _require(
+            1 <= self.slots_per_worker <= 4096,
+            f"slots_per_worker is {self.slots_per_worker}: choose 1 to 4096",
+        )
+        _require_port(self.coordinator_port, "coordinator_port")
+        _require_port(self.data_port, "data_port")
+        _require(
+            self.data_port == 0 or self.data_port + self.workers - 1 <= 65535,
+            f"data_port {self.data_port} with {self.workers} workers goes over port 65535",
+        )
+        _require(
+            self.event_loop in ("uvloop", "asyncio"),
+            f'event_loop is {self.event_loop!r}: choose "uvloop" or "asyncio"',
+        )
+        for name in (
+            "start_timeout_ms",
+            "stop_timeout_ms",
+            "heartbeat_interval_ms",
+            "progress_interval_ms",
+            "cancel_timeout_ms",
+        ):
+            value = getattr(self, name)
+            _require(value > 0, f"{name} is {value}: choose a positive duration")
+        _require(
+            self.heartbeat_timeout_ms >= 2 * self.heartbeat_interval_ms,
+            f"heartbeat_timeout_ms is {self.heartbeat_timeout_ms}: choose at least twice "
+            f"heartbeat_interval_ms ({self.heartbeat_interval_ms})",
+        )
+        _require(
+            self.cause_grace_ms >= 0, f"cause_grace_ms is {self.cause_grace_ms}: choose 0 or more"
+        )
+        _require(
+            self.collect_records_max >= 0,
+            f"collect_records_max is {self.collect_records_max}: choose 0 or more",
+        )
+        for name, least in (
+            ("collect_bytes_max", KIB),
+            ("control_message_bytes_max", 64 * KIB),
+            ("job_bytes_max", KIB),
+            ("failure_text_bytes_max", 256),
+            ("jobs_retained", 1),
+            ("output_lines_kept", 1),
+        ):
+            value = getattr(self, name)
+            _require(value >= least, f"{name} is {value}: choose {least} or more")
+
+
+@dataclass(frozen=True, slots=True)
+class FlinknetConfig:
+    """Everything: one section per concern, named as in ``cluster.toml``."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)

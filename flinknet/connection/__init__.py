@@ -1,0 +1,1 @@
+"""Multiplexing: all channels between two workers over one stream of bytes, both directions."""

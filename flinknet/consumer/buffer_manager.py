@@ -1,0 +1,196 @@
+"""The buffer manager: which buffers a remote input channel has free, so how much credit it has to
+give.
+
+Theory of operation (Flink's BufferManager; census 1.6). A channel has *exclusive* buffers of its
+own and *floating* ones borrowed from its gate's pool. Every free buffer here has been, or is about
+to be, announced to the producer as one credit. A data frame takes a free buffer, floating ones
+first; the operator's recycle gives it back.
+
+The producer's backlog sets what is *required*: backlog + exclusive. While fewer are available,
+floating buffers are asked of the pool; when it has none, one listener is queued and the manager
+*waits*, during which a new backlog only changes the requirement. A recycled exclusive buffer that
+exceeds the requirement sends a floating one back to the pool instead of making credit, so that the
+channels that need it get it.
+
+Owned counters: ``required``, the two free lists, ``waiting``.
+Invariants: at most ``exclusive_total`` exclusive buffers are free; a released manager has none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from flinknet.buffer.local_pool import LocalBufferPool
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.segment import MemorySegment
+
+__all__ = ["BufferManager", "BufferManagerStatistics", "GateBuffers", "gate_buffers"]
+
+
+class GateBuffers(NamedTuple):
+    """How many buffers a gate needs (Flink's GateBuffersSpec)."""
+
+    exclusive_per_channel: int
+    floating_min: int
+    floating_max: int
+    target_total: int
+
+
+def gate_buffers(
+    channels: int, per_channel: int, floating: int, required_max: int | None = None
+) -> GateBuffers:
+    """Compute a gate's buffers; with ``required_max`` exclusive ones become floating beyond it.
+
+    One floating buffer is required besides the exclusive ones, so that a gate cannot deadlock;
+    unless there shall be none at all, which works as long as each channel has one of its own.
+    """
+    target_total = channels * per_channel + floating
+    reserve = min(1, floating)
+    required = channels * per_channel + reserve
+    if required_max is not None:
+        required = min(required, required_max)
+    exclusive = min(per_channel, (required - reserve) // channels) if channels else 0
+    floating_min = required - exclusive * channels
+    return GateBuffers(exclusive, floating_min, target_total - exclusive * channels, target_total)
+
+
+class BufferManagerStatistics(NamedTuple):
+    """Free buffers and the requirement of one channel."""
+
+    exclusive_total: int
+    exclusive_free: int
+    floating_free: int
+    required: int
+    waiting: bool
+
+
+class BufferManager:
+    """Free buffers of one channel; itself the recycler of its exclusive ones."""
+
+    __slots__ = (
+        "_exclusive",
+        "_floating",
+        "_floating_pool",
+        "_network_pool",
+        "_on_available",
+        "_released",
+        "exclusive_total",
+        "required",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        network_pool: NetworkBufferPool,
+        floating_pool: LocalBufferPool,
+        on_available: Callable[[int], None],
+    ) -> None:
+        self._network_pool = network_pool
+        self._floating_pool = floating_pool
+        self._on_available = on_available
+        self._exclusive: deque[MemorySegment] = deque()
+        self._floating: deque[MemorySegment] = deque()
+        self._released = False
+        self.exclusive_total = 0
+        self.required = 0
+        self.waiting = False
+
+    @property
+    def available(self) -> int:
+        """Free buffers."""
+        return len(self._exclusive) + len(self._floating)
+
+    def add_exclusive(self, segments: list[MemorySegment]) -> None:
+        """Own these segments; done once, before the partition is requested."""
+        self._exclusive.extend(segments)
+        self.exclusive_total = len(self._exclusive)
+
+    def take(self) -> tuple[MemorySegment, BufferManager | LocalBufferPool] | None:
+        """Take a free buffer with its recycler for an arriving frame, None if there is none."""
+        if self.required:
+            self.required -= 1
+        if self._floating:
+            return self._floating.popleft(), self._floating_pool
+        if self._exclusive:
+            return self._exclusive.popleft(), self
+        return None
+
+    def require(self, number: int) -> None:
+        """Ask for floating buffers until ``number`` are available, or wait for them."""
+        self.required = number
+        gained = self._request_floating()
+        if gained:
+            self._on_available(gained)
+
+    def _request_floating(self) -> int:
+        gained = 0
+        while self.available < self.required and not self.waiting and not self._released:
+            segment = self._floating_pool.request()
+            if segment is not None:
+                self._floating.append(segment)
+                gained += 1
+            elif self._floating_pool.add_listener(self):
+                self.waiting = True
+        return gained
+
+    def recycle(self, segment: MemorySegment) -> None:
+        """Take back an exclusive buffer: it makes credit, or frees a floating one."""
+        if self._released:
+            self._network_pool.return_exclusive([segment])
+            return
+        self._exclusive.append(segment)
+        if self.available > self.required and self._floating:
+            self._floating_pool.recycle(self._floating.popleft())
+        else:
+            self._on_available(1)
+
+    def notify_buffer_available(self, segment: MemorySegment) -> bool:
+        """The pool offers a floating buffer; refused if released or no longer short."""
+        self.waiting = False
+        if self._released or self.available >= self.required:
+            return False
+        self._floating.append(segment)
+        if self.available < self.required and self._floating_pool.add_listener(self):
+            self.waiting = True
+        self._on_available(1)
+        return True
+
+    def notify_buffer_destroyed(self) -> None:
+        """The pool is gone; nothing will come."""
+        self.waiting = False
+
+    def release_floating(self) -> None:
+        """Give the floating buffers back (a blocked channel without exclusive ones, census 1.6
+        rule 8)."""
+        self.required = 0
+        while self._floating:
+            self._floating_pool.recycle(self._floating.popleft())
+
+    def release(self) -> None:
+        """Give everything back; what is still with the operator follows as it is recycled."""
+        if self._released:
+            return
+        self._released = True
+        self._floating_pool.remove_listener(self)
+        self.waiting = False
+        self.release_floating()
+        exclusive, self._exclusive = list(self._exclusive), deque()
+        self._network_pool.return_exclusive(exclusive)
+
+    def statistics(self) -> BufferManagerStatistics:
+        """Return the present counts."""
+        return BufferManagerStatistics(
+            exclusive_total=self.exclusive_total,
+            exclusive_free=len(self._exclusive),
+            floating_free=len(self._floating),
+            required=self.required,
+            waiting=self.waiting,
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        assert len(self._exclusive) <= self.exclusive_total, "an exclusive buffer came back twice"
+        assert not (self._released and self.available), "a released channel holds buffers"
+        assert self.required >= 0, "the requirement is negative"

@@ -1,0 +1,94 @@
+"""The local input channel: producer and consumer in one worker.
+
+It polls the subpartition's view directly: the buffer object itself moves, without copy and without
+credit. A released buffer goes straight back to the producer's pool, which is all the flow control
+there is.
+"""
+
+from __future__ import annotations
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.view import SubpartitionView
+from flinknet.consumer.input_channel import InputChannel, InputChannelStatistics
+
+__all__ = ["LocalInputChannel"]
+
+
+class LocalInputChannel(InputChannel):
+    """Reads a view; is the requester that the partition registry answers."""
+
+    _view: SubpartitionView | None = None
+
+    def on_view_created(self, view: SubpartitionView) -> None:
+        """The partition is there."""
+        if self.released:
+            view.release()
+            return
+        self._view = view
+        self.notify_data_available()
+
+    def on_request_failed(self, cause: BaseException) -> None:
+        """The partition cannot be read."""
+        self.fail(cause)
+
+    def notify_data_available(self) -> None:
+        """The view has something to poll."""
+        view = self._view
+        if view is None:
+            return
+        failure = view.failure_cause()
+        if failure is not None:
+            self.fail(failure)
+        elif view.next_data_type() is not DataType.NONE:
+            self._listener.notify_channel_non_empty(self)
+
+    def poll(self) -> tuple[Buffer, bool] | None:
+        """Take the next buffer; see InputChannel."""
+        if self.error is not None:
+            raise self.error
+        polled = self._view.poll() if self._view is not None else None
+        if polled is None:
+            return None
+        self._count(polled.buffer)
+        if polled.buffer.data_type is DataType.END_OF_PARTITION:
+            self.finished = True
+        return polled.buffer, polled.next_data_type is not DataType.NONE
+
+    def resume_consumption(self) -> None:
+        """Unblock the subpartition and look for data."""
+        assert self._view is not None, "consumption was resumed before the partition was there"
+        self._view.resume_consumption()
+        self.notify_data_available()
+
+    def acknowledge_all_data_processed(self) -> None:
+        """Tell the subpartition."""
+        if self._view is not None:
+            self._view.acknowledge_all_data_processed()
+
+    def release(self) -> None:
+        """Let go of the view; idempotent."""
+        if self.released:
+            return
+        self.released = True
+        if self._view is not None:
+            self._view.release()
+
+    def statistics(self) -> InputChannelStatistics:
+        """Return the present counts; a local channel has no credit."""
+        return InputChannelStatistics(
+            channel=self.index,
+            kind="local",
+            location=self.location,
+            queued_buffers=0,
+            buffers_in=self.buffers_in,
+            bytes_in=self.bytes_in,
+            backlog=self._view.backlog() if self._view is not None else 0,
+            unannounced_credit=0,
+            exclusive_free=0,
+            floating_free=0,
+            required=0,
+            released=self.released,
+        )
+
+    def check_invariants(self) -> None:
+        """A local channel has no accounts of its own."""

@@ -1,0 +1,252 @@
+"""The remote input channel: receives one subpartition over a connection, against credit.
+
+Theory of operation (Flink's RemoteInputChannel). The channel is *new*, then *requested* (the
+client sends its request with the initial credit), then delivers, and at the end is *released*.
+Frames arrive in two steps: ``begin_buffer`` checks the sequence number and takes a free buffer
+that the channel already owns, ``end_buffer`` queues it. A data frame that finds no free buffer
+breaks the protocol: the producer sent without credit. Events never need a buffer, they live in a
+few bytes of ordinary memory.
+
+Credit: every buffer that becomes free adds one to ``unannounced_credit``; only the step from 0
+tells the client, which later takes the whole number, so that many recycles become one message. A
+buffer becomes free when the operator recycles it, never on receipt.
+
+Owned counters: ``unannounced_credit``, the expected sequence number, the producer's last backlog.
+Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
+credit == free buffers here, except between a blocking buffer and its resume if there are no
+exclusive buffers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType
+from flinknet.buffer.local_pool import LocalBufferPool
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.segment import MemorySegment
+from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.input_channel import (
+    ChannelListener,
+    InputChannel,
+    InputChannelStatistics,
+    PartitionLocation,
+)
+from flinknet.errors import BufferReorderingError, RemoteProtocolError
+
+__all__ = ["PartitionRequestClient", "RemoteInputChannel"]
+
+
+class PartitionRequestClient(Protocol):
+    """The connection as a channel sees it (Flink's PartitionRequestClient)."""
+
+    def request_subpartition(self, channel: RemoteInputChannel) -> None:
+        """Send the request and route the answers to the channel."""
+
+    def notify_credit_available(self, channel: RemoteInputChannel) -> None:
+        """Unannounced credit went from 0 to more: take and send it at the next opportunity."""
+
+    def resume_consumption(self, channel: RemoteInputChannel) -> None:
+        """Send ResumeConsumption."""
+
+    def acknowledge_all_data_processed(self, channel: RemoteInputChannel) -> None:
+        """Send AcknowledgeAllRecordsProcessed."""
+
+    def close_channel(self, channel: RemoteInputChannel) -> None:
+        """Send CancelPartitionRequest and forget the channel."""
+
+
+class RemoteInputChannel(InputChannel):
+    """One subpartition that another worker produces."""
+
+    def __init__(
+        self,
+        listener: ChannelListener,
+        index: int,
+        location: PartitionLocation,
+        network_pool: NetworkBufferPool,
+        floating_pool: LocalBufferPool,
+    ) -> None:
+        super().__init__(listener, index, location)
+        self.manager = BufferManager(network_pool, floating_pool, self._on_buffers_available)
+        self.unannounced_credit = 0
+        self.sender_backlog = 0
+        self.complete = False
+        self._client: PartitionRequestClient | None = None
+        self._expected_sequence = 0
+        self._queue: deque[Buffer] = deque()
+        self._arriving: tuple[MemorySegment | None, BufferRecycler | None] = (None, None)
+        self._arriving_event: bytearray | None = None
+        self._arriving_head: tuple[DataType, int, int] = (DataType.NONE, 0, 0)
+
+    @property
+    def events_queued(self) -> int:
+        """Events that have arrived and not been polled; they cost no credit."""
+        return sum(buffer.data_type.is_event for buffer in self._queue)
+
+    @property
+    def initial_credit(self) -> int:
+        """Exclusive buffers, announced with the request."""
+        return self.manager.exclusive_total
+
+    def request(self, client: PartitionRequestClient) -> None:
+        """Ask the producer for the subpartition over ``client``, once."""
+        assert self._client is None, "the partition was requested twice"
+        if self.released:
+            return
+        self._client = client
+        client.request_subpartition(self)
+
+    # -- frames -----------------------------------------------------------------------------------
+
+    def begin_buffer(
+        self, sequence: int, backlog: int, data_type: DataType, size: int
+    ) -> memoryview:
+        """Make room for a frame. Raises RemoteProtocolError if it is out of order or unpaid."""
+        if self.complete:
+            raise RemoteProtocolError(
+                f"channel {self.index} ({self.location}) received a frame behind the end of the "
+                f"partition"
+            )
+        if sequence != self._expected_sequence:
+            raise BufferReorderingError(
+                f"channel {self.index} ({self.location}) received buffer {sequence}, expected "
+                f"{self._expected_sequence}"
+            )
+        self._expected_sequence = (sequence + 1) & 0xFFFFFFFF
+        self._arriving_head = (data_type, size, backlog)
+        if data_type.is_event:
+            self._arriving_event = bytearray(size)
+            return memoryview(self._arriving_event)
+        taken = self.manager.take()
+        if taken is None:
+            raise RemoteProtocolError(
+                f"no buffer available for data on channel {self.index} ({self.location}): the "
+                f"producer "
+                f"sent without credit"
+            )
+        self._arriving = taken
+        return taken[0].view(size)
+
+    def end_buffer(self) -> None:
+        """The frame is complete: queue it, and ask for buffers for what stands behind it."""
+        data_type, size, backlog = self._arriving_head
+        if self._arriving_event is not None:
+            payload, self._arriving_event = bytes(self._arriving_event), None
+            buffer = Buffer.event(data_type, payload)
+            self.complete = data_type is DataType.END_OF_PARTITION
+        else:
+            segment, recycler = self._arriving
+            self._arriving = (None, None)
+            buffer = Buffer(data_type, segment, recycler, size)
+        if self.released:
+            buffer.recycle()
+            return
+        if data_type.is_blocking_upstream and self.initial_credit == 0:
+            self.manager.release_floating()
+        else:
+            self.on_backlog(backlog)
+        if size == 0 and data_type.is_buffer:
+            buffer.recycle()
+            return
+        self._queue.append(buffer)
+        if len(self._queue) == 1:
+            self._listener.notify_channel_non_empty(self)
+
+    def abort_buffer(self) -> None:
+        """The connection is gone in the middle of a frame: give its buffer back."""
+        segment, recycler = self._arriving
+        self._arriving = (None, None)
+        self._arriving_event = None
+        if segment is not None and recycler is not None:
+            recycler.recycle(segment)
+
+    def fail(self, cause: BaseException) -> None:
+        """End the channel with an error, unless everything has arrived; see InputChannel."""
+        if not self.complete:
+            super().fail(cause)
+
+    def on_backlog(self, backlog: int) -> None:
+        """The producer has this many more data buffers: get floating buffers for them."""
+        self.sender_backlog = backlog
+        self.manager.require(backlog + self.initial_credit)
+
+    # -- the gate's side --------------------------------------------------------------------------
+
+    def poll(self) -> tuple[Buffer, bool] | None:
+        """Take the next buffer; see InputChannel."""
+        if self.error is not None:
+            raise self.error
+        if not self._queue:
+            return None
+        buffer = self._queue.popleft()
+        self._count(buffer)
+        if buffer.data_type is DataType.END_OF_PARTITION:
+            self.finished = True
+        return buffer, bool(self._queue)
+
+    def take_unannounced_credit(self) -> int:
+        """Return the credit to announce and zero it; 0 for a released channel."""
+        credit, self.unannounced_credit = self.unannounced_credit, 0
+        return credit
+
+    def resume_consumption(self) -> None:
+        """Send the resume; without exclusive buffers both sides start again from no credit."""
+        assert self._client is not None, (
+            "consumption was resumed before the partition was requested"
+        )
+        if self.initial_credit == 0:
+            self.unannounced_credit = 0
+        self._client.resume_consumption(self)
+
+    def acknowledge_all_data_processed(self) -> None:
+        """Send the acknowledgement."""
+        if self._client is not None and not self.released:
+            self._client.acknowledge_all_data_processed(self)
+
+    def release(self) -> None:
+        """Give every buffer back and cancel the request; idempotent."""
+        if self.released:
+            return
+        self.released = True
+        self.unannounced_credit = 0
+        queue, self._queue = self._queue, deque()
+        for buffer in queue:
+            buffer.recycle()
+        self.manager.release()
+        if self._client is not None:
+            self._client.close_channel(self)
+
+    def _on_buffers_available(self, number: int) -> None:
+        if self.released or self.finished or self._client is None:
+            return
+        self.unannounced_credit += number
+        if self.unannounced_credit == number:
+            self._client.notify_credit_available(self)
+
+    def statistics(self) -> InputChannelStatistics:
+        """Return the present counts."""
+        manager = self.manager.statistics()
+        return InputChannelStatistics(
+            channel=self.index,
+            kind="remote",
+            location=self.location,
+            queued_buffers=len(self._queue),
+            buffers_in=self.buffers_in,
+            bytes_in=self.bytes_in,
+            backlog=self.sender_backlog,
+            unannounced_credit=self.unannounced_credit,
+            exclusive_free=manager.exclusive_free,
+            floating_free=manager.floating_free,
+            required=manager.required,
+            released=self.released,
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        self.manager.check_invariants()
+        assert 0 <= self.unannounced_credit <= self.manager.available or self.initial_credit == 0, (
+            "more credit is to be announced than buffers are free"
+        )
+        assert not (self.released and self._queue), "a released channel still has buffers queued"

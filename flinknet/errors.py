@@ -1,0 +1,204 @@
+"""Every error flinknet raises on purpose, as one tree.
+
+::
+
+    FlinknetError
+    ├── ConfigurationError                 refused before anything starts
+    │   ├── InsufficientNetworkBuffersError
+    │   └── InsufficientSlotsError
+    ├── LocalError                         this side could not do it, or was misused
+    │   ├── LocalProtocolError             a call that the object's state does not allow
+    │   ├── ClosedResourceError            the resource was closed by this side
+    │   ├── BufferPoolDestroyedError       a buffer was asked of a destroyed pool
+    │   ├── SerializationError             a record cannot be written or read
+    │   └── LocalTransportError            a socket of this side failed
+    ├── RemoteError                        the peer failed, or broke the protocol
+    │   ├── RemoteTransportError           the connection is gone
+    │   ├── RemoteProtocolError            the peer sent what the protocol forbids
+    │   │   └── BufferReorderingError
+    │   ├── HandshakeError                 no agreement on who talks to whom
+    │   ├── PartitionNotFoundError         the producer does not have the partition
+    │   │   └── PartitionRequestTimeoutError
+    │   ├── ProducerFailedError            the producing task failed first
+    │   └── ConsumerCancelledError         the consuming task went away
+    └── JobError                           a job did not end well
+        ├── JobFailedError
+        ├── WorkerLostError
+        └── JobCancelledError
+
+Local and remote are kept apart because the remedy differs: a local error is fixed here, a remote
+one at the peer. Errors that travel have a wire code (``ErrorCode``); only the code and at most
+``WireLimits.error_text_bytes_max`` of text cross the network, never an object. A programming error
+inside flinknet is an ``AssertionError`` and is never caught.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = [
+    "BufferPoolDestroyedError",
+    "BufferReorderingError",
+    "ClosedResourceError",
+    "ConfigurationError",
+    "ConsumerCancelledError",
+    "ErrorCode",
+    "FlinknetError",
+    "HandshakeError",
+    "InsufficientNetworkBuffersError",
+    "InsufficientSlotsError",
+    "JobCancelledError",
+    "JobError",
+    "JobFailedError",
+    "LocalError",
+    "LocalProtocolError",
+    "LocalTransportError",
+    "PartitionNotFoundError",
+    "PartitionRequestTimeoutError",
+    "ProducerFailedError",
+    "RemoteError",
+    "RemoteProtocolError",
+    "RemoteTransportError",
+    "SerializationError",
+    "WorkerLostError",
+    "remote_error",
+]
+
+
+class ErrorCode(IntEnum):
+    """What an ``ErrorResponse`` or a refused handshake says went wrong."""
+
+    PROTOCOL = 1
+    VERSION = 2
+    IDENTITY = 3
+    PARTITION_NOT_FOUND = 4
+    PARTITION_REQUEST_TIMEOUT = 5
+    PRODUCER_FAILED = 6
+    CONSUMER_CANCELLED = 7
+    INTERNAL = 8
+
+
+class FlinknetError(Exception):
+    """Base of every error that flinknet raises on purpose."""
+
+
+class ConfigurationError(FlinknetError):
+    """A setting, option or job shape that cannot work; nothing has been started."""
+
+
+class InsufficientNetworkBuffersError(ConfigurationError):
+    """The buffer pools that are asked for do not fit the network memory."""
+
+
+class InsufficientSlotsError(ConfigurationError):
+    """The job needs more slots than the cluster has."""
+
+
+class LocalError(FlinknetError):
+    """This side could not do what was asked, or was asked for the impossible."""
+
+
+class LocalProtocolError(LocalError):
+    """A call that the state of the object does not allow."""
+
+
+class ClosedResourceError(LocalError):
+    """The resource has been closed by this side."""
+
+
+class BufferPoolDestroyedError(LocalError):
+    """A buffer was requested from a pool that has been destroyed."""
+
+
+class SerializationError(LocalError):
+    """A record cannot be serialised or deserialised; nothing of it was written."""
+
+
+class LocalTransportError(LocalError):
+    """A socket operation of this side failed."""
+
+
+class RemoteError(FlinknetError):
+    """The peer failed, or broke the protocol."""
+
+    code: ErrorCode = ErrorCode.INTERNAL
+
+
+class RemoteTransportError(RemoteError):
+    """The connection to a peer was lost; the peer itself may be lost too."""
+
+
+class RemoteProtocolError(RemoteError):
+    """The peer sent something that the protocol forbids; its connection is closed."""
+
+    code = ErrorCode.PROTOCOL
+
+
+class BufferReorderingError(RemoteProtocolError):
+    """A channel received a buffer out of sequence (Flink's BufferReorderingException)."""
+
+
+class HandshakeError(RemoteError):
+    """The two sides do not agree on version, identity, job or attempt."""
+
+    code = ErrorCode.IDENTITY
+    duplicate: bool = False
+    """Whether the peer refused because the two are connected already, or about to be."""
+
+
+class PartitionNotFoundError(RemoteError):
+    """The producer does not have the partition, or has released it."""
+
+    code = ErrorCode.PARTITION_NOT_FOUND
+
+
+class PartitionRequestTimeoutError(PartitionNotFoundError):
+    """The partition was not registered within the time a request waits for it."""
+
+    code = ErrorCode.PARTITION_REQUEST_TIMEOUT
+
+
+class ProducerFailedError(RemoteError):
+    """The producing task failed; the text is the first cause."""
+
+    code = ErrorCode.PRODUCER_FAILED
+
+
+class ConsumerCancelledError(RemoteError):
+    """Every consumer of the partition has gone away, so nobody will read what is written."""
+
+    code = ErrorCode.CONSUMER_CANCELLED
+
+
+class JobError(FlinknetError):
+    """A job did not end well."""
+
+
+class JobFailedError(JobError):
+    """A subtask failed; the message is the first cause, with worker, subtask and origin."""
+
+
+class WorkerLostError(JobError):
+    """A worker process ended or stopped answering while it had work."""
+
+
+class JobCancelledError(JobError):
+    """The job was cancelled on request."""
+
+
+_BY_CODE: dict[int, type[RemoteError]] = {
+    ErrorCode.PROTOCOL: RemoteProtocolError,
+    ErrorCode.VERSION: HandshakeError,
+    ErrorCode.IDENTITY: HandshakeError,
+    ErrorCode.PARTITION_NOT_FOUND: PartitionNotFoundError,
+    ErrorCode.PARTITION_REQUEST_TIMEOUT: PartitionRequestTimeoutError,
+    ErrorCode.PRODUCER_FAILED: ProducerFailedError,
+    ErrorCode.CONSUMER_CANCELLED: ConsumerCancelledError,
+    ErrorCode.INTERNAL: RemoteError,
+}
+
+
+def remote_error(code: int, text: str) -> RemoteError:
+    """Make the error that a peer reported as ``code`` and ``text``; unknown codes are
+    RemoteError."""
+    return _BY_CODE.get(code, RemoteError)(text)

@@ -1,0 +1,371 @@
+"""The network environment: the exchange of one worker, or of one program that embeds it.
+
+Theory of operation (Flink's NettyShuffleEnvironment). It owns the network buffer pool, the
+registry of result partitions, the directory of peers, the server socket and the output flusher,
+and it is the only place where they meet. Constructing it does no I/O; entering it allocates the
+memory and listens; leaving it releases whatever is left of partitions and gates, lets every
+connection send what it has, and closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from flinknet.buffer.availability import Availability
+from flinknet.buffer.network_pool import NetworkBufferPool, NetworkBufferPoolStatistics
+from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
+from flinknet.connection.connection import ConnectionStatistics
+from flinknet.consumer.input_channel import InputChannel, PartitionLocation
+from flinknet.consumer.input_gate import InputGate, InputGateStatistics
+from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.errors import (
+    ConfigurationError,
+    FlinknetError,
+    LocalProtocolError,
+    RemoteTransportError,
+)
+from flinknet.net.address import is_loopback, join_address, split_address
+from flinknet.net.flusher import EventLoopFlusher
+from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
+from flinknet.net.transport import PeerProtocol
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.partition.result_partition import ResultPartition, ResultPartitionStatistics
+from flinknet.records.partitioner import Partitioner
+from flinknet.records.reader import RecordReader
+from flinknet.records.serializer import UnpackerPool
+from flinknet.records.writer import RecordWriter
+from flinknet.wire.handshake import Hello
+
+__all__ = ["EnvironmentStatistics", "NetworkEnvironment"]
+
+
+class EnvironmentStatistics(NamedTuple):
+    """Everything that is buffered in a worker, and who holds it."""
+
+    network_pool: NetworkBufferPoolStatistics
+    peers: PeerDirectoryStatistics
+    connections: tuple[ConnectionStatistics, ...]
+    partitions: tuple[ResultPartitionStatistics, ...]
+    gates: tuple[InputGateStatistics, ...]
+
+
+class NetworkEnvironment:
+    """The exchange of this process; use it with ``async with``.
+
+    Args: host: address to listen on; only loopback is allowed, because nothing authenticates a
+        peer yet. port: port to listen on, 0 for any free one. worker_id: unique name of this
+        worker; made up by default. job: only environments of the same job and attempt connect.
+        attempt: number of the attempt; frames of another attempt are refused at the handshake.
+        config: limits and defaults.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        worker_id: str | None = None,
+        job: str = "embedded",
+        attempt: int = 0,
+        config: NetworkConfig | None = None,
+    ) -> None:
+        if not is_loopback(host):
+            raise ConfigurationError(
+                f"cannot listen on {host}: peers are not authenticated, so only loopback addresses "
+                f"(127.0.0.1, ::1, localhost) are allowed"
+            )
+        if not 0 <= port <= 65535:
+            raise ConfigurationError(f"port is {port}: choose 0 (any free one) to 65535")
+        self.config = config if config is not None else NetworkConfig()
+        self.worker_id = worker_id if worker_id is not None else f"worker-{os.urandom(6).hex()}"
+        self.network_pool: NetworkBufferPool
+        self._host = host
+        self._port = port
+        self._job = job
+        self._attempt = attempt
+        self._address = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: asyncio.Server | None = None
+        self._registry = PartitionRegistry(self.config.partition_request_timeout_ms / 1000)
+        self._registry_timer: asyncio.TimerHandle | None = None
+        self._gates: dict[InputGate, set[asyncio.Task[None]]] = {}
+        self._peers: PeerDirectory
+        self._flusher: EventLoopFlusher
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Allocate the network memory and listen. Raises ConfigurationError if the port is
+        taken."""
+        if self._loop is not None:
+            raise LocalProtocolError("a network environment is entered once")
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._accept, self._host, self._port, backlog=1024
+            )
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on {join_address(self._host, self._port)}: "
+                f"{error.strerror or error}; "
+                f"choose another port, or 0 for any free one"
+            ) from error
+        self._loop = loop
+        self._address = join_address(self._host, self._server.sockets[0].getsockname()[1])
+        self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
+        self._flusher = EventLoopFlusher(loop, self.config.adaptive_flush_ms_max)
+        hello = Hello(
+            self.worker_id, self._address, self._job, self._attempt, self.config.segment_bytes
+        )
+        self._peers = PeerDirectory(hello, self._registry, self.config, loop, self._arm_registry)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release everything, let connections send what they have, close."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        tasks = [task for tasks in self._gates.values() for task in tasks]
+        for gate in list(self._gates):
+            gate.release()
+        for partition in self._registry.partitions():
+            if exc is not None:
+                partition.fail(exc)
+            else:
+                partition.release()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._peers.close()
+        if self._registry_timer is not None:
+            self._registry_timer.cancel()
+        if server is not None:
+            await server.wait_closed()
+        self.network_pool.destroy()
+
+    def _accept(self) -> PeerProtocol:
+        return self._peers.accept()
+
+    @property
+    def address(self) -> str:
+        """Where this environment listens, as ``host:port``. Raises LocalProtocolError before it
+        does."""
+        self._running()
+        return self._address
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self._server is None:
+            raise LocalProtocolError(
+                "the network environment is not running: use it inside its `async with` block"
+            )
+        return self._loop
+
+    # -- producing --------------------------------------------------------------------------------
+
+    def create_result_partition(self, partition_id: str, *, subpartitions: int) -> ResultPartition:
+        """Make a partition and register it under its name, where consumers may already wait for it.
+
+        Raises InsufficientNetworkBuffersError, LocalProtocolError if the name is in use.
+        """
+        self._running()
+        partition = ResultPartition(partition_id, subpartitions, self.network_pool, self.config)
+        try:
+            self._registry.register(partition)
+        except LocalProtocolError:
+            partition.release()
+            raise
+        return partition
+
+    def create_record_writer(
+        self,
+        partition: ResultPartition,
+        partitioner: Partitioner | None = None,
+        *,
+        buffer_timeout_ms: BufferTimeout | None = None,
+    ) -> RecordWriter:
+        """Make the writer of a partition; the buffer timeout is the configured one by default."""
+        timeout = self.config.buffer_timeout_ms if buffer_timeout_ms is None else buffer_timeout_ms
+        check_buffer_timeout(timeout)
+        writer = RecordWriter(
+            partition,
+            partitioner,
+            wait=self.wait,
+            flusher=self._flusher,
+            buffer_timeout_ms=timeout,
+            record_bytes_max=self.config.record_bytes_max,
+        )
+        partition.when_released(lambda _: self._flusher.forget(writer))
+        return writer
+
+    @asynccontextmanager
+    async def open_writer(
+        self,
+        name: str,
+        *,
+        subpartitions: int = 1,
+        partitioner: Partitioner | None = None,
+        buffer_timeout_ms: BufferTimeout | None = None,
+    ) -> AsyncIterator[RecordWriter]:
+        """Produce a partition called ``name``.
+
+        A clean exit ends the partition and returns when every consumer has processed all of it; an
+        exception inside the block is what the consumers get.
+        """
+        partition = self.create_result_partition(name, subpartitions=subpartitions)
+        try:
+            writer = self.create_record_writer(
+                partition, partitioner, buffer_timeout_ms=buffer_timeout_ms
+            )
+        except FlinknetError:
+            partition.release()
+            raise
+        try:
+            yield writer
+            await writer.finish()
+        except BaseException as cause:
+            writer.fail(cause)
+            raise
+        finally:
+            writer.close()
+
+    # -- consuming --------------------------------------------------------------------------------
+
+    def create_input_gate(
+        self, locations: Sequence[PartitionLocation], *, name: str = "gate"
+    ) -> InputGate:
+        """Make a gate and request its partitions in the background; errors come out of its first
+        poll.
+
+        Raises InsufficientNetworkBuffersError, ConfigurationError for a bad address.
+        """
+        self._running()
+        for location in locations:
+            split_address(location.address)
+        gate = InputGate(name, locations, self._address, self.network_pool, self.config)
+        self._gates[gate] = set()
+        gate.when_released(self._forget_gate)
+        try:
+            gate.setup(partial(self._request_partitions, gate))
+        except FlinknetError:
+            gate.release()
+            raise
+        return gate
+
+    def create_record_reader(self, gate: InputGate) -> RecordReader:
+        """Make the reader of a gate."""
+        config = self.config
+        unpackers = UnpackerPool(
+            config.record_bytes_max, config.record_elements_max, config.segment_bytes
+        )
+        return RecordReader(gate, wait=self.wait, unpackers=unpackers)
+
+    @asynccontextmanager
+    async def open_reader(
+        self, addresses: str | Sequence[str], name: str, *, subpartition: int = 0
+    ) -> AsyncIterator[RecordReader]:
+        """Consume one subpartition of the partitions called ``name`` at one or several addresses.
+
+        Leaving the block cancels what has not been read.
+        """
+        listed = [addresses] if isinstance(addresses, str) else list(addresses)
+        locations = [PartitionLocation(address, name, subpartition) for address in listed]
+        reader = self.create_record_reader(self.create_input_gate(locations, name=name))
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    def _request_partitions(self, gate: InputGate) -> None:
+        loop = self._running()
+        for channel in gate.local_channels:
+            location = channel.location
+            self._registry.request(
+                wire_partition_id(location.partition_id),
+                location.subpartition,
+                channel,
+                loop.time(),
+            )
+        self._arm_registry()
+        by_address: dict[str, list[RemoteInputChannel]] = {}
+        for remote in gate.remote_channels:
+            by_address.setdefault(remote.location.address, []).append(remote)
+        for address, channels in by_address.items():
+            task = loop.create_task(
+                self._request_remote(address, channels), name=f"{gate.name} requests"
+            )
+            tasks = self._gates[gate]
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def _request_remote(self, address: str, channels: Iterable[RemoteInputChannel]) -> None:
+        try:
+            connection = await self._peers.connect(address)
+        except FlinknetError as error:
+            _fail_all(channels, error)
+        except OSError as error:
+            _fail_all(channels, RemoteTransportError(f"cannot connect to {address}: {error}"))
+        else:
+            for channel in channels:
+                channel.request(connection)
+
+    def _forget_gate(self, gate: InputGate) -> None:
+        for task in self._gates.pop(gate, ()):
+            task.cancel()
+        for channel in gate.local_channels:
+            self._registry.cancel(channel)
+
+    # -- the clock --------------------------------------------------------------------------------
+
+    async def wait(self, availability: Availability) -> None:
+        """Suspend until something is available; a cancelled waiter leaves nothing behind."""
+        future = self._running().create_future()
+
+        def wake() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        availability.subscribe(wake)
+        try:
+            await future
+        finally:
+            availability.unsubscribe(wake)
+
+    def _arm_registry(self) -> None:
+        """Have waiting requests expire in time; called whenever one may have begun to wait."""
+        deadline = self._registry.next_deadline()
+        if deadline is None or self._registry_timer is not None or self._loop is None:
+            return
+        self._registry_timer = self._loop.call_at(deadline, self._expire_requests)
+
+    def _expire_requests(self) -> None:
+        self._registry_timer = None
+        assert self._loop is not None
+        self._registry.expire(self._loop.time())
+        self._arm_registry()
+
+    # -- accounts ---------------------------------------------------------------------------------
+
+    def statistics(self) -> EnvironmentStatistics:
+        """Return the present counts of everything."""
+        self._running()
+        return EnvironmentStatistics(
+            network_pool=self.network_pool.statistics(),
+            peers=self._peers.statistics(),
+            connections=tuple(connection.statistics() for connection in self._peers.connections()),
+            partitions=tuple(partition.statistics() for partition in self._registry.partitions()),
+            gates=tuple(gate.statistics() for gate in self._gates),
+        )
+
+
+def _fail_all(channels: Iterable[InputChannel], error: Exception) -> None:
+    for channel in channels:
+        channel.fail(error)

@@ -1,0 +1,281 @@
+"""The directory of peers: one connection per pair of workers, for all channels in both directions.
+
+Theory of operation. A peer is known by the address it listens on, which its hello carries, so that
+a connection it opened serves requests in the other direction too. For each address there is at
+most one *established* connection and at most one *dial* in progress; whoever needs the peer waits
+for either. A peer may also be dialled by another name of its address (localhost, a proxy): the
+answer to the first dial says under which address it is known.
+
+Simultaneous connects. If both sides dial at once, the dial of the worker with the smaller id wins:
+that worker refuses the other's hello with DUPLICATE while its own is on the way or once they are
+connected; the other accepts. A refused dialler takes the connection that the peer has made, or
+waits for it, and dials again after its back-off if none comes.
+
+Connect failures are retried with back-off and are not remembered: the next request dials anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.connection import Connection
+from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
+from flinknet.net.address import split_address
+from flinknet.net.transport import PeerProtocol
+from flinknet.partition.registry import PartitionRegistry
+from flinknet.wire.handshake import Hello, Verdict, judge
+
+__all__ = ["PeerDirectory", "PeerDirectoryStatistics"]
+
+
+class PeerDirectoryStatistics(NamedTuple):
+    """Counts from the start of the worker; ``established`` and ``pending`` are the present
+    state."""
+
+    established: int
+    pending: int
+    accepted_total: int
+    dialled_total: int
+    refused_total: int
+    lost_total: int
+
+
+class PeerDirectory:
+    """Makes, accepts, finds and closes the connections of one worker."""
+
+    def __init__(
+        self,
+        hello: Hello,
+        registry: PartitionRegistry,
+        config: NetworkConfig,
+        loop: asyncio.AbstractEventLoop,
+        on_input: Callable[[], None],
+    ) -> None:
+        self._hello = hello
+        self._registry = registry
+        self._config = config
+        self._loop = loop
+        self._on_input = on_input
+        self._established: dict[str, PeerProtocol] = {}
+        self._known_as: dict[str, str] = {}
+        self._dials: dict[str, asyncio.Task[Connection]] = {}
+        self._dialling: set[str] = set()
+        self._arrivals: dict[str, asyncio.Event] = {}
+        self._protocols: set[PeerProtocol] = set()
+        self._closing = False
+        self._accepted = self._dialled = self._refused = self._lost = 0
+
+    # -- finding a peer ---------------------------------------------------------------------------
+
+    async def connect(self, address: str) -> Connection:
+        """Return the connection to the worker at ``address``, making it if there is none.
+
+        Concurrent callers share one dial; a cancelled caller does not stop it for the others.
+        Raises RemoteTransportError, HandshakeError, ClosedResourceError.
+        """
+        if self._closing:
+            raise ClosedResourceError(f"cannot connect to {address}: this worker is being closed")
+        connection = self._connection(address)
+        if connection is not None:
+            return connection
+        dial = self._dials.get(address)
+        if dial is None:
+            dial = self._loop.create_task(self._dial(address), name=f"flinknet dial {address}")
+            self._dials[address] = dial
+            dial.add_done_callback(lambda done: self._dial_done(address, done))
+        return await asyncio.shield(dial)
+
+    def _connection(self, address: str) -> Connection | None:
+        protocol = self._established.get(self._known_as.get(address, address))
+        return protocol.connection if protocol is not None else None
+
+    def _dial_done(self, address: str, dial: asyncio.Task[Connection]) -> None:
+        self._dials.pop(address, None)
+        if not dial.cancelled():
+            dial.exception()  # its waiters have it; without waiters nobody needs it
+
+    async def _dial(self, address: str) -> Connection:
+        backoff_s = self._config.connect_backoff_ms / 1000
+        tries = 0
+        while True:
+            try:
+                return await self._dial_once(address)
+            except HandshakeError as error:
+                if not error.duplicate:
+                    raise
+                failure: Exception = error
+            except OSError as error:
+                failure = error
+            arrived = await self._wait_for_arrival(address, backoff_s)
+            if arrived is not None:
+                return arrived
+            tries += 1
+            if tries > self._config.connect_retries:
+                raise RemoteTransportError(
+                    f"cannot connect to {address} in {tries} tries: {failure}; is a worker "
+                    f"listening there?"
+                ) from failure
+            backoff_s *= 2
+
+    async def _dial_once(self, address: str) -> Connection:
+        host, port = split_address(address)
+        protocol = PeerProtocol(self, self._config, self._loop, hello=self._hello)
+        self._dialled += 1
+        self._dialling.add(address)
+        try:
+            async with asyncio.timeout(self._config.connect_timeout_ms / 1000):
+                await self._loop.create_connection(lambda: protocol, host, port)
+                return await protocol.established
+        except TimeoutError:
+            protocol.abort()
+            raise RemoteTransportError(
+                f"connecting to {address} took longer than {self._config.connect_timeout_ms:g} ms "
+                f"(connect_timeout_ms)"
+            ) from None
+        except asyncio.CancelledError:
+            protocol.abort()
+            raise
+        finally:
+            self._dialling.discard(address)
+            if protocol.theirs is not None:
+                self._known_as[address] = protocol.theirs.address
+
+    async def _wait_for_arrival(self, address: str, timeout_s: float) -> Connection | None:
+        """Return a connection that the peer has made meanwhile, or makes within the time."""
+        connection = self._connection(address)
+        if connection is not None:
+            return connection
+        name = self._known_as.get(address, address)
+        event = self._arrivals.setdefault(name, asyncio.Event())
+        try:
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+        except TimeoutError:
+            return None
+        finally:
+            self._arrivals.pop(name, None)
+        return self._connection(address)
+
+    # -- what protocols ask -----------------------------------------------------------------------
+
+    def accept(self) -> PeerProtocol:
+        """Make the protocol for an accepted socket."""
+        return PeerProtocol(self, self._config, self._loop)
+
+    def on_connected(self, protocol: PeerProtocol) -> None:
+        """Count a socket in, or close it at once if there are too many that said nothing."""
+        self._protocols.add(protocol)
+        pending = sum(other.connection is None for other in self._protocols)
+        too_many = pending > self._config.wire.pending_handshakes_max and not protocol.dialled
+        if too_many or self._closing:
+            self._refused += 1
+            protocol.abort()
+
+    def answer_hello(self, protocol: PeerProtocol, theirs: Hello) -> None:
+        """Judge the hello of a dialling peer and answer it."""
+        verdict, reason = judge(self._hello, theirs)
+        if verdict is Verdict.WELCOME and self._prefers_own(theirs):
+            verdict, reason = Verdict.DUPLICATE, "this worker is connected, or connecting, already"
+        if verdict is not Verdict.WELCOME:
+            self.refuse(protocol, verdict, reason)
+            return
+        self._accepted += 1
+        protocol.answer(replace(self._hello, verdict=verdict))
+        self._establish(protocol, theirs)
+
+    def _prefers_own(self, theirs: Hello) -> bool:
+        if theirs.address in self._established:
+            return True
+        dialling = {self._known_as.get(address, address) for address in self._dialling}
+        return theirs.address in dialling and self._hello.worker_id < theirs.worker_id
+
+    def refuse(self, protocol: PeerProtocol, verdict: Verdict, reason: str) -> None:
+        """Answer a hello with no, and close."""
+        self._refused += 1
+        protocol.answer(replace(self._hello, verdict=verdict, reason=reason))
+
+    def on_answer(self, protocol: PeerProtocol, theirs: Hello) -> None:
+        """A dialled peer answered. Raises HandshakeError unless both sides agree."""
+        if theirs.verdict is not Verdict.WELCOME:
+            refusal = HandshakeError(f"{protocol.peer} refused the connection: {theirs.reason}")
+            refusal.duplicate = theirs.verdict is Verdict.DUPLICATE
+            raise refusal
+        verdict, reason = judge(self._hello, theirs)
+        if verdict is not Verdict.WELCOME:
+            raise HandshakeError(f"{protocol.peer} answered as another worker: {reason}")
+        self._establish(protocol, theirs)
+
+    def _establish(self, protocol: PeerProtocol, theirs: Hello) -> None:
+        connection = Connection(
+            f"{theirs.worker_id} at {theirs.address}",
+            self._registry,
+            self._config,
+            protocol.schedule_write,
+        )
+        self._established[theirs.address] = protocol
+        protocol.carry(connection, connection.peer)
+        event = self._arrivals.get(theirs.address)
+        if event is not None:
+            event.set()
+
+    def on_input(self) -> None:
+        """Bytes were handled."""
+        self._on_input()
+
+    def on_lost(self, protocol: PeerProtocol) -> None:
+        """Forget a socket; the next request makes a new connection."""
+        self._protocols.discard(protocol)
+        for address, established in list(self._established.items()):
+            if established is protocol:
+                self._lost += 1
+                del self._established[address]
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Let every connection send what it has and wait for its peer to close it as well.
+
+        What is still open after ``close_timeout_ms``, or at a cancellation, is cut off.
+        """
+        self._closing = True
+        for dial in self._dials.values():
+            dial.cancel()
+        try:
+            await asyncio.gather(*self._dials.values(), return_exceptions=True)
+            for protocol in self._protocols:
+                protocol.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._config.close_timeout_ms / 1000):
+                    await self._all_closed()
+        finally:
+            for protocol in self._protocols:
+                protocol.abort()
+        await self._all_closed()
+
+    async def _all_closed(self) -> None:
+        while self._protocols:
+            await asyncio.wait([protocol.closed for protocol in self._protocols])
+
+    def connections(self) -> tuple[Connection, ...]:
+        """Every established connection."""
+        return tuple(
+            protocol.connection
+            for protocol in self._established.values()
+            if protocol.connection is not None
+        )
+
+    def statistics(self) -> PeerDirectoryStatistics:
+        """Return the present counts."""
+        return PeerDirectoryStatistics(
+            established=len(self._established),
+            pending=sum(protocol.connection is None for protocol in self._protocols),
+            accepted_total=self._accepted,
+            dialled_total=self._dialled,
+            refused_total=self._refused,
+            lost_total=self._lost,
+        )

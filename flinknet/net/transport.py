@@ -1,0 +1,293 @@
+"""The transport: one socket between two workers, from handshake to loss.
+
+Theory of operation. A protocol starts in the *handshake*: the dialling side has sent its hello,
+the accepting side waits for one; a deadline closes a peer that does not say who it is. Once both
+have agreed it carries a ``Connection`` and does nothing but move bytes: what the socket has is
+given to the connection at once and always; what the connection has to send is written once per
+loop turn, as one ``writelines``.
+
+The write buffer limits are 0, so that "paused" means exactly "the socket has not taken everything
+yet". While paused nothing more is asked of the connection: what the transport holds is bounded by
+``outbox_bytes_max``. Only a connection that has failed is not waited for.
+
+The end. A side that leaves sends what it has, with a CloseRequest as its last message, ends its
+half of the stream and goes on reading: closing a socket that has unread bytes resets it, and a reset
+can cost the peer what it has not read yet. The peer closes when it sees the end of the stream. A
+peer that broke the protocol gets the reason if its socket takes it at once, and is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.connection import Connection
+from flinknet.errors import ErrorCode, HandshakeError, RemoteProtocolError, RemoteTransportError
+from flinknet.wire.handshake import Hello, Verdict, decode_hello
+
+__all__ = ["PeerProtocol", "PeerRegistrar"]
+
+_HANDSHAKE_READ_BYTES = 64
+
+
+class PeerRegistrar(Protocol):
+    """What a protocol asks the directory of peers."""
+
+    def on_connected(self, protocol: PeerProtocol) -> None:
+        """There is a socket."""
+
+    def answer_hello(self, protocol: PeerProtocol, theirs: Hello) -> None:
+        """Accepting side: judge a hello, answer it, and with WELCOME have a connection carried."""
+
+    def refuse(self, protocol: PeerProtocol, verdict: Verdict, reason: str) -> None:
+        """Accepting side: answer with a refusal."""
+
+    def on_answer(self, protocol: PeerProtocol, theirs: Hello) -> None:
+        """Dialling side: have a connection carried, or raise HandshakeError."""
+
+    def on_input(self) -> None:
+        """Bytes were handled; requests may have begun to wait."""
+
+    def on_lost(self, protocol: PeerProtocol) -> None:
+        """The socket is gone."""
+
+
+class PeerProtocol(asyncio.BufferedProtocol):
+    """Carries one connection over one socket.
+
+    ``established`` has the connection once both sides agree, ``closed`` is done when the socket is
+    gone, ``theirs`` is what the peer said about itself.
+    """
+
+    def __init__(
+        self,
+        registrar: PeerRegistrar,
+        config: NetworkConfig,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        hello: Hello | None = None,
+    ) -> None:
+        self.connection: Connection | None = None
+        self.theirs: Hello | None = None
+        self.peer = "an unknown peer"
+        self.established: asyncio.Future[Connection] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._registrar = registrar
+        self._config = config
+        self._loop = loop
+        self._hello = hello
+        self._transport: asyncio.Transport | None = None
+        self._handshake_bytes = bytearray()
+        self._handshake_memory = bytearray(_HANDSHAKE_READ_BYTES)
+        self._handshake_timer: asyncio.TimerHandle | None = None
+        self._write_scheduled = False
+        self._paused = False
+        self._leaving = False
+        self._said_goodbye = False
+        self._violation: RemoteProtocolError | None = None
+
+    @property
+    def dialled(self) -> bool:
+        """Whether this side made the connection."""
+        return self._hello is not None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the handshake."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
+        peername = transport.get_extra_info("peername")
+        if peername:
+            self.peer = f"{peername[0]}:{peername[1]}"
+        self._handshake_timer = self._loop.call_later(
+            self._config.wire.handshake_timeout_ms / 1000, self._handshake_timed_out
+        )
+        self._registrar.on_connected(self)
+        if self._hello is not None and not self._transport.is_closing():
+            self._transport.write(self._hello.encode())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody who depends on this socket."""
+        self._stop_timer()
+        connection = self.connection
+        if connection is not None:
+            clean = (connection.peer_closing or connection.closing) and not connection.in_use
+            cause = self._violation or connection.failure or _loss(self.peer, exc, clean)
+            connection.lost(cause)
+        self._fail_handshake(
+            HandshakeError(f"{self.peer} closed the connection during the handshake")
+        )
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._registrar.on_lost(self)
+
+    def carry(self, connection: Connection, peer: str) -> None:
+        """Become the socket of a connection: the handshake is over."""
+        self._stop_timer()
+        self.connection = connection
+        self.peer = peer
+        if not self.established.done():
+            self.established.set_result(connection)
+        self.schedule_write()
+
+    def close(self) -> None:
+        """Send what is queued, say goodbye and let the peer close; ``closed`` is done afterwards."""
+        self._leaving = True
+        if self.connection is not None and self._transport is not None:
+            self.connection.close()
+            self.schedule_write()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once, whatever is queued."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- bytes in ---------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview | bytearray:
+        """Return where the socket should put what it has."""
+        if self.connection is not None:
+            return self.connection.get_buffer()
+        return self._handshake_memory
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle what the socket had."""
+        if self._violation is not None:
+            return
+        try:
+            if self.connection is None:
+                self._shake_hands(bytes(self._handshake_memory[:nbytes]))
+            else:
+                self.connection.received(nbytes, self._loop.time())
+        except RemoteProtocolError as violation:
+            self._reject(violation)
+        self._registrar.on_input()
+
+    def eof_received(self) -> bool:
+        """Close: a peer that has stopped sending cannot be part of flow control."""
+        self.abort()
+        return False
+
+    def _shake_hands(self, data: bytes) -> None:
+        self._handshake_bytes += data
+        try:
+            decoded = decode_hello(self._handshake_bytes, self._config.wire)
+            if decoded is None:
+                return
+            self.theirs, size = decoded
+            if self.dialled:
+                self._registrar.on_answer(self, self.theirs)
+            elif self.theirs.verdict is not Verdict.HELLO:
+                raise HandshakeError(f"{self.peer} answered a hello that nobody sent")
+            else:
+                self._registrar.answer_hello(self, self.theirs)
+        except HandshakeError as error:
+            self._fail_handshake(error)
+            if error.code is ErrorCode.VERSION and not self.dialled:
+                self._registrar.refuse(self, Verdict.VERSION, "")
+            else:
+                self.abort()
+            return
+        rest = bytes(self._handshake_bytes[size:])
+        self._handshake_bytes.clear()
+        connection = self.connection
+        if connection is not None and rest:
+            connection.get_buffer()[: len(rest)] = rest
+            connection.received(len(rest), self._loop.time())
+
+    def answer(self, mine: Hello) -> None:
+        """Accepting side: answer a hello, before any message is written; close unless WELCOME."""
+        assert self._transport is not None
+        self._transport.write(mine.encode())
+        if mine.verdict is not Verdict.WELCOME:
+            self._transport.close()
+
+    def _reject(self, violation: RemoteProtocolError) -> None:
+        """Tell the peer why, then close this connection; everything else is untouched."""
+        self._violation = violation
+        connection, transport = self.connection, self._transport
+        assert connection is not None
+        assert transport is not None
+        if not (self._paused or self._said_goodbye or transport.is_closing()):
+            transport.write(connection.farewell(violation))
+        connection.failure = violation
+        if transport.get_write_buffer_size():
+            transport.abort()
+        else:
+            transport.close()
+
+    # -- bytes out --------------------------------------------------------------------------------
+
+    def schedule_write(self) -> None:
+        """Write at the end of this loop turn, once."""
+        if not self._write_scheduled:
+            self._write_scheduled = True
+            self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        self._write_scheduled = False
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None or transport.is_closing() or self._said_goodbye:
+            return
+        if connection.failure is not None:
+            transport.abort()
+            return
+        if self._paused:
+            return
+        connection.frames_written()
+        frames = connection.next_frames(self._config.outbox_bytes_max)
+        if frames:
+            transport.writelines(frames)
+            del frames
+            if transport.get_write_buffer_size():
+                # This pauses where writelines forgot to (Python up to 3.12.8 and 3.13.1).
+                transport.set_write_buffer_limits(high=0)
+                return
+            connection.frames_written()
+        if connection.has_output:
+            self.schedule_write()
+        elif self._leaving and not transport.is_closing():
+            self._said_goodbye = True
+            transport.write_eof()
+
+    def pause_writing(self) -> None:
+        """The socket has not taken everything."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The socket has taken everything: its buffers are free, and there is room for more."""
+        self._paused = False
+        self.schedule_write()
+
+    # -- handshake --------------------------------------------------------------------------------
+
+    def _handshake_timed_out(self) -> None:
+        timeout_s = self._config.wire.handshake_timeout_ms / 1000
+        self._fail_handshake(
+            HandshakeError(f"{self.peer} did not complete the handshake within {timeout_s:g} s")
+        )
+        self.abort()
+
+    def _fail_handshake(self, error: HandshakeError) -> None:
+        if not self.established.done():
+            self.established.set_exception(error)
+            self.established.exception()  # accepted connections have nobody who awaits it
+
+    def _stop_timer(self) -> None:
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+            self._handshake_timer = None
+
+
+def _loss(peer: str, exc: Exception | None, clean: bool) -> RemoteTransportError:
+    if clean:
+        return RemoteTransportError(f"the connection to {peer} has been closed")
+    reason = f"{type(exc).__name__}: {exc}" if exc is not None else "closed by the peer"
+    return RemoteTransportError(
+        f"the connection to {peer} was lost ({reason}) while channels were in use: the worker might "
+        f"be lost, look at its log"
+    )

@@ -1,0 +1,143 @@
+"""The partition registry: where the consumers of a worker's result partitions find them.
+
+Theory of operation (Flink's ResultPartitionManager). Partitions are known here from registration
+to release, by the 16-byte id that travels on the wire. A request for a partition that is not
+registered yet *waits*: it is answered by the registration, by its own deadline, or by the consumer
+cancelling it. That replaces a storm of retries while a job is being deployed. Partitions that were
+released or failed are remembered (their id and cause, up to a limit), so that a late request is
+refused at once and with the first cause.
+
+Time comes in as ``now``; ``next_deadline`` says when ``expire`` wants to be called.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Protocol
+
+from flinknet.buffer.view import AvailabilityListener, SubpartitionView
+from flinknet.errors import (
+    LocalProtocolError,
+    PartitionNotFoundError,
+    PartitionRequestTimeoutError,
+)
+from flinknet.partition.result_partition import ResultPartition
+
+__all__ = ["PartitionRegistry", "PartitionRequester", "wire_partition_id"]
+
+_RELEASED_REMEMBERED_MAX = 10_000
+"""Ids of released partitions kept, so that a long-lived worker does not grow with every job."""
+
+
+def wire_partition_id(partition_id: str) -> bytes:
+    """Return the 16 bytes that stand for a partition's name on the wire."""
+    return blake2b(partition_id.encode(), digest_size=16).digest()
+
+
+class PartitionRequester(AvailabilityListener, Protocol):
+    """A reader that asks for a view and may have to wait for it."""
+
+    def on_view_created(self, view: SubpartitionView) -> None:
+        """The partition was registered; called inside its registration."""
+
+    def on_request_failed(self, cause: BaseException) -> None:
+        """The request cannot be met: not found in time, released or failed."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    wire_id: bytes
+    subpartition: int
+    requester: PartitionRequester
+    deadline: float
+
+
+class PartitionRegistry:
+    """Registered partitions, and requests that wait for them."""
+
+    def __init__(self, request_timeout_s: float) -> None:
+        self._request_timeout_s = request_timeout_s
+        self._partitions: dict[bytes, ResultPartition] = {}
+        self._gone: OrderedDict[bytes, BaseException | None] = OrderedDict()
+        self._waiting: dict[int, _Waiting] = {}
+
+    def register(self, partition: ResultPartition) -> None:
+        """Make a partition known and answer the requests that wait for it."""
+        wire_id = wire_partition_id(partition.partition_id)
+        if wire_id in self._partitions:
+            raise LocalProtocolError(
+                f"partition {partition.partition_id} is already registered in this worker: names "
+                f"must be "
+                f"unique while they are in use"
+            )
+        self._gone.pop(wire_id, None)
+        self._partitions[wire_id] = partition
+        partition.when_released(self._forget)
+        for waiting in [entry for entry in self._waiting.values() if entry.wire_id == wire_id]:
+            self.cancel(waiting.requester)
+            self._answer(partition, waiting.subpartition, waiting.requester)
+
+    def request(
+        self, wire_id: bytes, subpartition: int, requester: PartitionRequester, now: float
+    ) -> None:
+        """Answer through ``requester``, at once or when the partition is registered or given up."""
+        partition = self._partitions.get(wire_id)
+        if partition is not None:
+            self._answer(partition, subpartition, requester)
+        elif wire_id in self._gone:
+            cause = self._gone[wire_id]
+            requester.on_request_failed(
+                cause or PartitionNotFoundError("the partition has been released by its producer")
+            )
+        else:
+            self._waiting[id(requester)] = _Waiting(
+                wire_id, subpartition, requester, now + self._request_timeout_s
+            )
+
+    def cancel(self, requester: PartitionRequester) -> None:
+        """Forget a waiting request; harmless if it does not wait."""
+        self._waiting.pop(id(requester), None)
+
+    def next_deadline(self) -> float | None:
+        """When the next waiting request expires, None if none waits."""
+        return min((waiting.deadline for waiting in self._waiting.values()), default=None)
+
+    def expire(self, now: float) -> None:
+        """Fail every request whose deadline has passed."""
+        for waiting in [entry for entry in self._waiting.values() if entry.deadline <= now]:
+            self.cancel(waiting.requester)
+            waiting.requester.on_request_failed(
+                PartitionRequestTimeoutError(
+                    f"the partition was not registered within {self._request_timeout_s:g} s: is "
+                    f"the "
+                    f"producer running, and is the name right? (partition_request_timeout_ms)"
+                )
+            )
+
+    def partitions(self) -> tuple[ResultPartition, ...]:
+        """Every registered partition."""
+        return tuple(self._partitions.values())
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait."""
+        return len(self._waiting)
+
+    def _answer(
+        self, partition: ResultPartition, subpartition: int, requester: PartitionRequester
+    ) -> None:
+        try:
+            view = partition.create_view(subpartition, requester)
+        except Exception as cause:
+            requester.on_request_failed(cause)
+        else:
+            requester.on_view_created(view)
+
+    def _forget(self, partition: ResultPartition) -> None:
+        wire_id = wire_partition_id(partition.partition_id)
+        del self._partitions[wire_id]
+        self._gone[wire_id] = partition.failure
+        while len(self._gone) > _RELEASED_REMEMBERED_MAX:
+            self._gone.popitem(last=False)

@@ -1,0 +1,289 @@
+"""The result partition: everything one producing subtask writes, one subpartition per consumer.
+
+Theory of operation (Flink's PipelinedResultPartition). States: *open* -> *finished* (end of
+partition is queued in every subpartition) -> *released*; or *failed* at any time, which releases
+it and hands the first cause to every reader. It is released when every subpartition's reader is
+done and the producer has closed it. If all readers go away before the end, there is nobody to
+write for: ``cancelled`` is set and the writer raises at its next buffer.
+
+The partition owns its local buffer pool: required is one buffer per subpartition and one more (the
+writer never deadlocks at the minimum), the maximum is bounded, so that a slow consumer holds the
+producer back instead of filling the worker. The pool is destroyed with the partition; buffers
+still being sent come back one by one.
+
+End of data: ``notify_end_of_data`` queues the event once per subpartition; each reader
+acknowledges after its operator has processed everything, and ``all_data_processed`` becomes
+available with the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from flinknet.buffer.availability import Availability
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.local_pool import LocalBufferPool, LocalBufferPoolStatistics
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.view import AvailabilityListener, SubpartitionView
+from flinknet.config import NetworkConfig
+from flinknet.errors import (
+    FlinknetError,
+    LocalProtocolError,
+    PartitionNotFoundError,
+    ProducerFailedError,
+    RemoteError,
+)
+from flinknet.partition.subpartition import (
+    PipelinedSubpartition,
+    SubpartitionOwner,
+    SubpartitionStatistics,
+)
+
+__all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size"]
+
+END_OF_PARTITION = b"\x90"
+"""Payload of the event: an empty msgpack array."""
+
+END_OF_DATA_DRAIN = b"\x91\x01"
+"""Payload of the event: msgpack ``[1]``, the job has read all of its input (Flink's DRAIN)."""
+
+
+class ResultPartitionStatistics(NamedTuple):
+    """Present state of a partition, its pool and its subpartitions."""
+
+    partition_id: str
+    finished: bool
+    released: bool
+    pool: LocalBufferPoolStatistics
+    subpartitions: tuple[SubpartitionStatistics, ...]
+
+
+class ResultPartition(SubpartitionOwner):
+    """``subpartitions`` pipelined queues over one bounded pool."""
+
+    def __init__(
+        self,
+        partition_id: str,
+        subpartitions: int,
+        network_pool: NetworkBufferPool,
+        config: NetworkConfig,
+    ) -> None:
+        if subpartitions < 1:
+            raise LocalProtocolError(
+                f"partition {partition_id} has {subpartitions} subpartitions: it needs 1 or more"
+            )
+        self.partition_id = partition_id
+        self.finished = False
+        self.released = False
+        self.failure: RemoteError | None = None
+        self.lost: BaseException | None = None
+        self.all_data_processed = Availability()
+        self.all_consumed = Availability()
+        self._end_of_data = False
+        self._unfinished = subpartitions
+        self._unacknowledged = subpartitions
+        self._on_released: list[Callable[[ResultPartition], None]] = []
+        required, maximum = pool_size(subpartitions, config)
+        self._pool: LocalBufferPool = network_pool.create_local_pool(
+            required,
+            maximum,
+            owner=f"partition {partition_id}",
+            subpartitions=subpartitions,
+            buffers_per_subpartition_max=config.buffers_per_subpartition_max,
+            overdraft_max=config.overdraft_buffers_per_partition,
+        )
+        self.subpartitions = [
+            PipelinedSubpartition(self, index, network_pool.segment_bytes)
+            for index in range(subpartitions)
+        ]
+
+    # -- the writer's side ------------------------------------------------------------------------
+
+    @property
+    def availability(self) -> Availability:
+        """Available iff a record may be begun: a buffer is idle and nobody is over quota."""
+        return self._pool.availability
+
+    def request_builder(self, index: int) -> BufferBuilder | None:
+        """Open a new builder at the end of a subpartition, None if there is no buffer now."""
+        self._check_open()
+        segment = self._pool.request(index)
+        if segment is None:
+            return None
+        subpartition = self.subpartitions[index]
+        builder = BufferBuilder(
+            segment, self._pool.recyclers[index], capacity=subpartition.buffer_bytes
+        )
+        subpartition.add_builder(builder)
+        return builder
+
+    def request_broadcast_builder(self) -> BufferBuilder | None:
+        """Open one builder that every live subpartition shares, None if there is no buffer now."""
+        self._check_open()
+        segment = self._pool.request()
+        if segment is None:
+            return None
+        live = [subpartition for subpartition in self.subpartitions if not subpartition.released]
+        builder = BufferBuilder(
+            segment,
+            self._pool,
+            capacity=min((subpartition.buffer_bytes for subpartition in live), default=None),
+            sharers=max(1, len(live)),
+        )
+        for subpartition in live:
+            subpartition.add_builder(builder)
+        return builder
+
+    def broadcast_event(self, data_type: DataType, payload: bytes) -> None:
+        """Queue an event in every subpartition, as one shared buffer."""
+        self._check_open()
+        buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
+        for subpartition in self.subpartitions:
+            subpartition.add_event(buffer)
+
+    def flush(self, index: int) -> None:
+        """Let the reader of one subpartition have what is written so far."""
+        self.subpartitions[index].flush()
+
+    def flush_all(self) -> None:
+        """Let every reader have what is written so far."""
+        for subpartition in self.subpartitions:
+            subpartition.flush()
+
+    def notify_end_of_data(self) -> None:
+        """Queue the end of data, once; ``all_data_processed`` follows when all have
+        acknowledged."""
+        if not self._end_of_data:
+            self._end_of_data = True
+            self.broadcast_event(DataType.END_OF_DATA, END_OF_DATA_DRAIN)
+
+    def finish(self) -> None:
+        """Queue the end of the partition. Raises LocalProtocolError the second time."""
+        self.broadcast_event(DataType.END_OF_PARTITION, END_OF_PARTITION)
+        self.finished = True
+
+    # -- the readers' side ------------------------------------------------------------------------
+
+    def create_view(self, index: int, listener: AvailabilityListener) -> SubpartitionView:
+        """Attach the reader of one subpartition. Raises PartitionNotFoundError if it cannot be
+        read."""
+        if not 0 <= index < len(self.subpartitions):
+            raise PartitionNotFoundError(
+                f"partition {self.partition_id} has {len(self.subpartitions)} subpartitions, there "
+                f"is no "
+                f"subpartition {index}"
+            )
+        if self.failure is not None:
+            raise self.failure
+        if self.released:
+            raise PartitionNotFoundError(f"partition {self.partition_id} has been released")
+        return self.subpartitions[index].create_view(listener)
+
+    def on_all_data_processed(self, subpartition: PipelinedSubpartition) -> None:
+        """Count one acknowledgement; a reader that left counts as well, or nobody would ever
+        finish."""
+        self._unacknowledged -= 1
+        if self._unacknowledged == 0:
+            self.all_data_processed.set(True)
+
+    def on_released(self, subpartition: PipelinedSubpartition, cause: BaseException | None) -> None:
+        """Count one reader that is done, cancelled or lost."""
+        if cause is not None and self.lost is None and not subpartition.consumed:
+            self.lost = cause
+        if not subpartition.acknowledged:
+            subpartition.acknowledge_all_data_processed()
+        self._unfinished -= 1
+        if self._unfinished == 0:
+            self.all_consumed.set(True)
+            if self.finished:
+                self._release()
+        if self._unfinished == 0 or self.lost is not None:
+            self._pool.wake()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether every reader has gone, so that nobody will read what is written."""
+        return self._unfinished == 0 and not self.finished
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def when_released(self, callback: Callable[[ResultPartition], None]) -> None:
+        """Call back once, when the partition is released."""
+        self._on_released.append(callback)
+
+    def fail(self, cause: BaseException) -> None:
+        """The producer failed: drop everything and tell every reader the first cause."""
+        if self.released:
+            return
+        self.failure = _as_consumers_get_it(cause)
+        for subpartition in self.subpartitions:
+            subpartition.fail()
+        self._release()
+
+    def close(self) -> None:
+        """The producer is done. A finished partition stays until it is read; another one is
+        released."""
+        if not self.finished:
+            self.release()
+
+    def release(self) -> None:
+        """Drop everything, whatever the state; idempotent."""
+        if not self.released:
+            for subpartition in self.subpartitions:
+                subpartition.release()
+            self._release()
+
+    def _release(self) -> None:
+        if self.released:
+            return
+        self.released = True
+        self._pool.destroy()
+        self.all_data_processed.set(True)
+        self.all_consumed.set(True)
+        callbacks, self._on_released = self._on_released, []
+        for callback in callbacks:
+            callback(self)
+
+    def _check_open(self) -> None:
+        if self.finished or self.released:
+            state = "finished" if self.finished else "released"
+            raise LocalProtocolError(
+                f"partition {self.partition_id} has been {state}: nothing can be written to it"
+            )
+
+    def statistics(self) -> ResultPartitionStatistics:
+        """Return the present counts."""
+        return ResultPartitionStatistics(
+            partition_id=self.partition_id,
+            finished=self.finished,
+            released=self.released,
+            pool=self._pool.statistics(),
+            subpartitions=tuple(subpartition.statistics() for subpartition in self.subpartitions),
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        self._pool.check_invariants()
+        for subpartition in self.subpartitions:
+            subpartition.check_invariants()
+        assert self._unacknowledged == sum(not part.acknowledged for part in self.subpartitions)
+        if not self.released:
+            assert self._unfinished == sum(not part.released for part in self.subpartitions)
+
+
+def _as_consumers_get_it(cause: BaseException) -> RemoteError:
+    """Make the same error for local and remote consumers; what came from further up stays."""
+    if isinstance(cause, RemoteError):
+        return cause
+    text = str(cause) if isinstance(cause, FlinknetError) else f"{type(cause).__name__}: {cause}"
+    return ProducerFailedError(f"the producer failed: {text}")
+
+
+def pool_size(subpartitions: int, config: NetworkConfig) -> tuple[int, int]:
+    """Buffers that a partition requires, and the most it uses: n + 1 and n x exclusive +
+    floating."""
+    required = subpartitions + 1
+    maximum = subpartitions * config.buffers_per_channel + config.floating_buffers_per_gate
+    return required, max(required, maximum)

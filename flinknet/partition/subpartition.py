@@ -1,0 +1,302 @@
+"""The pipelined subpartition: the queue between one writer and the one reader of its data.
+
+Theory of operation (Flink's PipelinedSubpartition). The queue holds sealed buffers and events in
+order; behind them may stand one *open* builder that the writer still appends to. Priority events
+stand in front of everything else, in their own order. A subpartition is *open*, *finished* (end of
+partition queued) or *released* (nobody reads; what is added is dropped), and independently
+*blocked*: once a buffer whose type blocks the upstream was polled it yields nothing until
+consumption is resumed.
+
+Owned counters: ``_backlog`` = sealed data buffers in the queue (events never count), ``sequence``
+= number of the next buffer polled.
+
+What can be polled now is everything in the queue; the open builder only once a flush was requested
+or the subpartition finished, though a poll takes it along if nothing else is left. The backlog
+told to the reader never promises the open builder without a flush.
+
+Notification: the reader is told when the queue goes from nothing pollable to something, and not
+again until it has drained it, so a fast writer costs one notice per drain. A flush notifies only
+if the open builder is all there is. While blocked nothing is notified; ``resume_consumption`` is
+followed by the reader asking for itself.
+
+Invariants: backlog equals the data buffers queued; priority events form a prefix of the queue; a
+released subpartition is empty; nothing is queued behind the end of the partition.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.view import AvailabilityListener, BufferAndBacklog
+from flinknet.errors import LocalProtocolError
+
+__all__ = ["PipelinedSubpartition", "SubpartitionOwner", "SubpartitionStatistics"]
+
+_NONE = DataType.NONE
+_DATA = DataType.DATA_BUFFER
+
+
+class SubpartitionStatistics(NamedTuple):
+    """Present state of one subpartition; buffers and bytes count from its start."""
+
+    subpartition: int
+    queued_buffers: int
+    queued_bytes: int
+    backlog: int
+    buffers_out: int
+    bytes_out: int
+    bytes_dropped: int
+    blocked: bool
+    finished: bool
+    released: bool
+
+
+class SubpartitionOwner:
+    """What a subpartition tells its partition; the partition overrides it."""
+
+    failure: BaseException | None = None
+
+    def on_all_data_processed(self, subpartition: PipelinedSubpartition) -> None:
+        """The reader acknowledged the end of data."""
+
+    def on_released(self, subpartition: PipelinedSubpartition, cause: BaseException | None) -> None:
+        """The reader is done, has cancelled, or was lost because of ``cause``."""
+
+
+class PipelinedSubpartition:
+    """One ordered stream of buffers; also the view that its only reader polls."""
+
+    __slots__ = (
+        "_backlog",
+        "_blocked",
+        "_buffers_out",
+        "_bytes_dropped",
+        "_bytes_out",
+        "_flush_requested",
+        "_listener",
+        "_open",
+        "_owner",
+        "_priority",
+        "_queue",
+        "acknowledged",
+        "buffer_bytes",
+        "finished",
+        "index",
+        "released",
+        "sequence",
+    )
+
+    def __init__(self, owner: SubpartitionOwner, index: int, buffer_bytes: int) -> None:
+        self._owner = owner
+        self.index = index
+        self.buffer_bytes = buffer_bytes
+        self.sequence = 0
+        self.finished = False
+        self.released = False
+        self.acknowledged = False
+        self._queue: deque[Buffer] = deque()
+        self._open: BufferBuilder | None = None
+        self._listener: AvailabilityListener | None = None
+        self._backlog = 0
+        self._priority = 0
+        self._blocked = False
+        self._flush_requested = False
+        self._buffers_out = 0
+        self._bytes_out = 0
+        self._bytes_dropped = 0
+
+    # -- the writer's side ------------------------------------------------------------------------
+
+    def add_builder(self, builder: BufferBuilder) -> None:
+        """Append an open builder; the one before it is sealed first. Dropped if released."""
+        assert not self.finished, "a builder was added behind the end of the partition"
+        if self.released:
+            self._drop(builder.seal())
+            return
+        self.seal_open()
+        self._open = builder
+
+    def seal_open(self) -> None:
+        """Close the open builder, if any: its buffer can be polled, or is recycled if empty."""
+        builder, self._open = self._open, None
+        if builder is None:
+            return
+        buffer = builder.seal()
+        if buffer.size:
+            self._enqueue(buffer)
+        else:
+            buffer.recycle()
+
+    def add_event(self, buffer: Buffer) -> None:
+        """Append an event behind all data so far, or in front of it if the event has priority."""
+        assert not self.finished, "an event was added behind the end of the partition"
+        if self.released:
+            self._drop(buffer)
+        elif buffer.data_type.has_priority:
+            self._queue.insert(self._priority, buffer)
+            self._priority += 1
+            if self._priority == 1 and not self._blocked:
+                self._notify()
+        else:
+            self.seal_open()
+            self._enqueue(buffer)
+            self.finished = buffer.data_type is DataType.END_OF_PARTITION
+
+    def flush(self) -> None:
+        """Let the reader have what the open builder holds, without waiting until it is full."""
+        if self._open is None or not self._open.size or self._flush_requested:
+            return
+        self._flush_requested = True
+        if not self._queue and not self._blocked:
+            self._notify()
+
+    def _enqueue(self, buffer: Buffer) -> None:
+        was_available = bool(self._queue) or self._flush_requested
+        self._flush_requested = False
+        self._queue.append(buffer)
+        if buffer.data_type.is_buffer:
+            self._backlog += 1
+        if not was_available and not self._blocked:
+            self._notify()
+
+    def _drop(self, buffer: Buffer) -> None:
+        self._bytes_dropped += buffer.size
+        buffer.recycle()
+
+    def _notify(self) -> None:
+        if self._listener is not None:
+            self._listener.notify_data_available()
+
+    # -- the reader's side: the view --------------------------------------------------------------
+
+    def create_view(self, listener: AvailabilityListener) -> PipelinedSubpartition:
+        """Attach the one reader. Raises LocalProtocolError if there is one already."""
+        if self._listener is not None or self.released:
+            raise LocalProtocolError(
+                f"subpartition {self.index} already has, or has had, a reader: a pipelined "
+                f"partition is "
+                f"read once"
+            )
+        self._listener = listener
+        return self
+
+    def poll(self) -> BufferAndBacklog | None:
+        """Take the next buffer; see SubpartitionView."""
+        if self._blocked:
+            return None
+        if self._queue:
+            buffer = self._queue.popleft()
+        elif self._open is not None and self._open.size:
+            buffer = self._open.seal()
+            self._open = None
+            self._flush_requested = False
+            self._backlog += 1
+        else:
+            return None
+        data_type = buffer.data_type
+        if data_type.is_buffer:
+            self._backlog -= 1
+        elif data_type.has_priority:
+            self._priority -= 1
+        if data_type.is_blocking_upstream:
+            self._blocked = True
+        sequence = self.sequence
+        self.sequence = (sequence + 1) & 0xFFFFFFFF
+        self._buffers_out += 1
+        self._bytes_out += buffer.size
+        return BufferAndBacklog(buffer, self.backlog(), self.next_data_type(), sequence)
+
+    def next_data_type(self) -> DataType:
+        """Type of what is available now, NONE for nothing."""
+        if self._blocked:
+            return _NONE
+        if self._queue:
+            return self._queue[0].data_type
+        return _DATA if self._flush_requested else _NONE
+
+    def backlog(self) -> int:
+        """Data buffers available now."""
+        return 0 if self._blocked else self._backlog + self._flush_requested
+
+    def resume_consumption(self) -> None:
+        """Unblock after a barrier. Raises LocalProtocolError if not blocked."""
+        if not self._blocked:
+            raise LocalProtocolError(
+                f"consumption of subpartition {self.index} was resumed though it is not blocked"
+            )
+        self._blocked = False
+
+    def acknowledge_all_data_processed(self) -> None:
+        """The reader has processed every record before the end of data."""
+        if not self.acknowledged:
+            self.acknowledged = True
+            self._owner.on_all_data_processed(self)
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        """Fill new builders only up to ``size_bytes``."""
+        self.buffer_bytes = size_bytes
+
+    def failure_cause(self) -> BaseException | None:
+        """Why the producer failed, None if it did not."""
+        return self._owner.failure
+
+    def release(self, cause: BaseException | None = None) -> None:
+        """Stop reading, because of ``cause`` if it is not the reader's own wish; idempotent."""
+        if not self.released:
+            self._release()
+            self._owner.on_released(self, cause)
+
+    # -- life -------------------------------------------------------------------------------------
+
+    @property
+    def consumed(self) -> bool:
+        """Whether the reader has taken everything, the end of the partition included."""
+        return self.finished and not self._queue and not self._bytes_dropped
+
+    def fail(self) -> None:
+        """The producer failed: what is queued is recycled, and the reader told to look."""
+        if not self.released:
+            self._release()
+            self._notify()
+
+    def _release(self) -> None:
+        self.released = True
+        builder, self._open = self._open, None
+        if builder is not None:
+            self._drop(builder.seal())
+        queue, self._queue = self._queue, deque()
+        for buffer in queue:
+            self._drop(buffer)
+        self._backlog = self._priority = 0
+        self._flush_requested = False
+
+    def statistics(self) -> SubpartitionStatistics:
+        """Return the present counts; queued bytes include what stands in the open builder."""
+        queued_bytes = sum(buffer.size for buffer in self._queue)
+        return SubpartitionStatistics(
+            subpartition=self.index,
+            queued_buffers=len(self._queue) + (self._open is not None),
+            queued_bytes=queued_bytes + (self._open.size if self._open is not None else 0),
+            backlog=self.backlog(),
+            buffers_out=self._buffers_out,
+            bytes_out=self._bytes_out,
+            bytes_dropped=self._bytes_dropped,
+            blocked=self._blocked,
+            finished=self.finished,
+            released=self.released,
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        data = sum(buffer.data_type.is_buffer for buffer in self._queue)
+        assert self._backlog == data, f"backlog {self._backlog} but {data} data buffers are queued"
+        priorities = [buffer.data_type.has_priority for buffer in self._queue]
+        assert sum(priorities) == self._priority, "priority events are miscounted"
+        assert all(priorities[: self._priority]), "a priority event stands behind ordinary buffers"
+        assert all(buffer.references > 0 for buffer in self._queue), "a recycled buffer is queued"
+        assert not self._flush_requested or self._open is not None, "a flush of nothing is pending"
+        assert not (self.released and (self._queue or self._open)), "released but not empty"
+        assert not (self.finished and self._open is not None), "finished but still open"

@@ -1,0 +1,81 @@
+"""Key groups: a stable way from a key to the subtask that owns it.
+
+A key hashes to one of ``max_parallelism`` key groups, and subtasks own ranges of groups (Flink's
+KeyGroupRangeAssignment). The hash depends on the key's value alone: not on the process (Python's
+own ``hash`` is salted), the Python version, or whether a number is written 1, 1.0 or True, because
+such keys are equal and must meet in one place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+from msgpack import Packer
+
+from flinknet.errors import SerializationError
+
+__all__ = [
+    "default_max_parallelism",
+    "key_group",
+    "key_group_range",
+    "key_hash",
+    "operator_index",
+]
+
+_pack = Packer().pack
+
+
+def key_hash(key: Any) -> int:
+    """Return a 32-bit hash. Raises SerializationError for None and for what msgpack cannot hold."""
+    if key is None:
+        raise SerializationError(
+            "a record's key is None: every record of a keyed exchange needs a key"
+        )
+    try:
+        value = crc32(_pack(_canonical(key)))
+    except (TypeError, ValueError, OverflowError) as cause:
+        raise SerializationError(
+            f"a key of type {type(key).__name__} cannot be hashed: {cause}; use None-free numbers, "
+            f"strings, bytes or tuples of them"
+        ) from cause
+    value ^= value >> 16
+    value = value * 0x85EBCA6B & 0xFFFFFFFF
+    value ^= value >> 13
+    value = value * 0xC2B2AE35 & 0xFFFFFFFF
+    return value ^ value >> 16
+
+
+def _canonical(key: Any) -> Any:
+    """Give equal keys one form: whole floats and booleans become integers, lists become tuples."""
+    if isinstance(key, bool):
+        return int(key)
+    if isinstance(key, float) and key.is_integer():
+        return int(key) if abs(key) < 2**63 else key
+    if isinstance(key, tuple | list):
+        return tuple(_canonical(part) for part in key)
+    return key
+
+
+def key_group(key: Any, max_parallelism: int) -> int:
+    """Return the key group of a key."""
+    return key_hash(key) % max_parallelism
+
+
+def operator_index(group: int, max_parallelism: int, parallelism: int) -> int:
+    """Return the subtask that owns a key group."""
+    return group * parallelism // max_parallelism
+
+
+def key_group_range(max_parallelism: int, parallelism: int, index: int) -> range:
+    """Return the key groups that subtask ``index`` owns."""
+    start = (index * max_parallelism + parallelism - 1) // parallelism
+    end = ((index + 1) * max_parallelism - 1) // parallelism
+    return range(start, end + 1)
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Return Flink's default: the power of two over 1.5 times the parallelism, 128 to 32768."""
+    wanted = parallelism + parallelism // 2
+    power = 1 << max(wanted - 1, 0).bit_length()
+    return min(max(power, 128), 32_768)

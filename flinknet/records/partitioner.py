@@ -1,0 +1,177 @@
+"""Partitioners: which subpartition a record goes to (Flink's StreamPartitioner and
+ChannelSelector).
+
+A partitioner is made once per writing subtask and set up with the number of channels. ``select``
+is called for every record, so it is a plain function chosen at set-up, without checks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from flinknet.errors import ConfigurationError
+from flinknet.records.key_groups import key_group, operator_index
+
+__all__ = [
+    "BroadcastPartitioner",
+    "CustomPartitioner",
+    "ForwardPartitioner",
+    "GlobalPartitioner",
+    "HashPartitioner",
+    "Partitioner",
+    "RebalancePartitioner",
+    "RescalePartitioner",
+    "ShufflePartitioner",
+]
+
+_CACHED_KEYS_MAX = 65_536
+"""Keys whose channel is remembered: hashing costs several times a look-up, and real keys repeat."""
+
+
+class Partitioner(ABC):
+    """Chooses a channel for each record."""
+
+    is_broadcast = False
+    is_pointwise = False
+    channels = 0
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Learn the number of channels and which subtask writes, before the first record."""
+        self.channels = channels
+
+    @abstractmethod
+    def select(self, record: Any) -> int:
+        """Return the channel, 0 to ``channels - 1``."""
+
+
+class ForwardPartitioner(Partitioner):
+    """To the one channel there is: subtask i to subtask i."""
+
+    is_pointwise = True
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Insist on one channel."""
+        if channels != 1:
+            raise ConfigurationError(
+                f"a forward exchange has {channels} channels: both sides need the same parallelism"
+            )
+        super().setup(channels)
+
+    def select(self, record: Any) -> int:
+        """Return 0."""
+        return 0
+
+
+class GlobalPartitioner(Partitioner):
+    """Everything to the first subtask."""
+
+    def select(self, record: Any) -> int:
+        """Return 0."""
+        return 0
+
+
+class RebalancePartitioner(Partitioner):
+    """Round robin over all channels; each subtask starts at its own, so that they do not march in
+    step."""
+
+    _next = 0
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Start where this subtask's index says."""
+        super().setup(channels)
+        self._next = subtask_index % channels
+
+    def select(self, record: Any) -> int:
+        """Return the next channel."""
+        channel = self._next
+        self._next = channel + 1 if channel + 1 < self.channels else 0
+        return channel
+
+
+class RescalePartitioner(RebalancePartitioner):
+    """Round robin over a local group of subtasks: the channels are those of the group alone."""
+
+    is_pointwise = True
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Start at the first channel, as Flink does."""
+        super().setup(channels)
+
+
+class ShufflePartitioner(Partitioner):
+    """To a random channel; the source of randomness is given, so that a run can be repeated."""
+
+    def __init__(self, randrange: Callable[[int], int]) -> None:
+        self._randrange = randrange
+
+    def select(self, record: Any) -> int:
+        """Return any channel."""
+        return self._randrange(self.channels)
+
+
+class BroadcastPartitioner(Partitioner):
+    """To every channel; the writer serialises once and never asks for a single one."""
+
+    is_broadcast = True
+
+    def select(self, record: Any) -> int:
+        """Broadcasting does not select."""
+        raise AssertionError("a broadcast exchange does not select a channel")
+
+
+class HashPartitioner(Partitioner):
+    """By key group of the record's key; the same key always meets the same subtask."""
+
+    def __init__(self, key: Callable[[Any], Any], max_parallelism: int = 128) -> None:
+        self._key = key
+        self._max_parallelism = max_parallelism
+        self._channel_of: dict[Any, int] = {}
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Check that there is a key group for every channel."""
+        if channels > self._max_parallelism:
+            raise ConfigurationError(
+                f"a keyed exchange to {channels} subtasks has only {self._max_parallelism} key "
+                f"groups: "
+                f"raise the maximum parallelism or lower the parallelism"
+            )
+        super().setup(channels)
+        self._channel_of.clear()
+
+    def select(self, record: Any) -> int:
+        """Return the owner of the key's group. Raises SerializationError for a key without hash."""
+        key = self._key(record)
+        try:
+            return self._channel_of[key]
+        except (KeyError, TypeError):
+            return self._assign(key)
+
+    def _assign(self, key: Any) -> int:
+        group = key_group(key, self._max_parallelism)
+        channel = operator_index(group, self._max_parallelism, self.channels)
+        if len(self._channel_of) >= _CACHED_KEYS_MAX:
+            self._channel_of.clear()
+        with suppress(TypeError):  # an unhashable key, a list say, is hashed each time
+            self._channel_of[key] = channel
+        return channel
+
+
+class CustomPartitioner(Partitioner):
+    """By a function of the key and the number of channels (Flink's partitionCustom)."""
+
+    def __init__(self, function: Callable[[Any, int], int], key: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._key = key
+
+    def select(self, record: Any) -> int:
+        """Return the function's choice. Raises ConfigurationError if it is out of range."""
+        channel = self._function(self._key(record), self.channels)
+        if not 0 <= channel < self.channels:
+            raise ConfigurationError(
+                f"a custom partitioner chose channel {channel} of {self.channels}: return 0 to "
+                f"{self.channels - 1}"
+            )
+        return channel

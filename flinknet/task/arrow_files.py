@@ -1,0 +1,248 @@
+"""Arrow and Parquet files as sources and sinks. Needs the extra ``flinknet[spark]`` for pyarrow.
+
+A source's unit of work is a whole file, or a part of one: a row group of a Parquet file, a record
+batch of an Arrow IPC file. Units are dealt out round robin in the order of the sorted file names,
+so every subtask knows its share without asking anyone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.sinks import Sink
+from flinknet.task.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet
+
+__all__ = ["FileSource", "ParquetSink"]
+
+PARQUET = (".parquet",)
+ARROW = (".arrow", ".feather", ".ipc")
+
+SOURCE_BATCH_ROWS = 4096
+"""Rows decoded at a time: some milliseconds of work on the event loop."""
+
+ROW_GROUP_ROWS = 65_536
+"""Rows that a sink gathers before it writes a row group."""
+
+
+class FileSource(Source):
+    """The rows of Parquet and Arrow IPC files.
+
+    ``path`` is a file, a directory (with everything below it that has a known suffix and whose name
+    does not start with "_" or "."), or a sequence of these. It is looked up when the source is
+    made, so that every subtask sees the same files, and must be readable under the same path by
+    every worker.
+
+    Records are tuples of ``columns`` in that order (None: all, as in the file), or dicts. ``split``
+    says what is dealt out to the subtasks; by default files if there are enough for all of them,
+    else parts. The rows of a unit keep their order, and so do the units of a subtask.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        columns: Sequence[str] | None = None,
+        records: Literal["tuple", "dict"] = "tuple",
+        split: Literal["file", "part"] | None = None,
+    ) -> None:
+        if records not in ("tuple", "dict"):
+            raise ConfigurationError(f'records is {records!r}: choose "tuple" or "dict"')
+        if split not in ("file", "part", None):
+            raise ConfigurationError(f'split is {split!r}: choose "file", "part" or None')
+        paths = [path] if isinstance(path, str | Path) else path
+        self.files = tuple(file for one in paths for file in _files_in(Path(one)))
+        self._columns = None if columns is None else list(columns)
+        self._as_dicts = records == "dict"
+        self._split = split
+
+    def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
+        _require_pyarrow(context.operator_name)
+        whole_files = self._split == "file" or (
+            self._split is None and len(self.files) >= context.parallelism
+        )
+        if whole_files:
+            units: list[tuple[Path, int | None]] = [(file, None) for file in self.files]
+        else:
+            units = [(file, part) for file in self.files for part in range(_parts_of(file))]
+        for file, part in units[context.index :: context.parallelism]:
+            for batch in _read(file, part, self._columns):
+                yield self._records_of(batch)
+
+    def _records_of(self, batch: pyarrow.RecordBatch) -> list[Any]:
+        if self._as_dicts:
+            rows: list[Any] = batch.to_pylist()
+            return rows
+        return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+class ParquetSink(Sink):
+    """Writes records to one Parquet file per subtask, ``part-00002-of-00004.parquet`` below
+    ``path``.
+
+    ``columns`` maps column names to Arrow types by name (``{"origin": "string", "count":
+    "int64"}``), or is a sequence of names whose types are those of the first records. Records are
+    tuples with one value per column, or dicts. A subtask without records writes an empty file if
+    the types are known.
+
+    A file appears under its name, complete, when the subtask has seen its whole input: a failed job
+    leaves no half file. Files of an earlier run with the same parallelism are replaced; others in
+    the directory are a ConfigurationError, because a reader of the directory would mix two results.
+    """
+
+    def __init__(self, path: str | Path, columns: Mapping[str, str] | Sequence[str]) -> None:
+        if isinstance(columns, str) or not columns:
+            raise ConfigurationError("ParquetSink needs at least one column")
+        self._path = Path(path)
+        self._names = list(columns)
+        self._types = dict(columns) if isinstance(columns, Mapping) else None
+        self._rows: list[Any] = []
+        self._writer: pyarrow.parquet.ParquetWriter | None = None
+        self._unfinished: Path | None = None
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        operator_name, parallelism = runtime_context.operator_name, runtime_context.parallelism
+        _require_pyarrow(operator_name)
+        total = f"-of-{parallelism:05d}.parquet"
+        self._path.mkdir(parents=True, exist_ok=True)
+        for other in self._path.glob("*.parquet"):
+            if not other.name.endswith(total):
+                raise ConfigurationError(
+                    f'{self._path} of sink "{operator_name}" holds {other.name}, which is '
+                    f"not of a run with {parallelism} subtasks: remove it or choose "
+                    "another path"
+                )
+        self._final = self._path / f"part-{runtime_context.index:05d}{total}"
+        self._unfinished = self._path / f".{self._final.name}.unfinished"
+        self._schema = None if self._types is None else _schema(self._types)
+
+    def write(self, records: list[Any]) -> None:
+        self._rows += records
+        if len(self._rows) >= ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def finish(self) -> None:
+        if self._rows or self._schema is not None:
+            self._write_row_group()
+        if self._writer is not None and self._unfinished is not None:
+            self._writer.close()
+            self._unfinished.replace(self._final)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._unfinished is not None:
+            self._unfinished.unlink(missing_ok=True)
+
+    def _write_row_group(self) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        rows, self._rows = self._rows, []
+        if rows and isinstance(rows[0], dict):
+            columns: Iterable[Any] = [[row[name] for row in rows] for name in self._names]
+        else:
+            columns = zip(*rows, strict=True) if rows else [()] * len(self._names)
+        types = self._schema.types if self._schema is not None else [None] * len(self._names)
+        arrays = [
+            pyarrow.array(column, type=kind) for column, kind in zip(columns, types, strict=True)
+        ]
+        table = pyarrow.table(arrays, names=self._names)
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = pyarrow.parquet.ParquetWriter(self._unfinished, table.schema)
+        self._writer.write_table(table)
+
+
+def _require_pyarrow(operator: str) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            f'operator "{operator}" reads or writes Arrow files, which needs pyarrow: install '
+            "flinknet[spark]"
+        ) from error
+
+
+def _files_in(path: Path) -> list[Path]:
+    if path.is_file():
+        if path.suffix not in PARQUET + ARROW:
+            raise ConfigurationError(
+                f"{path} is of an unknown kind: known suffixes are {', '.join(PARQUET + ARROW)}"
+            )
+        return [path.absolute()]
+    found = sorted(
+        file.absolute()
+        for file in path.rglob("*")
+        if file.suffix in PARQUET + ARROW and not file.name.startswith(("_", "."))
+    )
+    if not found:
+        problem = "holds no Parquet or Arrow file" if path.is_dir() else "does not exist"
+        raise ConfigurationError(f"{path} {problem}: choose another path for the source")
+    return found
+
+
+def _parts_of(file: Path) -> int:
+    import pyarrow
+    import pyarrow.parquet
+
+    if file.suffix in PARQUET:
+        with pyarrow.parquet.ParquetFile(file) as parquet:
+            row_groups: int = parquet.num_row_groups
+            return row_groups
+    with pyarrow.ipc.open_file(file) as arrow:
+        batches: int = arrow.num_record_batches
+        return batches
+
+
+def _read(file: Path, part: int | None, columns: list[str] | None) -> Iterator[pyarrow.RecordBatch]:
+    """Read one unit in batches: a part of the file, or all of it if ``part`` is None."""
+    import pyarrow
+    import pyarrow.parquet
+
+    if file.suffix in PARQUET:
+        with pyarrow.parquet.ParquetFile(file) as parquet:
+            _require_columns(file, columns, parquet.schema_arrow.names)
+            groups = None if part is None else [part]
+            for batch in parquet.iter_batches(
+                SOURCE_BATCH_ROWS, row_groups=groups, columns=columns
+            ):
+                yield batch if columns is None else batch.select(columns)
+        return
+    with pyarrow.ipc.open_file(file) as arrow:
+        _require_columns(file, columns, arrow.schema.names)
+        for number in range(arrow.num_record_batches) if part is None else [part]:
+            batch = arrow.get_batch(number)
+            chosen = batch if columns is None else batch.select(columns)
+            for start in range(0, chosen.num_rows, SOURCE_BATCH_ROWS):
+                yield chosen.slice(start, SOURCE_BATCH_ROWS)
+
+
+def _require_columns(file: Path, columns: list[str] | None, present: list[str]) -> None:
+    missing = sorted(set(columns or ()) - set(present))
+    if missing:
+        raise ConfigurationError(
+            f"{file} has no column {', '.join(missing)}: it has {', '.join(present)}"
+        )
+
+
+def _schema(types: Mapping[str, str]) -> pyarrow.Schema:
+    import pyarrow
+
+    fields = []
+    for name, kind in types.items():
+        try:
+            fields.append(pyarrow.field(name, pyarrow.type_for_alias(kind)))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"column {name} of the Parquet sink has the unknown type {kind!r}: choose an Arrow "
+                'type name such as "int64", "double", "string" or "binary"'
+            ) from error
+    return pyarrow.schema(fields)

@@ -1,0 +1,135 @@
+"""The operator chain: the operators of one subtask, wired into a tree of direct calls.
+
+Theory of operation ------------------- The head's ``process`` takes what comes in. Every operator's
+results go to the operators behind it and to the record writers of its edges; with one of them,
+``emit`` *is* its method, so that nothing stands between two operators. Operators are opened from
+the end to the start, so that whoever emits finds its successors ready; they end in the direction of
+the data, so that what one emits at the end of its input is processed by those behind it before
+these end too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import length_hint
+from typing import Any
+
+from flinknet.errors import FlinknetError, JobFailedError, SerializationError
+from flinknet.records.writer import RecordWriter
+from flinknet.task.context import ProcessContext, RuntimeContext
+from flinknet.task.graph import JobVertex
+from flinknet.task.operators import Emit, Operator
+
+__all__ = ["OperatorChain", "RecordWriterOutput"]
+
+
+class RecordWriterOutput:
+    """The end of a chain at the network: writes results for one edge, and names who made a bad
+    record.
+    """
+
+    def __init__(self, writer: RecordWriter, edge_name: str, operator_name: str) -> None:
+        self.writer = writer
+        self._edge_name = edge_name
+        self._operator_name = operator_name
+
+    async def emit(self, records: list[Any]) -> None:
+        """Write the records; this is where a chain feels backpressure."""
+        position = iter(records)
+        try:
+            await self.writer.emit_many(position)
+        except SerializationError as error:
+            raise SerializationError(f'operator "{self._operator_name}" emitted {error}') from error
+        except FlinknetError:
+            raise
+        except Exception as error:
+            record = records[len(records) - length_hint(position) - 1]
+            raise JobFailedError(
+                f'the {self._edge_name} partitioning behind operator "{self._operator_name}" '
+                f"failed on a record of type {type(record).__name__}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+class OperatorChain:
+    """The operators of one subtask; ``outputs`` are the edges that leave each operator, by its
+    index.
+
+    ``context`` is the subtask's; every operator gets its own, with its name.
+    """
+
+    def __init__(
+        self,
+        vertex: JobVertex,
+        context: RuntimeContext,
+        outputs: Mapping[int, Sequence[RecordWriterOutput]],
+    ) -> None:
+        chained = vertex.own_operators()
+        self._operators = [one.factory() for one in chained]
+        self._contexts = [_own_context(context, one.name) for one in chained]
+        self._opened: list[Operator] = []
+        for index, operator in enumerate(self._operators):
+            behind = [
+                other.process
+                for other, one in zip(self._operators, chained, strict=True)
+                if one.input == index
+            ]
+            operator.connect(_to_all(behind + [output.emit for output in outputs.get(index, ())]))
+        self.head = self._operators[0]
+
+    def set_channel(self, channel: int) -> None:
+        """Tell process functions which input channel the next batch came through."""
+        for context in self._contexts:
+            context.process_context.channel = channel
+
+    async def open(self) -> None:
+        """Open all operators, last to first."""
+        for operator, context in zip(
+            reversed(self._operators), reversed(self._contexts), strict=True
+        ):
+            self._opened.append(operator)
+            await operator.open(context)
+
+    async def end_of_input(self) -> None:
+        """Let every operator emit what it held back, first to last."""
+        for operator in self._operators:
+            await operator.end_of_input()
+
+    async def close(self, cause: BaseException | None = None) -> None:
+        """Close every operator that was opened, first to last.
+
+        The first error is raised when all are closed; if the chain is closed because of ``cause``,
+        errors are notes on it instead.
+        """
+        failure: Exception | None = None
+        while self._opened:
+            try:
+                await self._opened.pop().close()
+            except Exception as error:
+                if cause is not None:
+                    cause.add_note(f"closing failed too: {error}")
+                failure = failure or error
+        if failure is not None and cause is None:
+            raise failure
+
+    def metrics(self) -> dict[str, Any]:
+        """What the functions left in their contexts, by operator name."""
+        return {
+            context.operator_name: context.metrics for context in self._contexts if context.metrics
+        }
+
+
+def _own_context(context: RuntimeContext, name: str) -> RuntimeContext:
+    return replace(context, operator_name=name, metrics={}, process_context=ProcessContext())
+
+
+def _to_all(targets: list[Emit]) -> Emit:
+    if len(targets) == 1:
+        return targets[0]
+
+    async def emit_to_all(records: list[Any]) -> None:
+        for target in targets:
+            await target(records)
+
+    return emit_to_all

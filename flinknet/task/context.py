@@ -1,0 +1,82 @@
+"""Where a function runs, and what it may ask of its subtask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.state import KeyedState, ValueState, ValueStateDescriptor
+
+__all__ = ["ProcessContext", "RuntimeContext"]
+
+
+class ProcessContext:
+    """What a process function sees beside the record; one object per operator, valid during the
+    call.
+    """
+
+    __slots__ = ("channel", "current_key")
+
+    def __init__(self) -> None:
+        self.channel = 0
+        """Index of the input channel that the record came through, over all inputs of the subtask.
+        With one hash, rebalance or broadcast input it is the index of the producing subtask."""
+        self.current_key: Any = None
+
+    def get_current_key(self) -> Any:
+        """Return the key of the record; None on a stream that is not keyed."""
+        return self.current_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeContext:
+    """One operator's place in a running job."""
+
+    operator_name: str
+    task_name: str
+    index: int
+    parallelism: int
+    max_parallelism: int
+    job_id: str = "embedded"
+    attempt: int = 0
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """Plain JSON values that the function leaves for the subtask's result, under the operator's
+    name."""
+    collected: dict[str, list[Any]] = field(default_factory=dict)
+    """Records that the subtask's collect sinks bring back, by operator name."""
+    process_context: ProcessContext = field(default_factory=ProcessContext)
+    keyed_state: KeyedState | None = None
+
+    def get_task_name(self) -> str:
+        """Return the name of the chain, ``"Source: flights -> Map"``."""
+        return self.task_name
+
+    def get_task_name_with_subtasks(self) -> str:
+        """Return the name that errors use, ``"Source: flights -> Map (1/4)"``."""
+        return f"{self.task_name} ({self.index + 1}/{self.parallelism})"
+
+    def get_index_of_this_subtask(self) -> int:
+        """Return this subtask's index, from 0."""
+        return self.index
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Return how many subtasks run this operator."""
+        return self.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Return the max parallelism, which is the number of key groups."""
+        return self.max_parallelism
+
+    def get_attempt_number(self) -> int:
+        """Return how often the job was started before, from 0."""
+        return self.attempt
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
+        """Return a value kept per key; ConfigurationError outside of a keyed process function."""
+        if self.keyed_state is None:
+            raise ConfigurationError(
+                f'operator "{self.operator_name}" asks for keyed state, which only a '
+                "KeyedProcessFunction has: use key_by(...).process(...)"
+            )
+        return ValueState(self.keyed_state.values_of(descriptor.name), self.process_context)

@@ -1,0 +1,130 @@
+"""What a user writes: function classes in the shape of PyFlink's.
+
+Wherever a function is asked for, a plain callable will do; a class is for functions that need to
+know where they run (``open``), that hold something to be released (``close``), or that keep state.
+The one method of a class that takes records may also be a coroutine function. Every subtask has its
+own copy of the function, so what an instance keeps in its attributes is private to one subtask.
+
+Records are shared between the operators of a chain: a function must not change a record it was
+given.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flinknet.task.context import ProcessContext, RuntimeContext
+
+__all__ = [
+    "AggregateFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "KeySelector",
+    "KeyedProcessFunction",
+    "MapFunction",
+    "ProcessFunction",
+    "ReduceFunction",
+    "SinkFunction",
+]
+
+
+class Function:
+    """Base of the function classes: the life of a function in a subtask.
+
+    ``open`` is called before the first record. ``close`` is called exactly once if ``open`` was
+    called, also when the subtask fails or is cancelled. Both may be coroutine functions.
+    """
+
+    def open(self, runtime_context: RuntimeContext) -> Any:
+        """Prepare for the first record."""
+
+    def close(self) -> Any:
+        """Release what ``open`` acquired."""
+
+
+class MapFunction(Function, ABC):
+    """One record in, one record out."""
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """Return the record that replaces ``value``."""
+
+
+class FlatMapFunction(Function, ABC):
+    """One record in, any number out."""
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, the records that replace ``value``; None means none."""
+
+
+class FilterFunction(Function, ABC):
+    """Keeps or drops a record."""
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Return whether ``value`` stays in the stream."""
+
+
+class KeySelector(ABC):
+    """The key of a record. Runs in the producers and in the keyed subtasks, so it has no life
+    cycle.
+    """
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """Return the key: not None, hashable, serialisable, and always the same for the same
+        record.
+        """
+
+
+class ReduceFunction(Function, ABC):
+    """Combines two records of one key into one."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Return the combination of what was reduced so far and the next record."""
+
+
+class AggregateFunction(Function, ABC):
+    """Folds the records of a key into an accumulator."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """Return the accumulator of a key that has no record yet."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """Return the accumulator with ``value`` added; it may be the same object, changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """Return what the accumulator says; it will be added to again."""
+
+
+class ProcessFunction(Function, ABC):
+    """One record in, any number out, with a view of where the record came from."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records; None means none."""
+
+
+class KeyedProcessFunction(Function, ABC):
+    """A process function on a keyed stream: ``open`` can ask for keyed state."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records; state is that of ``ctx.get_current_key()``."""
+
+
+class SinkFunction(Function, ABC):
+    """Takes the records that leave the job here, one at a time."""
+
+    @abstractmethod
+    def invoke(self, value: Any) -> Any:
+        """Take one record."""

@@ -1,0 +1,141 @@
+"""The job graph: what a job consists of, ready to be deployed (Flink's JobGraph).
+
+A vertex is a chain of operators that runs in one task per subtask. The chain is a tree: its first
+operator reads the vertex's inputs (or is a source), and every other operator reads one operator
+before it. An edge carries the records of one operator of its source vertex to all subtasks of its
+target.
+
+A graph is made of plain values and of user functions. It travels as bytes on the control plane
+only.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cloudpickle
+
+from flinknet.config import BufferTimeout
+from flinknet.errors import ConfigurationError
+from flinknet.task.operators import Operator
+
+if TYPE_CHECKING:
+    from flinknet.records.partitioner import Partitioner
+
+__all__ = [
+    "ChainedOperator",
+    "JobEdge",
+    "JobGraph",
+    "JobVertex",
+    "OperatorFactory",
+    "PartitionerFactory",
+]
+
+OperatorFactory = Callable[[], Operator]
+PartitionerFactory = Callable[[], "Partitioner"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedOperator:
+    """One operator of a vertex."""
+
+    name: str
+    uid: str
+    """Finds the operator's state again in another version of the job."""
+    factory: OperatorFactory
+    """Makes the operator of one subtask."""
+    input: int | None
+    """Index in the chain of the operator that feeds this one; None for the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobVertex:
+    """A chain of operators and how many subtasks run it."""
+
+    id: int
+    name: str
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str
+    operators: tuple[ChainedOperator, ...]
+
+    def own_operators(self) -> tuple[ChainedOperator, ...]:
+        """Return a copy of the operators with user functions of its own, for one subtask."""
+        copied: tuple[ChainedOperator, ...] = pickle.loads(  # noqa: S301 - this process's own
+            cloudpickle.dumps(self.operators)
+        )
+        return copied
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdge:
+    """A stream between two vertices."""
+
+    source: int
+    target: int
+    operator: int
+    """Index in the source's chain of the operator whose records the edge carries."""
+    name: str
+    """The partitioner's name, ``"HASH"``."""
+    partitioner: PartitionerFactory
+    """Makes the partitioner of one subtask, in its process."""
+    pointwise: bool
+    """Whether a subtask is connected with some subtasks of the other side, not with all."""
+    buffer_timeout_ms: BufferTimeout | None
+    """None takes the timeout of the worker's configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """A job: vertices in topological order, ``vertices[i].id == i``, and the edges between them."""
+
+    name: str
+    vertices: tuple[JobVertex, ...]
+    edges: tuple[JobEdge, ...]
+
+    def slots_by_group(self) -> dict[str, int]:
+        """Return how many slots each slot sharing group needs: its highest parallelism."""
+        slots: dict[str, int] = {}
+        for vertex in self.vertices:
+            group = vertex.slot_sharing_group
+            slots[group] = max(slots.get(group, 0), vertex.parallelism)
+        return slots
+
+    def slots_required(self) -> int:
+        """Return how many slots the job needs: subtasks of one group share slots."""
+        return sum(self.slots_by_group().values())
+
+    def to_bytes(self) -> bytes:
+        """Serialise the graph with its functions; ConfigurationError names an operator that cannot
+        be.
+        """
+        try:
+            data: bytes = cloudpickle.dumps(self)
+        except Exception as error:
+            raise ConfigurationError(self._not_serialisable(error)) from error
+        return data
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> JobGraph:
+        """Inverse of ``to_bytes``. Runs code of the sender: for the authenticated control plane
+        only.
+        """
+        graph = pickle.loads(data)  # noqa: S301 - the sender is authenticated
+        if not isinstance(graph, cls):
+            raise ConfigurationError(f"these bytes are a {type(graph).__name__}, not a job graph")
+        return graph
+
+    def _not_serialisable(self, error: Exception) -> str:
+        for vertex in self.vertices:
+            for operator in vertex.operators:
+                try:
+                    cloudpickle.dumps(operator)
+                except Exception as reason:
+                    return (
+                        f'the function of operator "{operator.name}" cannot be sent to the '
+                        f"workers: {reason}; make what it refers to in its open() method"
+                    )
+        return f'job "{self.name}" cannot be sent to the workers: {error}'

@@ -1,0 +1,241 @@
+"""From a program to a job graph: parallelism, partitioning, chains (Flink's
+StreamingJobGraphGenerator).
+
+An operator joins the task of the one before it if that is its only input, the records are
+forwarded, both have the same parallelism, max parallelism and slot sharing group, and neither was
+told not to. An operator may have several others behind it in its chain, so chains are trees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flinknet.config import BufferTimeout
+from flinknet.errors import ConfigurationError
+from flinknet.records.key_groups import default_max_parallelism
+from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex
+from flinknet.task.transformation import (
+    FORWARD,
+    REBALANCE,
+    ChainingStrategy,
+    OperatorKind,
+    Partitioning,
+    StreamInput,
+    Transformation,
+)
+
+__all__ = ["GraphDefaults", "generate_job_graph"]
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+
+
+@dataclass(slots=True)
+class GraphDefaults:
+    """What holds for operators that do not say otherwise."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    buffer_timeout_ms: BufferTimeout | None = None
+    chaining: bool = True
+
+
+def generate_job_graph(
+    name: str, transformations: Iterable[Transformation], defaults: GraphDefaults
+) -> JobGraph:
+    """Build the graph of the transformations and of everything that they read.
+
+    Raises ConfigurationError, naming the operator, for a program that cannot be a job.
+    """
+    program = _with_inputs(transformations)
+    _require_ends(name, program)
+    return _Generator(name, program, defaults).generate()
+
+
+def _with_inputs(transformations: Iterable[Transformation]) -> list[Transformation]:
+    """Every transformation of the program once, inputs first."""
+    ordered: dict[Transformation, None] = {}
+
+    def visit(transformation: Transformation) -> None:
+        if transformation not in ordered:
+            for one in transformation.inputs:
+                visit(one.transformation)
+            ordered[transformation] = None
+
+    for transformation in transformations:
+        visit(transformation)
+    return list(ordered)
+
+
+def _require_ends(name: str, program: list[Transformation]) -> None:
+    """Every stream must end in a sink, and names that must be unique must be."""
+    if not any(one.kind is OperatorKind.SINK for one in program):
+        raise ConfigurationError(
+            f'job "{name}" has no sink: end its streams with sink_to() or print()'
+        )
+    read = {one.transformation for transformation in program for one in transformation.inputs}
+    for transformation in program:
+        if transformation not in read and transformation.kind is not OperatorKind.SINK:
+            raise ConfigurationError(
+                f'nothing reads the stream of operator "{transformation.display_name}": end it '
+                "with sink_to(), or leave the operator out"
+            )
+    uids = Counter(one.uid for one in program if one.uid is not None)
+    collects = Counter(one.name for one in program if one.collects)
+    for what, counted in (("uid", uids), ("collect sink name", collects)):
+        for value, times in counted.items():
+            if times > 1:
+                raise ConfigurationError(
+                    f'job "{name}" has {times} operators with the {what} "{value}": make it unique'
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A transformation with everything decided that it left open."""
+
+    transformation: Transformation
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str
+
+    @property
+    def name(self) -> str:
+        return self.transformation.display_name
+
+
+@dataclass(slots=True)
+class _Chain:
+    """A vertex that is being put together: its operators, and for each the index of its input."""
+
+    operators: list[_Placed]
+    inputs: list[int | None]
+
+    def name(self, index: int = 0) -> str:
+        """Flink's name of the tree from one operator on: ``"a -> b"``, ``"a -> (b, c)"``."""
+        behind = [self.name(i) for i, feeder in enumerate(self.inputs) if feeder == index]
+        own = self.operators[index].name
+        if not behind:
+            return own
+        return f"{own} -> {behind[0]}" if len(behind) == 1 else f"{own} -> ({', '.join(behind)})"
+
+
+class _Generator:
+    """Builds one graph. ``_place`` has its operator's chain and index for every transformation
+    seen.
+    """
+
+    def __init__(self, name: str, program: list[Transformation], defaults: GraphDefaults) -> None:
+        self._name = name
+        self._program = program
+        self._defaults = defaults
+        self._placed: dict[Transformation, _Placed] = {}
+        self._chains: list[_Chain] = []
+        self._place: dict[Transformation, tuple[int, int]] = {}
+
+    def generate(self) -> JobGraph:
+        for transformation in self._program:
+            placed = self._placed[transformation] = self._decide(transformation)
+            self._add_to_chain(placed)
+        edges = [
+            self._edge(one, chain.operators[0])
+            for chain in self._chains
+            for one in chain.operators[0].transformation.inputs
+        ]
+        vertices = [self._vertex(number, chain) for number, chain in enumerate(self._chains)]
+        return JobGraph(self._name, tuple(vertices), tuple(edges))
+
+    def _decide(self, transformation: Transformation) -> _Placed:
+        parallelism = transformation.parallelism or self._defaults.parallelism
+        max_parallelism = (
+            transformation.max_parallelism
+            or self._defaults.max_parallelism
+            or default_max_parallelism(parallelism)
+        )
+        if parallelism > max_parallelism:
+            raise ConfigurationError(
+                f'operator "{transformation.display_name}" has parallelism {parallelism}, more '
+                f"than its max parallelism {max_parallelism}: lower the one or raise the other"
+            )
+        groups = {
+            self._placed[one.transformation].slot_sharing_group for one in transformation.inputs
+        }
+        inherited = groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
+        group = transformation.slot_sharing_group or inherited
+        return _Placed(transformation, parallelism, max_parallelism, group)
+
+    def _add_to_chain(self, placed: _Placed) -> None:
+        if self._joins_its_input(placed):
+            (only,) = placed.transformation.inputs
+            number, feeder = self._place[only.transformation]
+            chain = self._chains[number]
+            chain.operators.append(placed)
+            chain.inputs.append(feeder)
+        else:
+            number, chain = len(self._chains), _Chain([placed], [None])
+            self._chains.append(chain)
+        self._place[placed.transformation] = (number, len(chain.operators) - 1)
+
+    def _joins_its_input(self, placed: _Placed) -> bool:
+        if not self._defaults.chaining or len(placed.transformation.inputs) != 1:
+            return False
+        (only,) = placed.transformation.inputs
+        before = self._placed[only.transformation]
+        return (
+            self._partitioning(only, placed) is FORWARD
+            and before.max_parallelism == placed.max_parallelism
+            and before.slot_sharing_group == placed.slot_sharing_group
+            and before.transformation.chaining is not ChainingStrategy.NEVER
+            and placed.transformation.chaining is ChainingStrategy.ALWAYS
+        )
+
+    def _partitioning(self, read: StreamInput, target: _Placed) -> Partitioning:
+        source = self._placed[read.transformation]
+        same = source.parallelism == target.parallelism
+        if read.partitioning is None:
+            return FORWARD if same else REBALANCE
+        if read.partitioning is FORWARD and not same:
+            raise ConfigurationError(
+                f'"{source.name}" (parallelism {source.parallelism}) cannot forward to '
+                f'"{target.name}" (parallelism {target.parallelism}): set the same parallelism, or '
+                "use rescale() or rebalance()"
+            )
+        return read.partitioning
+
+    def _edge(self, read: StreamInput, target: _Placed) -> JobEdge:
+        partitioning = self._partitioning(read, target)
+        source, operator = self._place[read.transformation]
+        make_partitioner = partitioning.factory(target.max_parallelism)
+        timeout = read.transformation.buffer_timeout_ms
+        return JobEdge(
+            source=source,
+            target=self._place[target.transformation][0],
+            operator=operator,
+            name=partitioning.name,
+            partitioner=make_partitioner,
+            pointwise=make_partitioner().is_pointwise,
+            buffer_timeout_ms=self._defaults.buffer_timeout_ms if timeout is None else timeout,
+        )
+
+    def _vertex(self, number: int, chain: _Chain) -> JobVertex:
+        head = chain.operators[0]
+        operators = [
+            ChainedOperator(
+                name=placed.transformation.name,
+                uid=placed.transformation.uid or f"{number}.{index}",
+                factory=placed.transformation.factory,
+                input=feeder,
+            )
+            for index, (placed, feeder) in enumerate(
+                zip(chain.operators, chain.inputs, strict=True)
+            )
+        ]
+        return JobVertex(
+            id=number,
+            name=chain.name(),
+            parallelism=head.parallelism,
+            max_parallelism=head.max_parallelism,
+            slot_sharing_group=head.slot_sharing_group,
+            operators=tuple(operators),
+        )

@@ -1,0 +1,179 @@
+"""Operators on a keyed stream: every record meets the state of its key.
+
+The key selector has already run in the producer, to find the subtask; here it runs again, to find
+the state. Keys are compared as Python compares them, so 1, 1.0 and True are one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Literal, get_args
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.functions import AggregateFunction
+from flinknet.task.operators import (
+    BATCH_RECORDS,
+    FunctionOperator,
+    in_batches,
+    results_of,
+)
+from flinknet.task.state import KeyedState
+
+__all__ = [
+    "AggregateOperator",
+    "Emission",
+    "FoldOperator",
+    "KeyedOperator",
+    "KeyedProcessOperator",
+    "ReduceOperator",
+]
+
+Emission = Literal["every_record", "end_of_input"]
+"""When a fold speaks: after every record, as a stream does, or once per key, as a batch job
+does."""
+
+
+class KeyedOperator(FunctionOperator):
+    """An operator with keyed state."""
+
+    def __init__(self, function: Any, method: str, key_of: Callable[[Any], Any]) -> None:
+        super().__init__(function, method)
+        self._key_of = key_of
+
+    async def open(self, context: RuntimeContext) -> None:
+        state = KeyedState(context.max_parallelism)
+        await super().open(replace(context, keyed_state=state))
+        self.state = state
+
+
+class KeyedProcessOperator(KeyedOperator):
+    """As process, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        super().__init__(function, "process_element", key_of)
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        return in_batches(self._call, self._results(records))
+
+    def _results(self, records: Iterator[Any]) -> Iterator[Any]:
+        call, key_of, view = self._call, self._key_of, self._context.process_context
+        for record in records:
+            view.current_key = key_of(record)
+            yield call(record, view)
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        view = self._context.process_context
+        view.current_key = self._key_of(record)
+        return await results_of(self._call(record, view))
+
+
+class FoldOperator(KeyedOperator):
+    """What reduce and aggregate share: one value per key, and when results are emitted.
+
+    A value is changed by a plain function only, so that a batch is folded in one loop.
+    """
+
+    awaits = False
+
+    def __init__(
+        self, function: Any, method: str, key_of: Callable[[Any], Any], emission: Emission
+    ) -> None:
+        super().__init__(function, method, key_of)
+        if emission not in get_args(Emission):
+            raise ConfigurationError(
+                f'emit is {emission!r}: choose "every_record" or "end_of_input"'
+            )
+        self._every_record = emission == "every_record"
+
+    async def open(self, context: RuntimeContext) -> None:
+        await super().open(context)
+        self._values = self.state.values_of("value")
+
+    async def end_of_input(self) -> None:
+        if self._every_record:
+            return
+        results = self._results()
+        while True:
+            try:
+                batch = list(islice(results, BATCH_RECORDS))
+            except Exception as error:
+                raise self._failure(error, "at the end of its input") from error
+            if not batch:
+                return
+            await self._emit(batch)
+
+    def _results(self) -> Iterator[Any]:
+        """Generate the final result of every key."""
+        raise NotImplementedError
+
+
+class ReduceOperator(FoldOperator):
+    """Reduces the records of a key to one record."""
+
+    def __init__(
+        self, function: Any, key_of: Callable[[Any], Any], emission: Emission = "every_record"
+    ) -> None:
+        super().__init__(function, "reduce", key_of, emission)
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        reduce, key_of, values = self._call, self._key_of, self._values
+        every_record = self._every_record
+        results: list[Any] = []
+        for record in records:
+            key = key_of(record)
+            try:
+                before = values[key]
+            except KeyError:
+                after = record
+            else:
+                after = reduce(before, record)
+            values[key] = after
+            if every_record:
+                results.append(after)
+        yield results
+
+    def _results(self) -> Iterator[Any]:
+        yield from self._values.values()
+
+
+class AggregateOperator(FoldOperator):
+    """Folds the records of a key into an accumulator; a result is emitted as (key, result)."""
+
+    def __init__(
+        self,
+        function: AggregateFunction,
+        key_of: Callable[[Any], Any],
+        emission: Emission = "every_record",
+    ) -> None:
+        if not isinstance(function, AggregateFunction):
+            raise ConfigurationError(
+                f"aggregate needs an AggregateFunction, not {type(function).__name__}"
+            )
+        super().__init__(function, "add", key_of, emission)
+        self._create = function.create_accumulator
+        self._result_of = function.get_result
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        add, key_of, values = self._call, self._key_of, self._values
+        result_of, every_record = self._result_of, self._every_record
+        results: list[Any] = []
+        for record in records:
+            key = key_of(record)
+            try:
+                before = values[key]
+            except KeyError:
+                before = values[key] = self._create()
+            after = add(record, before)
+            if after is not before:
+                values[key] = after
+            if every_record:
+                results.append((key, result_of(after)))
+        yield results
+
+    def _results(self) -> Iterator[Any]:
+        result_of = self._result_of
+        for key, accumulator in self._values.items():
+            yield key, result_of(accumulator)

@@ -1,0 +1,294 @@
+"""Operators: what turns the records of a chain into other records, a batch at a time.
+
+Theory of operation ------------------- ``process`` takes the records of one network buffer (or one
+batch of a source) and hands what it made of them to ``emit``, which is the next operator's
+``process`` or a record writer. Nothing is done per record but the user's function: a plain function
+runs in one tight loop over the batch, and only its results are awaited on, a batch at a time. A
+coroutine function is awaited record by record, and what it returned is emitted before the next one
+starts, so that a slow one does not hold back what is ready.
+
+Rules that operators and sinks keep:
+
+- a batch belongs to everyone it was emitted to: it and its records are never changed, but may be
+  kept;
+- an emitted batch is never empty, and holds at most about ``BATCH_RECORDS`` more than came in: the
+  results of a generator function are taken in pieces, so that one record may become millions in
+  bounded memory;
+- the loop reads the batch through one list iterator, whose position names the record that failed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import chain, islice
+from operator import length_hint
+from typing import Any
+
+from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.functions import Function
+
+__all__ = [
+    "BATCH_RECORDS",
+    "CallableSinkOperator",
+    "Emit",
+    "FilterOperator",
+    "FlatMapOperator",
+    "FunctionOperator",
+    "MapOperator",
+    "Operator",
+    "ProcessOperator",
+    "bound_function",
+    "is_awaiting",
+    "settle",
+]
+
+BATCH_RECORDS = 1024
+"""Records in a batch of a source, and at which growing results are emitted: enough that the cost of
+a batch vanishes beside its records, few enough that other subtasks of the worker get their turn."""
+
+Emit = Callable[[list[Any]], Awaitable[None]]
+
+
+class Operator:
+    """One operator of a chain in one subtask.
+
+    Life: ``connect``, ``open``, any number of ``process``, ``end_of_input`` if the input ended
+    well, and ``close``, which comes in any case once ``open`` was called.
+    """
+
+    process: Emit
+    """Takes a batch; returns when everything that came of it has been taken by the next
+    operators."""
+
+    def connect(self, emit: Emit) -> None:
+        """Set where results go."""
+        self._emit = emit
+
+    async def open(self, context: RuntimeContext) -> None:
+        """Prepare for the first record."""
+        self._context = context
+
+    async def end_of_input(self) -> None:
+        """Emit what was held back until the last record."""
+
+    async def close(self) -> None:
+        """Release what ``open`` acquired."""
+
+    def _failure(self, error: Exception, what: str) -> FlinknetError:
+        """What to raise for an error of a user's function: the original with its place in the job.
+
+        An error of flinknet's own already says what happened and is kept.
+        """
+        if isinstance(error, FlinknetError):
+            return error
+        context = self._context
+        subtask = f"{context.index + 1}/{context.parallelism}"
+        return JobFailedError(
+            f'operator "{context.operator_name}" ({subtask}) failed {what}: '
+            f"{type(error).__name__}: {error}"
+        )
+
+
+class FunctionOperator(Operator):
+    """An operator around one user function; the subclasses say how the function is applied."""
+
+    awaits = True
+    """Whether the function may be a coroutine function."""
+
+    def __init__(self, function: Any, method: str) -> None:
+        self._function = function
+        self._call = bound_function(function, method)
+        awaiting = is_awaiting(self._call)
+        if awaiting and not self.awaits:
+            raise ConfigurationError(f"{method} cannot be a coroutine function here: use process()")
+        self.process = self._process_each if awaiting else self._process_batch
+
+    async def open(self, context: RuntimeContext) -> None:
+        await super().open(context)
+        if isinstance(self._function, Function):
+            try:
+                await settle(self._function.open(context))
+            except Exception as error:
+                raise self._failure(error, "in open()") from error
+
+    async def close(self) -> None:
+        if isinstance(self._function, Function):
+            try:
+                await settle(self._function.close())
+            except Exception as error:
+                raise self._failure(error, "in close()") from error
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        """Apply a plain function to all records, as a generator of batches, which may be empty.
+
+        It must be a generator: there a StopIteration that escapes from the user's function is an
+        error, while ``map`` would take it for the end of the records.
+        """
+        raise NotImplementedError
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        """Apply a coroutine function to one record and return the results."""
+        raise NotImplementedError
+
+    async def _process_batch(self, records: list[Any]) -> None:
+        position = iter(records)
+        batches = self._apply(position)
+        while True:
+            try:
+                batch = next(batches, None)
+            except Exception as error:
+                failed = records[len(records) - length_hint(position) - 1]
+                raise self._failure(error, _on(failed)) from error
+            if batch is None:
+                return
+            if batch:
+                await self._emit(batch)
+
+    async def _process_each(self, records: list[Any]) -> None:
+        for record in records:
+            try:
+                results = list(await self._apply_awaiting(record))
+            except Exception as error:
+                raise self._failure(error, _on(record)) from error
+            if results:
+                await self._emit(results)
+
+
+class MapOperator(FunctionOperator):
+    """One record in, one record out."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "map")
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        call = self._call
+        yield [call(record) for record in records]
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        return (await self._call(record),)
+
+
+class FilterOperator(FunctionOperator):
+    """Keeps the records for which the function is true."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "filter")
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        call = self._call
+        yield [record for record in records if call(record)]
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        return (record,) if await self._call(record) else ()
+
+
+class FlatMapOperator(FunctionOperator):
+    """One record in, any number out."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "flat_map")
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        call = self._call
+        return in_batches(call, (call(record) for record in records))
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        return await results_of(self._call(record))
+
+
+class ProcessOperator(FunctionOperator):
+    """As flat_map, with a view of where the record came from."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "process_element")
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        call, view = self._call, self._context.process_context
+        return in_batches(call, (call(record, view) for record in records))
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        return await results_of(self._call(record, self._context.process_context))
+
+
+class CallableSinkOperator(FunctionOperator):
+    """Hands every record to a function that keeps it."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, "invoke")
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        call = self._call
+        for record in records:
+            call(record)
+        yield []
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        await self._call(record)
+        return ()
+
+
+def in_batches(call: Callable[..., Any], results: Iterator[Any]) -> Iterator[list[Any]]:
+    """Flatten what ``call`` returned for one record after the other; None counts as nothing.
+
+    The results of a generator function are taken one by one, so that one record may become any
+    number. Anything else is an iterable that mostly exists already, and is taken as a whole, which
+    is faster.
+    """
+    if inspect.isgeneratorfunction(call):
+        values = chain.from_iterable(results)
+        while batch := list(islice(values, BATCH_RECORDS)):
+            yield batch
+        return
+    batch = []
+    for result in results:
+        if result is not None:
+            batch.extend(result)
+            if len(batch) >= BATCH_RECORDS:
+                yield batch
+                batch = []
+    yield batch
+
+
+async def results_of(returned: Any) -> Iterable[Any]:
+    """Wait for what a coroutine function or an async generator function returned for one record."""
+    if inspect.isasyncgen(returned):
+        return [value async for value in returned]
+    return await returned or ()
+
+
+def bound_function(function: Any, method: str) -> Callable[..., Any]:
+    """Return what to call per record: the method of a function class, or the callable itself.
+
+    Raises ConfigurationError for anything else.
+    """
+    if isinstance(function, type) and hasattr(function, method):
+        raise ConfigurationError(
+            f"{function.__name__} is a class: pass an instance, {function.__name__}(...)"
+        )
+    call = getattr(function, method, function)
+    if not callable(call):
+        raise ConfigurationError(
+            f"{method} needs a callable or an object with a {method} method, not "
+            f"{type(function).__name__}"
+        )
+    bound: Callable[..., Any] = call
+    return bound
+
+
+def is_awaiting(call: Callable[..., Any]) -> bool:
+    """Whether calling it returns something to be awaited, or an async generator."""
+    return any(
+        inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
+        for candidate in (call, getattr(call, "__call__", None))  # noqa: B004
+    )
+
+
+async def settle(returned: Any) -> Any:
+    """Return the value, waited for if it is awaitable."""
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def _on(record: Any) -> str:
+    return f"on a record of type {type(record).__name__}"

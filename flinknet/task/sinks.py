@@ -1,0 +1,106 @@
+"""Sinks: where records leave a job, a batch at a time.
+
+A sink object describes the whole sink; every subtask has its copy. For a record at a time there are
+plain callables and ``SinkFunction`` instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import Any
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.functions import Function
+from flinknet.task.operators import Operator, settle
+
+__all__ = ["CollectSink", "PrintSink", "Sink", "SinkOperator"]
+
+
+class Sink(Function, ABC):
+    """Takes batches of records. Each method may be a coroutine function; ``write`` must not block.
+
+    Life in a subtask: ``open``, any number of ``write``, ``finish`` if the whole input has been
+    seen, and ``close``, which comes in any case once ``open`` was called, and must then do nothing
+    harmful.
+    """
+
+    @abstractmethod
+    def write(self, records: list[Any]) -> Any:
+        """Take records; the list is shared, so it must not be changed."""
+
+    def finish(self) -> Any:
+        """Make everything written visible: the input is complete."""
+
+
+class CollectSink(Sink):
+    """Brings the records back to the program that runs the job, under the sink's name.
+
+    All of them are kept in memory: ``limit`` bounds how many a subtask keeps, and with it the
+    result.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        if limit is not None and limit < 0:
+            raise ConfigurationError(f"limit is {limit}: choose 0 or more records, or None")
+        self._limit = limit
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        name = runtime_context.operator_name
+        self._collected = runtime_context.collected.setdefault(name, [])
+
+    def write(self, records: list[Any]) -> None:
+        if self._limit is not None:
+            records = records[: self._limit - len(self._collected)]
+        self._collected += records
+
+
+class PrintSink(Sink):
+    """Prints records on the worker's standard output, with PyFlink's prefix ``identifier:2> ``."""
+
+    def __init__(self, identifier: str = "") -> None:
+        self._identifier = identifier
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        many = runtime_context.parallelism > 1
+        subtask = str(runtime_context.index + 1) if many else ""
+        prefix = ":".join(filter(None, (self._identifier, subtask)))
+        self._prefix = f"{prefix}> " if prefix else ""
+
+    def write(self, records: list[Any]) -> None:
+        sys.stdout.write("".join(f"{self._prefix}{record}\n" for record in records))
+
+
+class SinkOperator(Operator):
+    """The end of a chain: a sink that takes whole batches."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.process = self._write
+
+    async def open(self, context: RuntimeContext) -> None:
+        await super().open(context)
+        try:
+            await settle(self._sink.open(context))
+        except Exception as error:
+            raise self._failure(error, "in open()") from error
+
+    async def end_of_input(self) -> None:
+        try:
+            await settle(self._sink.finish())
+        except Exception as error:
+            raise self._failure(error, "in finish()") from error
+
+    async def close(self) -> None:
+        try:
+            await settle(self._sink.close())
+        except Exception as error:
+            raise self._failure(error, "in close()") from error
+
+    async def _write(self, records: list[Any]) -> None:
+        try:
+            await settle(self._sink.write(records))
+        except Exception as error:
+            types = ", ".join(sorted({type(record).__name__ for record in records}))
+            raise self._failure(error, f"on {len(records)} records of type {types}") from error

@@ -1,0 +1,238 @@
+"""Sources: where a job's records come from, a batch at a time.
+
+Theory of operation ------------------- One source object describes the whole stream; every subtask
+has its copy and reads its share. A batch is a list of records, or anything else with a length that
+is iterated once; it is iterated as late as possible, so it may make its records then.
+
+A rate-limited source has an open-loop schedule: over all subtasks together, record i is *intended*
+at ``start + i / rate``, where subtask k of p sends the records k, k + p, k + 2p, ... The schedule
+never slows down. A source that was held back (by backpressure, or by a busy worker) sends at once
+everything that has become due, each with the time it was intended for. So latencies measured from
+intended times contain the waiting that a closed loop would hide (no coordinated omission).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
+from contextlib import aclosing
+from itertools import islice
+from typing import Any, Protocol
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.operators import BATCH_RECORDS, Operator
+
+__all__ = [
+    "Batch",
+    "Batches",
+    "CollectionSource",
+    "GeneratorSource",
+    "RateLimitedSource",
+    "Source",
+    "SourceOperator",
+    "append_time",
+]
+
+
+class Batch(Protocol):
+    """Some records, iterated once."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+Batches = Iterator[Batch] | AsyncIterator[Batch]
+
+NANOSECONDS = 1_000_000_000
+
+TIMER_RESOLUTION_S = 0.002
+"""Event loops wake up late by up to this much; a precise source turns the loop instead of
+sleeping."""
+
+
+class Source(ABC):
+    """Where records come from."""
+
+    parallelism: int | None = None
+    """How many subtasks read it if the job does not say; None takes the job's parallelism."""
+
+    @abstractmethod
+    def batches(self, context: RuntimeContext) -> Batches:
+        """Return an iterator, or an async iterator, of the batches of subtask ``context.index``.
+
+        A generator is closed when the subtask ends, whichever way, so it can release in a
+        ``finally``. A plain iterator runs on the worker's event loop and must not block it for
+        long.
+        """
+
+
+class CollectionSource(Source):
+    """A collection that travels with the job, dealt out round robin; read by one subtask by
+    default.
+    """
+
+    parallelism = 1
+
+    def __init__(self, collection: Iterable[Any]) -> None:
+        self._collection = list(collection)
+
+    def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
+        share = self._collection[context.index :: context.parallelism]
+        for start in range(0, len(share), BATCH_RECORDS):
+            yield share[start : start + BATCH_RECORDS]
+
+
+class GeneratorSource(Source):
+    """Records made by a function of their number: ``function(0)``, ``function(1)``, ...
+
+    ``count`` is the number of records over all subtasks; None never ends. Numbers are dealt out
+    round robin. The function is called when its record is due, so it may look at the clock.
+    """
+
+    def __init__(self, function: Callable[[int], Any], count: int | None = None) -> None:
+        if not callable(function):
+            raise ConfigurationError(f"the generator is a {type(function).__name__}, not callable")
+        if count is not None and count < 0:
+            raise ConfigurationError(f"count is {count}: choose 0 or more records, or None")
+        self._function = function
+        self._count = count
+
+    def batches(self, context: RuntimeContext) -> Iterator[Batch]:
+        step = context.parallelism
+        end = sys.maxsize if self._count is None else self._count
+        for start in range(context.index, end, step * BATCH_RECORDS):
+            numbers = range(start, min(end, start + step * BATCH_RECORDS), step)
+            yield _GeneratedBatch(self._function, numbers)
+
+
+class _GeneratedBatch:
+    """A batch whose records are made when they are asked for."""
+
+    def __init__(self, function: Callable[[int], Any], numbers: range) -> None:
+        self._function = function
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Any]:
+        function = self._function
+        return (function(number) for number in self._numbers)
+
+
+class RateLimitedSource(Source):
+    """Another source, on an open-loop schedule of ``records_per_s`` over all subtasks.
+
+    Every subtask has an equal part of the rate, whatever its share of the records is.
+    ``stamp(record, intended_ns)`` returns the record to send in place of the source's, where
+    ``intended_ns`` is the time it was intended for on the monotonic clock, in nanoseconds;
+    ``append_time`` is one for tuples. The clock is that of the machine, so processes on one machine
+    can compare times.
+
+    Timers of event loops are up to a millisecond or two late. A ``precise`` source is not, and pays
+    with a busy processor whenever it waits for the next record.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        records_per_s: float,
+        *,
+        stamp: Callable[[Any, int], Any] | None = None,
+        precise: bool = False,
+    ) -> None:
+        if not 0 < records_per_s < float("inf"):
+            raise ConfigurationError(f"records_per_s is {records_per_s}: choose a positive rate")
+        self.parallelism = source.parallelism
+        self._source = source
+        self._records_per_s = records_per_s
+        self._stamp = stamp
+        self._precise = precise
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+        interval_ns = NANOSECONDS / self._records_per_s
+        start_ns = time.monotonic_ns() + round(context.index * interval_ns)
+        interval_ns *= context.parallelism
+        sent = 0
+        async with aclosing(read(self._source, context)) as batches:
+            async for batch in batches:
+                records, end = iter(batch), sent + len(batch)
+                while sent < end:
+                    due = await self._wait_until_due(start_ns, interval_ns, sent)
+                    released = list(islice(records, min(due, BATCH_RECORDS)))
+                    if self._stamp is not None:
+                        stamp, numbers = self._stamp, range(sent, sent + len(released))
+                        released = [
+                            stamp(record, start_ns + round(number * interval_ns))
+                            for record, number in zip(released, numbers, strict=True)
+                        ]
+                    sent += len(released)
+                    yield released
+
+    async def _wait_until_due(self, start_ns: int, interval_ns: float, sent: int) -> int:
+        """Return how many records are due and not sent, at least 1."""
+        while True:
+            elapsed_ns = time.monotonic_ns() - start_ns
+            due = int(elapsed_ns // interval_ns) + 1 - sent
+            if due > 0:
+                return due
+            wait_s = (sent * interval_ns - elapsed_ns) / NANOSECONDS
+            if self._precise:
+                wait_s = max(0.0, wait_s - TIMER_RESOLUTION_S)
+            await asyncio.sleep(wait_s)
+
+
+def append_time(record: tuple[Any, ...], intended_ns: int) -> tuple[Any, ...]:
+    """Stamp a tuple with its intended time, as a last element in nanoseconds."""
+    return (*record, intended_ns)
+
+
+async def read(source: Source, context: RuntimeContext) -> AsyncGenerator[Batch, None]:
+    """Read the batches of any source, and close its generator at the end."""
+    batches = source.batches(context)
+    try:
+        if isinstance(batches, AsyncIterator):
+            async for batch in batches:
+                yield batch
+        else:
+            for batch in batches:
+                yield batch
+    finally:
+        if isinstance(batches, AsyncGenerator):
+            await batches.aclose()
+        elif isinstance(batches, Generator):
+            batches.close()
+
+
+class SourceOperator(Operator):
+    """The head of a chain that reads a source instead of the network."""
+
+    def __init__(self, source: Source) -> None:
+        if not isinstance(source, Source):
+            raise ConfigurationError(
+                f"from_source needs a Source, not {type(source).__name__}: for a collection there "
+                "is from_collection"
+            )
+        self._source = source
+        self.records_read = 0
+
+    async def run(self) -> None:
+        """Emit every record of the source; other subtasks get a turn after every batch."""
+        async with aclosing(read(self._source, self._context)) as batches:
+            while True:
+                try:
+                    batch = await anext(batches, None)
+                    records = None if batch is None else list(batch)
+                except Exception as error:
+                    raise self._failure(error, f"after {self.records_read} records") from error
+                if records is None:
+                    return
+                if records:
+                    self.records_read += len(records)
+                    await self._emit(records)
+                await asyncio.sleep(0)

@@ -1,0 +1,68 @@
+"""Keyed state: what a keyed operator remembers per key.
+
+Theory of operation ------------------- A ``KeyedState`` belongs to one operator in one subtask and
+holds one dict, key -> value, per state name. The keys in it are exactly those that the hash
+partitioner sent here, so their key groups lie in the subtask's key group range. The dicts are flat,
+because a key group per record would cost more than the record itself; ``key_groups`` takes a dict
+apart when someone needs the groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flinknet.records.key_groups import key_group
+
+if TYPE_CHECKING:
+    from flinknet.task.context import ProcessContext
+
+__all__ = ["KeyedState", "ValueState", "ValueStateDescriptor"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStateDescriptor:
+    """Names a value that is kept per key."""
+
+    name: str
+
+
+class KeyedState:
+    """The state of one keyed operator in one subtask, by state name and key."""
+
+    def __init__(self, max_parallelism: int) -> None:
+        self._max_parallelism = max_parallelism
+        self._values: dict[str, dict[Any, Any]] = {}
+
+    def values_of(self, name: str) -> dict[Any, Any]:
+        """Return the live dict of one state, key -> value."""
+        return self._values.setdefault(name, {})
+
+    def key_groups(self, name: str) -> dict[int, dict[Any, Any]]:
+        """Return one state taken apart: key group -> key -> value, groups without keys left out."""
+        groups: dict[int, dict[Any, Any]] = {}
+        for key, value in self.values_of(name).items():
+            groups.setdefault(key_group(key, self._max_parallelism), {})[key] = value
+        return groups
+
+
+class ValueState:
+    """One value per key; every call is about the key of the record in progress."""
+
+    __slots__ = ("_context", "_values")
+
+    def __init__(self, values: dict[Any, Any], context: ProcessContext) -> None:
+        self._values = values
+        self._context = context
+
+    def value(self) -> Any:
+        """Return the value of the current key, None if it has none."""
+        return self._values.get(self._context.current_key)
+
+    def update(self, value: Any) -> None:
+        """Set the value of the current key."""
+        self._values[self._context.current_key] = value
+
+    def clear(self) -> None:
+        """Forget the current key."""
+        self._values.pop(self._context.current_key, None)

@@ -1,0 +1,231 @@
+"""A subtask: one parallel instance of a vertex, from its gates through its chain to its partitions.
+
+Theory of operation
+-------------------
+::
+
+    new --open()--> open --run()--> running --> closed
+                      \\------close()-----------/
+
+- *open*: the result partitions are registered and the gates have requested theirs, so that
+  neighbours find each other in any order. Nothing has run yet.
+- *running*: batches come from the source or from the gates, one buffer each. With several gates
+  there is one reading task per gate, and they take turns: one batch is in the chain at a time. A
+  batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
+  when the chain has taken the last one. The reader yields to the event loop once per buffer, the
+  source once per batch.
+- *the end*: operators emit what they held back and close, sinks commit; then every writer finishes,
+  which waits until the consumers have processed everything.
+- *a failure*, or a cancellation: the partitions are failed with the cause before anything else, so
+  that consumers learn the first cause and not "connection closed"; then operators, gates and
+  writers close.
+
+Counters: the readers own bytes in, the writers bytes and records out, the subtask records in (for a
+source, those it has read).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flinknet.errors import JobCancelledError
+from flinknet.records.reader import RecordReader
+from flinknet.task.chain import OperatorChain, RecordWriterOutput
+from flinknet.task.context import RuntimeContext
+from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
+from flinknet.task.graph import JobGraph
+from flinknet.task.sources import SourceOperator
+
+if TYPE_CHECKING:
+    from flinknet.net.environment import NetworkEnvironment
+
+__all__ = ["Subtask", "SubtaskProgress", "SubtaskResult"]
+
+
+class SubtaskProgress(NamedTuple):
+    """Counters of a subtask since it was opened."""
+
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskResult:
+    """What a subtask leaves when it has come to its end."""
+
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    collected: dict[str, list[Any]]
+    """Records of the chain's collect sinks, by sink name."""
+    metrics: dict[str, Any]
+    """Plain JSON values that functions left in their ``RuntimeContext.metrics``, by operator
+    name."""
+
+
+class Subtask:
+    """One parallel instance of a vertex of ``graph``, in this worker's network environment."""
+
+    def __init__(
+        self, graph: JobGraph, descriptor: SubtaskDescriptor, environment: NetworkEnvironment
+    ) -> None:
+        self.descriptor = descriptor
+        self._graph = graph
+        self._vertex = graph.vertices[descriptor.vertex]
+        self._environment = environment
+        self._outputs: list[RecordWriterOutput] = []
+        self._readers: list[RecordReader] = []
+        self._chain: OperatorChain | None = None
+        self._context = RuntimeContext(
+            operator_name=self._vertex.name,
+            task_name=self._vertex.name,
+            index=descriptor.index,
+            parallelism=descriptor.parallelism,
+            max_parallelism=self._vertex.max_parallelism,
+            job_id=descriptor.job_id,
+            attempt=descriptor.attempt,
+        )
+        self._records_in = 0
+        self._turn = asyncio.Lock()
+
+    def open(self) -> None:
+        """Register the result partitions and request the inputs; on an error nothing is left
+        behind.
+
+        Raises InsufficientNetworkBuffersError, or what a user's function raises when it is copied.
+        """
+        try:
+            outputs: dict[int, list[RecordWriterOutput]] = {}
+            for result in self.descriptor.results:
+                operator = self._graph.edges[result.edge].operator
+                outputs.setdefault(operator, []).append(self._open_output(result))
+            self._chain = OperatorChain(self._vertex, self._context, outputs)
+            for gate in self.descriptor.gates:
+                self._readers.append(self._open_reader(gate))
+        except BaseException:
+            self.close()
+            raise
+
+    async def run(self) -> SubtaskResult:
+        """Process the whole input; to be awaited once, after ``open``.
+
+        Raises the first cause of a failure. Cancelling it releases everything, too.
+        """
+        chain = self._chain
+        assert chain is not None, "run() comes after open()"
+        try:
+            await chain.open()
+            await self._process_input(chain)
+            await chain.end_of_input()
+            await chain.close()
+            await _all_of([output.writer.finish() for output in self._outputs])
+        except BaseException as error:
+            self._fail_outputs(error)
+            await chain.close(error)
+            raise
+        finally:
+            self.close()
+        return SubtaskResult(
+            **self.progress()._asdict(),
+            collected=self._context.collected,
+            metrics=chain.metrics(),
+        )
+
+    def close(self) -> None:
+        """Release partitions and gates; idempotent. ``run`` does it, so it is for a subtask never
+        run.
+        """
+        for reader in self._readers:
+            reader.close()
+        for output in self._outputs:
+            output.writer.close()
+
+    def progress(self) -> SubtaskProgress:
+        """Return the counters now."""
+        head = self._chain.head if self._chain is not None else None
+        read = head.records_read if isinstance(head, SourceOperator) else self._records_in
+        writers = [output.writer for output in self._outputs]
+        return SubtaskProgress(
+            records_in=read,
+            records_out=sum(writer.records_out for writer in writers),
+            bytes_in=sum(reader.bytes_in for reader in self._readers),
+            bytes_out=sum(writer.bytes_out for writer in writers),
+        )
+
+    def _open_output(self, result: ResultDescriptor) -> RecordWriterOutput:
+        edge = self._graph.edges[result.edge]
+        partitioner = edge.partitioner()
+        partitioner.setup(
+            result.subpartitions,
+            subtask_index=self.descriptor.index,
+            parallelism=self.descriptor.parallelism,
+        )
+        partition = self._environment.create_result_partition(
+            result.partition_id, subpartitions=result.subpartitions
+        )
+        writer = self._environment.create_record_writer(
+            partition, partitioner, buffer_timeout_ms=edge.buffer_timeout_ms
+        )
+        output = RecordWriterOutput(writer, edge.name, self._vertex.operators[edge.operator].name)
+        self._outputs.append(output)
+        return output
+
+    def _open_reader(self, gate: GateDescriptor) -> RecordReader:
+        source = self._graph.vertices[self._graph.edges[gate.edge].source].name
+        opened = self._environment.create_input_gate(
+            gate.locations, name=f"{self.descriptor.name} <- {source}"
+        )
+        return self._environment.create_record_reader(opened)
+
+    async def _process_input(self, chain: OperatorChain) -> None:
+        if isinstance(chain.head, SourceOperator):
+            await chain.head.run()
+            return
+        channels = 0
+        reading = []
+        for reader, gate in zip(self._readers, self.descriptor.gates, strict=True):
+            reading.append(self._process_gate(chain, reader, channels))
+            channels += len(gate.locations)
+        await _all_of(reading)
+
+    async def _process_gate(
+        self, chain: OperatorChain, reader: RecordReader, first_channel: int
+    ) -> None:
+        process = chain.head.process
+        while (batch := await reader.next_batch()) is not None:
+            records = list(batch)
+            if not records:
+                continue
+            async with self._turn:
+                self._records_in += len(records)
+                chain.set_channel(first_channel + batch.channel)
+                await process(records)
+
+    def _fail_outputs(self, error: BaseException) -> None:
+        """Tell the consumers; the first cause stays."""
+        if isinstance(error, asyncio.CancelledError):
+            error = JobCancelledError(f'subtask "{self.descriptor.name}" was cancelled')
+        for output in self._outputs:
+            output.writer.fail(error)
+
+
+async def _all_of(parts: list[Coroutine[Any, Any, None]]) -> None:
+    """Run the parts side by side; the first failure cancels the others and is raised as it is."""
+    if len(parts) == 1:
+        await parts[0]
+        return
+    failures: tuple[BaseException, ...] = ()
+    try:
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part)
+    except BaseExceptionGroup as raised:
+        failures = raised.exceptions
+    if failures:
+        raise failures[0]

@@ -1,0 +1,127 @@
+"""Transformations: what a program's calls on streams add up to, before chains are built.
+
+A transformation is one operator of the program. Its inputs are streams of other transformations,
+each with the partitioning that the program asked for. Union and partitioning are properties of
+inputs, not operators of their own (Flink's virtual nodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from random import Random
+from typing import Any
+
+from flinknet.config import BufferTimeout
+from flinknet.records.partitioner import (
+    BroadcastPartitioner,
+    CustomPartitioner,
+    ForwardPartitioner,
+    GlobalPartitioner,
+    HashPartitioner,
+    RebalancePartitioner,
+    RescalePartitioner,
+    ShufflePartitioner,
+)
+from flinknet.task.graph import OperatorFactory, PartitionerFactory
+
+__all__ = [
+    "BROADCAST",
+    "FORWARD",
+    "GLOBAL",
+    "REBALANCE",
+    "RESCALE",
+    "SHUFFLE",
+    "ChainingStrategy",
+    "OperatorKind",
+    "Partitioning",
+    "StreamInput",
+    "Transformation",
+    "custom_partitioning",
+    "hash_partitioning",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How records find their subtask; ``factory`` makes the partitioner for a max parallelism."""
+
+    name: str
+    factory: Callable[[int], PartitionerFactory]
+
+
+def _shuffle_partitioner() -> ShufflePartitioner:
+    return ShufflePartitioner(Random().randrange)
+
+
+def _keyless(name: str, make: PartitionerFactory) -> Partitioning:
+    return Partitioning(name, lambda max_parallelism: make)
+
+
+FORWARD = _keyless("FORWARD", ForwardPartitioner)
+REBALANCE = _keyless("REBALANCE", RebalancePartitioner)
+RESCALE = _keyless("RESCALE", RescalePartitioner)
+SHUFFLE = _keyless("SHUFFLE", _shuffle_partitioner)
+BROADCAST = _keyless("BROADCAST", BroadcastPartitioner)
+GLOBAL = _keyless("GLOBAL", GlobalPartitioner)
+
+
+def hash_partitioning(key: Callable[[Any], Any]) -> Partitioning:
+    """By key group of the key."""
+    return Partitioning("HASH", lambda groups: partial(HashPartitioner, key, groups))
+
+
+def custom_partitioning(
+    function: Callable[[Any, int], int], key: Callable[[Any], Any]
+) -> Partitioning:
+    """By a user's function of the key and the number of subtasks."""
+    return _keyless("CUSTOM", partial(CustomPartitioner, function, key))
+
+
+class ChainingStrategy(Enum):
+    """Which neighbours an operator may share a task with (Flink's ChainingStrategy)."""
+
+    ALWAYS = "with the operator before and with those after it"
+    HEAD = "with those after it only"
+    NEVER = "with none"
+
+
+class OperatorKind(Enum):
+    """What an operator is in its chain; the value is the prefix of its name."""
+
+    SOURCE = "Source: "
+    ONE_INPUT = ""
+    SINK = "Sink: "
+
+
+@dataclass(eq=False, slots=True)
+class Transformation:
+    """One operator of the program; the stream's methods change it until the graph is built."""
+
+    kind: OperatorKind
+    name: str
+    factory: OperatorFactory
+    inputs: tuple[StreamInput, ...]
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    uid: str | None = None
+    slot_sharing_group: str | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    buffer_timeout_ms: BufferTimeout | None = None
+    collects: bool = False
+    """Whether records come back under the operator's name, which is unique then."""
+
+    @property
+    def display_name(self) -> str:
+        """The name in vertices and errors, ``"Source: flights"``."""
+        return self.kind.value + self.name
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInput:
+    """A stream that a transformation reads; no partitioning means forward or rebalance, as fits."""
+
+    transformation: Transformation
+    partitioning: Partitioning | None = None

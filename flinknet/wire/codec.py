@@ -1,0 +1,251 @@
+"""The codec: messages to bytes, and an incremental decoder from bytes to messages.
+
+Theory of operation. The decoder is in one of two states: *header* (waiting for the rest of a
+message that is short and has no body, or for the prefix of one that has) and *body* (copying the
+payload of a BufferResponse straight into the memory that the receiver named for it, or skipping
+it). A length is judged as soon as the prefix is complete, before anything is allocated for it.
+After an error the decoder is *poisoned* and refuses everything: the place in the stream is lost.
+
+The receiver of messages is given as an object with one method per event, so that the hot path
+makes no intermediate message objects.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Protocol
+
+from flinknet.buffer.buffer import DataType
+from flinknet.config import WireLimits
+from flinknet.errors import RemoteProtocolError
+from flinknet.wire.messages import BODY_BIN32, LAYOUTS, Layout, MessageType
+
+__all__ = [
+    "FrameDecoder",
+    "MessageReceiver",
+    "encode",
+    "encode_buffer_header",
+    "encode_error",
+]
+
+_BUFFER_LAYOUT = LAYOUTS[MessageType.BUFFER_RESPONSE]
+_BUFFER_STRUCT: Struct = _BUFFER_LAYOUT.struct
+_DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
+
+
+class MessageReceiver(Protocol):
+    """Whoever handles decoded messages: one end of a connection."""
+
+    def begin_buffer(
+        self, channel: int, sequence: int, backlog: int, data_type: DataType, size: int
+    ) -> memoryview | None:
+        """Return ``size`` bytes of memory for the body, or None to skip it."""
+
+    def end_buffer(self) -> None:
+        """The body that ``begin_buffer`` made room for is complete."""
+
+    def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
+        """A message without a body arrived; ``fields`` are its variable fields in order."""
+
+    def on_error_response(self, channel: int, code: int, text: str) -> None:
+        """The peer reports an error."""
+
+
+def encode(message_type: MessageType, *fields: int | bytes) -> bytes:
+    """Encode a message that has no body."""
+    return LAYOUTS[message_type].encode(*fields)
+
+
+def encode_buffer_header(
+    channel: int, sequence: int, backlog: int, data_type: DataType, size: int
+) -> bytes:
+    """Encode the header of a BufferResponse; its ``size`` bytes of body must follow."""
+    return _BUFFER_STRUCT.pack(
+        0x95, 0, 0xCE, channel, 0xCE, sequence, 0xCE, backlog, data_type, BODY_BIN32, size
+    )
+
+
+def encode_error(channel: int, code: int, text: str, limits: WireLimits) -> bytes:
+    """Encode an ErrorResponse; the text is cut to the limit at a character boundary."""
+    raw = text.encode()[: limits.error_text_bytes_max].decode(errors="ignore").encode()
+    return LAYOUTS[MessageType.ERROR_RESPONSE].encode(channel, code, len(raw)) + raw
+
+
+class FrameDecoder:
+    """Feeds messages to a receiver, whatever the pieces in which the bytes arrive.
+
+    The caller reads into ``get_buffer()`` and says with ``received`` how much it read, as
+    asyncio's BufferedProtocol does; a header that is cut off stays in that buffer, in front of
+    what is read next.
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_filled",
+        "_body_missing",
+        "_failure",
+        "_kept",
+        "_limits",
+        "_memory",
+        "_receiver",
+        "_segment_bytes",
+    )
+
+    def __init__(
+        self,
+        receiver: MessageReceiver,
+        limits: WireLimits,
+        *,
+        segment_bytes: int,
+        receive_buffer_bytes: int,
+    ) -> None:
+        self._receiver = receiver
+        self._limits = limits
+        self._segment_bytes = segment_bytes
+        self._memory = memoryview(bytearray(receive_buffer_bytes))
+        self._kept = 0
+        self._body: memoryview | None = None
+        self._body_filled = 0
+        self._body_missing = 0
+        self._failure: RemoteProtocolError | None = None
+
+    @property
+    def inside_message(self) -> bool:
+        """Whether the stream would be cut in the middle of a message if it ended now."""
+        return bool(self._kept or self._body_missing)
+
+    def get_buffer(self) -> memoryview:
+        """Return memory to read into; valid until the next call of ``received``."""
+        return self._memory[self._kept :]
+
+    def received(self, size: int) -> None:
+        """Decode ``size`` bytes that were read into ``get_buffer()``. Raises
+        RemoteProtocolError."""
+        if self._failure is not None:
+            raise self._failure
+        end = self._kept + size
+        try:
+            consumed = self._decode(self._memory[:end])
+        except RemoteProtocolError as failure:
+            self._failure = failure
+            self.release()
+            raise
+        self._kept = end - consumed
+        if self._kept:
+            self._memory[: self._kept] = self._memory[consumed:end]
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Decode ``data`` of any length by way of ``get_buffer``."""
+        source = memoryview(data)
+        while source:
+            target = self.get_buffer()
+            size = min(len(target), len(source))
+            target[:size] = source[:size]
+            self.received(size)
+            source = source[size:]
+
+    def release(self) -> None:
+        """Let go of a body that is only part filled."""
+        if self._body is not None:
+            self._body.release()
+            self._body = None
+
+    def _decode(self, data: memoryview) -> int:
+        """Handle every complete message and return how many bytes that took."""
+        position = self._continue_body(data) if self._body_missing else 0
+        end = len(data)
+        while end - position >= 2 and not self._body_missing:
+            layout = self._layout(data[position], data[position + 1])
+            prefix_end = position + layout.struct.size
+            if prefix_end > end:
+                break
+            if layout is _BUFFER_LAYOUT:
+                position = self._begin_buffer(data, position, prefix_end, end)
+                continue
+            advanced = self._control(layout, data, position, prefix_end, end)
+            if advanced == position:
+                break
+            position = advanced
+        return position
+
+    def _layout(self, array_header: int, type_id: int) -> Layout:
+        layout = LAYOUTS.get(type_id)
+        if layout is None:
+            raise RemoteProtocolError(f"the peer sent a message of unknown type {type_id}")
+        if array_header != layout.constants[0][1]:
+            raise RemoteProtocolError(
+                f"the peer sent {layout.message_type.name} with array header {array_header:#04x} "
+                f"instead "
+                f"of {layout.constants[0][1]:#04x}"
+            )
+        return layout
+
+    def _begin_buffer(self, data: memoryview, start: int, prefix_end: int, end: int) -> int:
+        _, _, mark1, channel, mark2, sequence, mark3, backlog, ordinal, mark4, size = (
+            _BUFFER_STRUCT.unpack_from(data, start)
+        )
+        if mark1 != 0xCE or mark2 != 0xCE or mark3 != 0xCE or mark4 != BODY_BIN32:
+            raise RemoteProtocolError("the peer sent a BUFFER_RESPONSE header of the wrong form")
+        if not 0 < ordinal < len(_DATA_TYPES):
+            raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
+        if size > self._segment_bytes:
+            raise RemoteProtocolError(
+                f"the peer announced a buffer of {size} bytes on channel {channel}; the limit is "
+                f"one "
+                f"segment, {self._segment_bytes} bytes"
+            )
+        body = self._receiver.begin_buffer(channel, sequence, backlog, _DATA_TYPES[ordinal], size)
+        body_end: int = prefix_end + size
+        if body_end <= end:
+            if body is not None:
+                body[:] = data[prefix_end:body_end]
+                body.release()
+                self._receiver.end_buffer()
+            return body_end
+        self._body = body
+        self._body_filled = end - prefix_end
+        self._body_missing = body_end - end
+        if body is not None:
+            body[: self._body_filled] = data[prefix_end:end]
+        return end
+
+    def _continue_body(self, data: memoryview) -> int:
+        size = min(self._body_missing, len(data))
+        if self._body is not None:
+            self._body[self._body_filled : self._body_filled + size] = data[:size]
+        self._body_filled += size
+        self._body_missing -= size
+        if not self._body_missing and self._body is not None:
+            self._body.release()
+            self._body = None
+            self._receiver.end_buffer()
+        return size
+
+    def _control(
+        self, layout: Layout, data: memoryview, start: int, prefix_end: int, end: int
+    ) -> int:
+        items = layout.struct.unpack_from(data, start)
+        for index, constant in layout.constants:
+            if items[index] != constant:
+                raise RemoteProtocolError(
+                    f"the peer sent a {layout.message_type.name} header of the wrong form"
+                )
+        fields = tuple(items[index] for index in layout.fields)
+        if layout.body_marker is None:
+            self._receiver.on_message(layout.message_type, fields)
+            return prefix_end
+        channel, code, size = fields
+        if size > self._limits.error_text_bytes_max:
+            raise RemoteProtocolError(
+                f"the peer announced an error text of {size} bytes; the limit is "
+                f"{self._limits.error_text_bytes_max} bytes"
+            )
+        if prefix_end + size > end:
+            return start
+        try:
+            text = str(data[prefix_end : prefix_end + size], "utf-8")
+        except UnicodeDecodeError:
+            raise RemoteProtocolError("the peer sent an error text that is not UTF-8") from None
+        self._receiver.on_error_response(channel, code, text)
+        text_end: int = prefix_end + size
+        return text_end

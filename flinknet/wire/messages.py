@@ -1,0 +1,121 @@
+"""The closed set of messages and their fixed layouts, as ``SPEC.md`` defines them.
+
+Every message is one flat msgpack array whose integers have fixed widths, so that a header is
+recognised and taken apart by one ``struct`` call; three kinds end with a byte string whose length
+is the last field of the header. A ``Layout`` is that one row of the specification as code: the
+same row encodes, decodes and checks. The bytes that never change (array header, type id, type
+markers) are part of the format, and a header whose constants differ is a protocol violation.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+__all__ = [
+    "BODY_BIN32",
+    "BODY_STR16",
+    "CONNECTION_CHANNEL",
+    "LAYOUTS",
+    "PREFIX_BYTES_MAX",
+    "Layout",
+    "MessageType",
+]
+
+CONNECTION_CHANNEL = 0xFFFFFFFF
+"""Channel id of an ErrorResponse that concerns the whole connection."""
+
+BODY_BIN32 = 0xC6
+BODY_STR16 = 0xDA
+
+
+class MessageType(IntEnum):
+    """Ids of all messages after the handshake; Flink's numbers (NettyMessage) where it has them."""
+
+    BUFFER_RESPONSE = 0
+    ERROR_RESPONSE = 1
+    PARTITION_REQUEST = 2
+    CANCEL_PARTITION_REQUEST = 4
+    CLOSE_REQUEST = 5
+    ADD_CREDIT = 6
+    RESUME_CONSUMPTION = 7
+    ACKNOWLEDGE_ALL_RECORDS_PROCESSED = 8
+    BACKLOG_ANNOUNCEMENT = 9
+    NEW_BUFFER_SIZE = 10
+
+
+class Layout(NamedTuple):
+    """One message: its struct, which fields are constants, and whether a body follows."""
+
+    message_type: MessageType
+    struct: Struct
+    constants: tuple[tuple[int, int], ...]
+    fields: tuple[int, ...]
+    body_marker: int | None
+
+    def encode(self, *values: int | bytes) -> bytes:
+        """Pack the variable fields, in order, between the constants."""
+        items: list[int | bytes] = [0] * (len(self.constants) + len(self.fields))
+        for position, constant in self.constants:
+            items[position] = constant
+        for position, value in zip(self.fields, values, strict=True):
+            items[position] = value
+        return self.struct.pack(*items)
+
+
+_UINT32 = (0xCE, "I")
+_BYTES16 = (0xC4, 16)
+
+
+def _layout(message_type: MessageType, *kinds: str, body: int | None = None) -> Layout:
+    """Build a layout from field kinds: ``u32``, ``u7`` (positive fixint) and ``id16`` (16
+    bytes)."""
+    arity = 1 + len(kinds) + (body == BODY_STR16)
+    form = ">BB"
+    constants = [(0, 0x90 | arity), (1, int(message_type))]
+    fields = []
+    position = 2
+    for kind in kinds:
+        if kind == "u32":
+            form += "BI"
+            constants.append((position, 0xCE))
+            position += 1
+        elif kind == "id16":
+            form += "BB16s"
+            constants += [(position, 0xC4), (position + 1, 16)]
+            position += 2
+        else:
+            form += "B"
+        fields.append(position)
+        position += 1
+    if body is not None:
+        form += "BI" if body == BODY_BIN32 else "BH"
+        constants.append((position, body))
+        fields.append(position + 1)
+    return Layout(message_type, Struct(form), tuple(constants), tuple(fields), body)
+
+
+LAYOUTS: dict[int, Layout] = {
+    layout.message_type: layout
+    for layout in (
+        # channel, sequence, backlog, data type; then the body as its own bin value
+        _layout(MessageType.BUFFER_RESPONSE, "u32", "u32", "u32", "u7", body=BODY_BIN32),
+        # channel, code; then the text as the last element of the array
+        _layout(MessageType.ERROR_RESPONSE, "u32", "u7", body=BODY_STR16),
+        # channel, partition id, subpartition, initial credit
+        _layout(MessageType.PARTITION_REQUEST, "u32", "id16", "u32", "u32"),
+        _layout(MessageType.CANCEL_PARTITION_REQUEST, "u32"),
+        _layout(MessageType.CLOSE_REQUEST),
+        # channel, credit
+        _layout(MessageType.ADD_CREDIT, "u32", "u32"),
+        _layout(MessageType.RESUME_CONSUMPTION, "u32"),
+        _layout(MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED, "u32"),
+        # channel, backlog
+        _layout(MessageType.BACKLOG_ANNOUNCEMENT, "u32", "u32"),
+        # channel, size in bytes
+        _layout(MessageType.NEW_BUFFER_SIZE, "u32", "u32"),
+    )
+}
+
+PREFIX_BYTES_MAX = max(layout.struct.size for layout in LAYOUTS.values())

@@ -1,0 +1,123 @@
+"""What every test gets: its event loop, and a check that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvloop
+from pytest_asyncio import is_async_test
+
+LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "uvloop": uvloop.new_event_loop,
+    "asyncio": asyncio.new_event_loop,
+}
+
+TURNS_TO_CLOSE = 5
+"""Loop turns after which what a test has closed must be gone: transports close in callbacks."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--loop",
+        choices=[*LOOP_FACTORIES, "both"],
+        default="uvloop",
+        help="event loop of asynchronous tests (default: uvloop)",
+    )
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    chosen: str = config.getoption("--loop")
+    return LOOP_FACTORIES if chosen == "both" else {chosen: LOOP_FACTORIES[chosen]}
+
+
+def pytest_collection_finish() -> None:
+    # Garbage is collected after every test; what was imported by now need not be scanned each time.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind(request: pytest.FixtureRequest) -> None:
+    """Fail a test that leaves tasks pending, sockets open or child processes running.
+
+    Set up before and torn down after all other fixtures of function scope. What fixtures of a wider
+    scope hold open does not count.
+    """
+    name = "_checked_loop" if is_async_test(request.node) else "_checked_process"
+    request.getfixturevalue(name)
+
+
+@pytest.fixture
+def _checked_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    with _process_leaves_nothing_behind(request):
+        yield
+
+
+@pytest.fixture
+async def _checked_loop(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    before = asyncio.all_tasks()
+    with _process_leaves_nothing_behind(request):
+        yield
+        for _ in range(TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
+        pending = asyncio.all_tasks() - before - {asyncio.current_task()}
+        assert not pending, f"tasks left pending: {sorted(map(repr, pending))}"
+
+
+@contextmanager
+def _process_leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    sockets, children = _open_sockets(), _running_children()
+    yield
+    gc.collect()  # an unclosed socket, file or process warns when it is collected
+    left = {pid: command for pid, command in _running_children().items() if pid not in children}
+    assert not left, f"child processes left running: {left}"
+    # Counted, because a loop's own pair of sockets may be another one in each of its runs.
+    opened = _open_sockets()
+    if len(opened) > len(sockets) and request.node.get_closest_marker("spark") is None:
+        raise AssertionError(f"sockets left open, of which: {_described(opened - sockets)}")
+
+
+def _open_sockets() -> set[int]:
+    """Descriptors of open sockets; without /proc only the warnings of unclosed ones are left."""
+    found = set()
+    for descriptor in Path("/proc/self/fd").glob("*"):
+        try:
+            if descriptor.readlink().name.startswith("socket:"):
+                found.add(int(descriptor.name))
+        except OSError:  # the descriptor that lists the others
+            continue
+    return found
+
+
+def _described(descriptors: set[int]) -> list[str]:
+    described = []
+    for descriptor in sorted(descriptors):
+        with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+            described.append(repr(duplicate))
+    return described
+
+
+def _running_children() -> dict[int, str]:
+    """Children that have not ended: pid -> command."""
+    found = {}
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text().split():
+            process = Path("/proc", pid)
+            try:
+                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+                command = (process / "cmdline").read_text().replace("\0", " ").strip()
+            except OSError:  # it has just been reaped
+                continue
+            # Python keeps a resource tracker for a process that has used multiprocessing.
+            if state not in "ZX" and "multiprocessing.resource_tracker" not in command:
+                found[int(pid)] = command
+    return found

@@ -1,0 +1,144 @@
+"""``flinknet demo`` as a user runs it: on a small part of the flights, with all processes real."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+LIMIT, SCALE = 5_000, 4
+
+WRONG_JOB = '''
+import sys
+from flinknet import cli
+from flinknet.spark import flights_job
+
+class FlightTotals(flights_job.FlightTotals):
+    """Loses one mile on every flight from Newark to Anchorage or Houston."""
+
+    def process_element(self, value, ctx):
+        record_id, origin, dest, distance, *rest = value
+        distance -= (origin, dest) == ("EWR", "IAH")
+        super().process_element((record_id, origin, dest, distance, *rest), ctx)
+
+flights_job.FlightTotals = FlightTotals
+cli.main(sys.argv[1:])
+'''
+
+
+def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "120", "PYTHONPATH": str(Path.cwd())}
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def demo(directory: Path) -> subprocess.CompletedProcess[str]:
+    """One demo, with results in ``directory / "results"``."""
+    size = ("--limit", str(LIMIT), "--scale", str(SCALE))
+    return run("-m", "flinknet.cli", "demo", "--output", "results", *size, cwd=directory)
+
+
+def test_spark_confirms_every_pair_of_both_runs(demo: subprocess.CompletedProcess[str]) -> None:
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    assert demo.stdout.count("agree with Spark's groupBy") == 2
+    assert demo.stderr == ""
+
+
+def test_the_table_the_json_and_the_figure_are_left(
+    demo: subprocess.CompletedProcess[str], directory: Path
+) -> None:
+    results = directory / "results"
+    assert "records/s" in (results / "result.txt").read_text()
+    assert matplotlib.image.imread(results / "result.png").ndim == 3
+    stored = json.loads((results / "result.json").read_text())
+    assert stored["verified"] is True
+    for one in stored["runs"]:
+        assert one["records"] == LIMIT * SCALE
+        assert one["verification"]["records"] == LIMIT * SCALE
+        assert one["verification"]["pairs"] > 100
+        assert one["records_per_s"] > 0
+        assert one["mb_per_s"] > 0
+        assert len(one["subtasks"]) == 4
+        assert len(one["channels"]) == 16
+        assert sum(channel["local"] for channel in one["channels"]) == 8
+        assert sum(channel["records"] for channel in one["channels"]) == LIMIT * SCALE
+        latency = one["latency_us"]
+        assert 0 < latency["p50_us"] <= latency["p99_us"] <= latency["p999_us"] <= latency["max_us"]
+    saturation, open_loop = stored["runs"]
+    assert open_loop["offered_records_per_s"] == pytest.approx(saturation["records_per_s"] / 2)
+
+
+def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
+    demo: subprocess.CompletedProcess[str], directory: Path
+) -> None:
+    """The workers run a wrong operator; Spark finds the one pair that it gets wrong."""
+    assert demo.returncode == 0
+    script = directory / "wrong_job.py"
+    script.write_text(WRONG_JOB)
+    size = ("--limit", str(LIMIT), "--scale", str(SCALE))
+    wrong = run(str(script), "demo", "--output", "results", "--json", *size, cwd=directory)
+    assert wrong.returncode == 1, wrong.stdout + wrong.stderr
+    stored = json.loads(wrong.stdout)
+    assert stored["verified"] is False
+    for one in stored["runs"]:
+        (difference,) = one["verification"]["differences"]
+        assert (difference["origin"], difference["dest"]) == ("EWR", "IAH")
+        assert difference["aggregate"] == "distance"
+        assert difference["flinknet"] < difference["spark"]
+        assert difference["flinknet"] % SCALE == difference["spark"] % SCALE == 0
+        assert f"{difference['spark']:,}" in wrong.stderr
+    assert "from an earlier demo" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--workers", "1"), "workers is 1: choose 2 to"),
+        (("--sources", "5"), "5 sources need 5 slots"),
+        (("--load", "2"), "load is 2.0: choose a share"),
+        (("--scale", "0"), "scale is 0: choose 1 to"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    refused = run("-m", "flinknet.cli", "demo", *options, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert refused.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    refused = subprocess.run(
+        [sys.executable, "-m", "flinknet.cli", "demo", "--output", str(tmp_path / "results")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert "Spark needs Java" in refused.stderr
+    assert "install a Java runtime 17 or later" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,33 @@
+"""The README's embedding snippets, as they stand, in two processes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def snippet(name: str) -> str:
+    """Return the README's code block that begins with ``# name``."""
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (found,) = [block for block in blocks if block.startswith(f"# {name}\n")]
+    return str(found)
+
+
+def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> None:
+    """The producer and the consumer of the README run as printed there and lose nothing."""
+    for name in ("producer.py", "consumer.py"):
+        (tmp_path / name).write_text(snippet(name))
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "producer.py"], stderr=subprocess.PIPE, text=True
+    ) as producer:
+        consumer = subprocess.run(
+            [sys.executable, tmp_path / "consumer.py"], capture_output=True, text=True, timeout=60
+        )
+        assert consumer.stderr == ""
+        assert consumer.stdout == "100000 readings\n"
+        _, errors = producer.communicate(timeout=30)
+        assert (producer.returncode, errors) == (0, "")

@@ -1,0 +1,385 @@
+"""What the tests of the core share: real objects made in one line, recorders for its protocols.
+
+Nothing here stands in for a class of flinknet. A recorder implements one of the protocols by which
+the core talks to whoever uses it (a listener, a client, a recycler) and notes what it was told.
+"""
+
+from __future__ import annotations
+
+import inspect
+from asyncio import CancelledError
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import coroutine
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from flinknet.buffer.availability import Availability
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.local_pool import LocalBufferPool
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.segment import MemorySegment
+from flinknet.buffer.view import AvailabilityListener, SubpartitionView
+from flinknet.config import NetworkConfig
+from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.input_channel import InputChannel, PartitionLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.local_channel import LocalInputChannel
+from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.partition.subpartition import PipelinedSubpartition
+from flinknet.records.writer import RecordWriter
+
+T = TypeVar("T")
+
+ACCOUNTING_CLASSES = (
+    NetworkBufferPool,
+    LocalBufferPool,
+    PipelinedSubpartition,
+    ResultPartition,
+    BufferManager,
+    InputChannel,
+    LocalInputChannel,
+    RemoteInputChannel,
+    InputGate,
+)
+
+HERE = "127.0.0.1:1"
+"""Address of the worker that a test plays; locations with it are local."""
+
+THERE = "127.0.0.1:2"
+"""Address of a peer."""
+
+
+# -- invariants ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def invariants_checked_after_every_call() -> Iterator[None]:
+    """Check every accounting object that a call from outside touched, when that call is over.
+
+    Inside a call the accounts may be out of step for a moment, so only the outermost one counts.
+    """
+    touched: dict[int, Any] = {}
+    depth = 0
+
+    def checked(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, *arguments: Any, **options: Any) -> Any:
+            nonlocal depth
+            touched[id(self)] = self
+            depth += 1
+            try:
+                return method(self, *arguments, **options)
+            finally:
+                depth -= 1
+                if depth == 0:
+                    objects = list(touched.values())
+                    touched.clear()
+                    for accounting in objects:
+                        accounting.check_invariants()
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for accounting_class in ACCOUNTING_CLASSES:
+            for name, member in list(vars(accounting_class).items()):
+                if inspect.isfunction(member) and not name.startswith(("_", "check_invariants")):
+                    patch.setattr(accounting_class, name, checked(member))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def checked_invariants() -> Iterator[None]:
+    """Check the invariants in every test of a folder whose conftest imports this."""
+    with invariants_checked_after_every_call():
+        yield
+
+
+def assert_everything_returned(pool: NetworkBufferPool) -> None:
+    """Every segment is free again and nobody holds a claim."""
+    counts = pool.statistics()
+    assert (counts.free, counts.required, counts.exclusive, counts.local_pools) == (
+        counts.total,
+        0,
+        0,
+        0,
+    )
+
+
+# -- producing -------------------------------------------------------------------------------------
+
+
+class Recycler:
+    """A BufferRecycler that keeps what comes back."""
+
+    def __init__(self) -> None:
+        self.segments: list[MemorySegment] = []
+
+    def recycle(self, segment: MemorySegment) -> None:
+        self.segments.append(segment)
+
+
+def builder_of(
+    content: bytes = b"", *, capacity: int = 64, recycler: Recycler | None = None, sharers: int = 1
+) -> BufferBuilder:
+    """Make an open builder that holds ``content``, ending with a record."""
+    builder = BufferBuilder(MemorySegment(capacity), recycler or Recycler(), sharers=sharers)
+    if content:
+        builder.append(memoryview(content))
+    return builder
+
+
+def event_of(data_type: DataType = DataType.EVENT_BUFFER, payload: bytes = b"event") -> Buffer:
+    """Make an event for one reader."""
+    return Buffer.event(data_type, payload)
+
+
+def make_config(**options: Any) -> NetworkConfig:
+    """Make a configuration with few small buffers, unless ``options`` say otherwise."""
+    return NetworkConfig(**{"segment_bytes": 64, "network_memory_bytes": 64 * 64, **options})
+
+
+def make_partition(
+    subpartitions: int = 1,
+    *,
+    segments: int = 64,
+    segment_bytes: int = 64,
+    pool: NetworkBufferPool | None = None,
+    partition_id: str = "p",
+    **options: Any,
+) -> tuple[ResultPartition, NetworkBufferPool]:
+    """Make a result partition over ``pool``, or over a network pool of its own."""
+    pool = pool if pool is not None else NetworkBufferPool(segments, segment_bytes)
+    return ResultPartition(partition_id, subpartitions, pool, make_config(**options)), pool
+
+
+def put(partition: ResultPartition, index: int, content: bytes) -> BufferBuilder:
+    """Write whole records to a new builder of a subpartition."""
+    builder = partition.request_builder(index)
+    assert builder is not None, "the partition has no buffer"
+    assert builder.append(memoryview(content)) == len(content)
+    return builder
+
+
+class Reader:
+    """An AvailabilityListener that counts its notices; also a PartitionRequester."""
+
+    def __init__(self) -> None:
+        self.notices = 0
+        self.views: list[SubpartitionView] = []
+        self.failures: list[BaseException] = []
+
+    def notify_data_available(self) -> None:
+        self.notices += 1
+
+    def on_view_created(self, view: SubpartitionView) -> None:
+        self.views.append(view)
+
+    def on_request_failed(self, cause: BaseException) -> None:
+        self.failures.append(cause)
+
+
+def content_of(buffer: Buffer) -> bytes:
+    """Return a buffer's bytes and leave no view behind."""
+    view = buffer.view()
+    content = bytes(view)
+    if isinstance(view, memoryview):
+        view.release()
+    return content
+
+
+def take(view: SubpartitionView) -> bytes | DataType | None:
+    """Poll, recycle, and say what it was: the bytes of data, or an event's type."""
+    polled = view.poll()
+    if polled is None:
+        return None
+    buffer = polled.buffer
+    taken = content_of(buffer) if buffer.data_type.is_buffer else buffer.data_type
+    buffer.recycle()
+    return taken
+
+
+def take_all(view: SubpartitionView) -> list[bytes | DataType]:
+    """Take until there is nothing more."""
+    taken = []
+    while (item := take(view)) is not None:
+        taken.append(item)
+    return taken
+
+
+def view_of(
+    partition: ResultPartition, index: int = 0, reader: AvailabilityListener | None = None
+) -> SubpartitionView:
+    """Attach a reader to a subpartition."""
+    return partition.create_view(index, reader if reader is not None else Reader())
+
+
+# -- consuming -------------------------------------------------------------------------------------
+
+
+class Client:
+    """A PartitionRequestClient that notes the messages it would send, as (name, channel index)."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, int]] = []
+
+    def request_subpartition(self, channel: RemoteInputChannel) -> None:
+        self.sent.append(("request", channel.index))
+
+    def notify_credit_available(self, channel: RemoteInputChannel) -> None:
+        self.sent.append(("credit", channel.index))
+
+    def resume_consumption(self, channel: RemoteInputChannel) -> None:
+        self.sent.append(("resume", channel.index))
+
+    def acknowledge_all_data_processed(self, channel: RemoteInputChannel) -> None:
+        self.sent.append(("acknowledge", channel.index))
+
+    def close_channel(self, channel: RemoteInputChannel) -> None:
+        self.sent.append(("close", channel.index))
+
+
+def locations(*addresses: str, partition_id: str = "p") -> list[PartitionLocation]:
+    """One location per address: subpartition 0 of a partition called p0, p1, ..."""
+    return [
+        PartitionLocation(address, f"{partition_id}{number}", 0)
+        for number, address in enumerate(addresses)
+    ]
+
+
+def make_gate(
+    *addresses: str,
+    segments: int = 64,
+    segment_bytes: int = 64,
+    pool: NetworkBufferPool | None = None,
+    client: Client | None = None,
+    **options: Any,
+) -> tuple[InputGate, NetworkBufferPool]:
+    """Make a gate with a channel per address and set it up; remote channels are requested."""
+    pool = pool if pool is not None else NetworkBufferPool(segments, segment_bytes)
+    gate = InputGate("gate", locations(*addresses), HERE, pool, make_config(**options))
+    client = client if client is not None else Client()
+
+    def on_ready() -> None:
+        for channel in gate.remote_channels:
+            channel.request(client)
+
+    gate.setup(on_ready)
+    return gate, pool
+
+
+def make_remote_gate(channels: int, **options: Any) -> tuple[InputGate, NetworkBufferPool]:
+    """Make a gate whose channels are all remote."""
+    return make_gate(*[THERE] * channels, **options)
+
+
+def connect_local(gate: InputGate, registry: PartitionRegistry) -> None:
+    """Request the partitions of a gate's local channels."""
+    for channel in gate.local_channels:
+        location = channel.location
+        registry.request(
+            wire_partition_id(location.partition_id), location.subpartition, channel, 0.0
+        )
+
+
+def deliver(
+    channel: RemoteInputChannel,
+    sequence: int,
+    content: bytes = b"x",
+    *,
+    data_type: DataType = DataType.DATA_BUFFER_WITH_CLEAR_END,
+    backlog: int = 0,
+) -> None:
+    """Let a frame arrive."""
+    memory = channel.begin_buffer(sequence, backlog, data_type, len(content))
+    memory[:] = content
+    memory.release()
+    channel.end_buffer()
+
+
+# -- coroutines, without an event loop -------------------------------------------------------------
+
+
+@coroutine
+def wait(availability: Availability) -> Generator[Availability, None, None]:
+    """Suspend until something is available, as the shell does it, for a ``Running`` coroutine."""
+    woken: list[bool] = []
+
+    def wake() -> None:
+        woken.append(True)
+
+    availability.subscribe(wake)
+    try:
+        while not woken:
+            yield availability
+    finally:
+        availability.unsubscribe(wake)
+
+
+class Running(Generic[T]):
+    """A coroutine of the core, driven by hand: no event loop, every suspension in sight.
+
+    ``waits_for`` is what it waits for now; None if it only let others run, or has ended.
+    """
+
+    def __init__(self, call: Coroutine[Any, Any, T], *, start: bool = True) -> None:
+        self._call = call
+        self.done = False
+        self.waits_for: Availability | None = None
+        self._results: list[T] = []
+        if start:
+            self.go_on()
+
+    @property
+    def result(self) -> T:
+        """What it returned."""
+        return self._results[0]
+
+    def step(self) -> None:
+        """Run to the next suspension or the end; raises what it raises."""
+        self._resume(lambda: self._call.send(None))
+
+    def go_on(self) -> None:
+        """Run until it waits for something that is not there, or ends."""
+        self.step()
+        while not self.done and self.waits_for is None:
+            self.step()
+
+    def cancel(self) -> None:
+        """Cancel it where it is suspended; it must let go."""
+        with pytest.raises(CancelledError):
+            self._resume(lambda: self._call.throw(CancelledError()))
+        assert self.done
+
+    def _resume(self, resume: Callable[[], Any]) -> None:
+        self.waits_for = None
+        try:
+            self.waits_for = resume()
+        except StopIteration as end:
+            self.done = True
+            self._results.append(end.value)
+        except BaseException:
+            self.done = True
+            raise
+
+
+def run(call: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never has to wait."""
+    running = Running(call)
+    assert running.done, "it waits"
+    return running.result
+
+
+class Flusher:
+    """An OutputFlusher that notes who asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[RecordWriter] = []
+
+    def request_flush(self, writer: RecordWriter) -> None:
+        self.requests.append(writer)

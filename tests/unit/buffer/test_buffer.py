@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.segment import MemorySegment
+from tests.unit.arrangements import Recycler, assert_everything_returned, content_of
+
+ORDINALS = (
+    "NONE DATA_BUFFER EVENT_BUFFER PRIORITIZED_EVENT_BUFFER ALIGNED_CHECKPOINT_BARRIER "
+    "TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER RECOVERY_COMPLETION END_OF_SEGMENT "
+    "DATA_BUFFER_WITH_CLEAR_END END_OF_DATA END_OF_PARTITION RECOVERY_METADATA"
+).split()
+"""In Flink's order."""
+
+
+def test_data_types_have_the_ordinals_of_flink() -> None:
+    """A14: they travel."""
+    assert [data_type.name for data_type in sorted(DataType)] == ORDINALS
+    assert [DataType(number).name for number in range(12)] == ORDINALS
+
+
+@pytest.mark.parametrize("data_type", DataType)
+def test_a_data_type_is_data_or_an_event_or_nothing(data_type: DataType) -> None:
+    kinds = data_type.is_buffer + data_type.is_event
+    assert kinds == (data_type is not DataType.NONE)
+    assert data_type.is_event or not (data_type.has_priority or data_type.is_blocking_upstream)
+
+
+def test_what_has_priority_and_what_blocks() -> None:
+    """A14: aligned barriers and the end of recovery stop the producer, unaligned ones overtake."""
+    assert [data_type for data_type in DataType if data_type.has_priority] == [
+        DataType.PRIORITIZED_EVENT_BUFFER
+    ]
+    assert [data_type for data_type in DataType if data_type.is_blocking_upstream] == [
+        DataType.ALIGNED_CHECKPOINT_BARRIER,
+        DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
+        DataType.RECOVERY_COMPLETION,
+    ]
+
+
+@pytest.mark.parametrize("holders", [1, 2, 5])
+def test_the_last_holder_returns_the_segment(holders: int) -> None:
+    """A7, A18: a shared buffer is recycled once, after everybody has given it back."""
+    recycler = Recycler()
+    segment = MemorySegment(16)
+    buffer = Buffer(DataType.DATA_BUFFER, segment, recycler, 16, references=holders)
+    for _ in range(holders):
+        assert recycler.segments == []
+        buffer.recycle()
+    assert recycler.segments == [segment]
+
+
+def test_recycling_once_too_often_is_a_programming_error() -> None:
+    recycler = Recycler()
+    buffer = Buffer(DataType.DATA_BUFFER, MemorySegment(16), recycler, 16)
+    buffer.recycle()
+    with pytest.raises(AssertionError, match="more often than it was held"):
+        buffer.recycle()
+    assert len(recycler.segments) == 1
+
+
+def test_an_event_is_a_few_bytes_of_ordinary_memory() -> None:
+    """A14, A18: every holder reads the same bytes, and nothing has to go back."""
+    event = Buffer.event(DataType.END_OF_DATA, b"\x91\x01", references=2)
+    assert (event.size, event.data_type) == (2, DataType.END_OF_DATA)
+    assert event.view() == b"\x91\x01"
+    event.recycle()
+    assert event.view() == b"\x91\x01"
+    event.recycle()
+    with pytest.raises(AssertionError):
+        event.recycle()
+
+
+def test_a_buffer_shows_what_is_in_it_and_no_more() -> None:
+    segment = MemorySegment(16)
+    segment.writer()(b"twelve bytes----")
+    assert content_of(Buffer(DataType.DATA_BUFFER, segment, Recycler(), 12)) == b"twelve bytes"
+
+
+def test_a_segment_abandoned_with_its_socket_is_safe_to_reuse() -> None:
+    """The socket may still look at the old memory; the next user writes to new memory."""
+    pool = NetworkBufferPool(1, 16)
+    local = pool.create_local_pool(1, owner="test")
+    segment = local.request()
+    assert segment is not None
+    segment.writer()(b"in the socket")
+    buffer = Buffer(DataType.DATA_BUFFER, segment, local, 13, references=2)
+    view = buffer.view()
+    buffer.abandon()
+    buffer.recycle()
+    again = local.request()
+    assert again is segment
+    again.writer()(b"somebody else's")
+    assert bytes(view) == b"in the socket"
+    local.recycle(again)
+    local.destroy()
+    assert_everything_returned(pool)

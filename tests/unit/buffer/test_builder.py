@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.buffer.buffer import DataType
+from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
+from flinknet.buffer.segment import MemorySegment
+from tests.unit.arrangements import Recycler, builder_of, content_of
+
+
+def test_an_empty_builder_has_room_for_its_segment() -> None:
+    builder = builder_of(capacity=64)
+    assert (builder.size, builder.remaining, builder.sealed) == (0, 64, False)
+
+
+def test_appending_writes_only_what_fits_and_says_how_much() -> None:
+    """A9."""
+    builder = builder_of(b"12345678", capacity=12)
+    assert builder.append(memoryview(b"abcdefgh")) == 4
+    assert (builder.size, builder.remaining) == (12, 0)
+    assert builder.append(memoryview(b"efgh")) == 0
+    assert content_of(builder.seal()) == b"12345678abcd"
+
+
+@pytest.mark.parametrize("written", [0, 7, 16], ids=["empty", "part full", "full"])
+def test_sealing_closes_a_builder_with_what_is_in_it(written: int) -> None:
+    """A8, A11: the bytes are a buffer from now on, and the same one for every caller."""
+    builder = builder_of(b"0123456789abcdef"[:written], capacity=16)
+    buffer = builder.seal()
+    assert builder.sealed
+    assert (buffer.size, builder.size) == (written, written)
+    assert builder.seal() is buffer
+    assert content_of(buffer) == b"0123456789abcdef"[:written]
+
+
+def test_nothing_fits_a_sealed_builder() -> None:
+    """That is how a writer notices, without looking, that a reader took its builder."""
+    builder = builder_of(b"1234")
+    buffer = builder.seal()
+    assert builder.remaining == 0
+    assert builder.append(memoryview(b"more")) == 0
+    builder.expand()
+    assert builder.remaining == 0
+    assert content_of(buffer) == b"1234"
+
+
+@pytest.mark.parametrize(("asked", "given_capacity"), [(5, 5), (16, 16), (17, 16), (None, 16)])
+def test_a_capacity_is_at_most_the_segment(asked: int | None, given_capacity: int) -> None:
+    """A12."""
+    builder = BufferBuilder(MemorySegment(16), Recycler(), capacity=asked)
+    assert builder.remaining == given_capacity
+
+
+def test_expanding_keeps_what_is_written() -> None:
+    """A12, D7: a small capacity can be undone, never below what is written."""
+    builder = BufferBuilder(MemorySegment(20), Recycler(), capacity=12)
+    assert builder.append(memoryview(b"twelve bytes, and eight")) == 12
+    builder.expand()
+    assert (builder.size, builder.remaining) == (12, 8)
+    assert builder.append(memoryview(b", and eight")) == 8
+    assert content_of(builder.seal()) == b"twelve bytes, and ei"
+
+
+@pytest.mark.parametrize(
+    ("records", "data_type"),
+    [
+        ([b"0123456789"], DataType.DATA_BUFFER_WITH_CLEAR_END),
+        ([b"0123456789abcdef"], DataType.DATA_BUFFER_WITH_CLEAR_END),
+        ([b"0123456789abcdef", b"g"], DataType.DATA_BUFFER_WITH_CLEAR_END),
+        ([b"0123456789abcdefg"], DataType.DATA_BUFFER),
+        ([b"0123456789", b"abcdefg"], DataType.DATA_BUFFER),
+        ([b"0123456789", b"abcdef"], DataType.DATA_BUFFER_WITH_CLEAR_END),
+    ],
+    ids=["inside", "to the end", "none of the next", "over the end", "second over the end", "second to the end"],
+)
+def test_a_buffer_says_whether_it_ends_with_a_record(
+    records: list[bytes], data_type: DataType
+) -> None:
+    """A13, D6, by meaning: what Flink stores as the length of a partial record."""
+    builder = builder_of(capacity=16)
+    for record in records:
+        builder.append(memoryview(record))
+    assert builder.seal().data_type is data_type
+
+
+def test_a_shared_builder_makes_one_buffer_for_all() -> None:
+    """A18, A20: one segment, one reference each."""
+    recycler = Recycler()
+    builder = builder_of(b"for everyone", recycler=recycler, sharers=3)
+    buffers = [builder.seal() for _ in range(3)]
+    assert buffers[0] is buffers[1] is buffers[2]
+    for buffer in buffers:
+        assert recycler.segments == []
+        buffer.recycle()
+    assert len(recycler.segments) == 1
+
+
+def test_where_no_builder_is_open_nothing_fits() -> None:
+    assert (NO_BUILDER.remaining, NO_BUILDER.sealed, NO_BUILDER.size) == (0, True, 0)
+
+
+@given(
+    st.integers(1, 40),
+    st.lists(st.binary(min_size=1, max_size=50), max_size=12),
+    st.integers(0, 60),
+)
+def test_builders_cut_a_byte_stream_without_losing_any(
+    capacity: int, records: list[bytes], hint: int
+) -> None:
+    """A9, A13: whatever the sizes, the buffers' bytes are the records' bytes in order, and the
+    marks say where records end."""
+    buffers = []
+    builder = BufferBuilder(MemorySegment(capacity), Recycler(), capacity=hint)
+    for record in records:
+        rest = memoryview(record)
+        while rest:
+            rest = rest[builder.append(rest) :]
+            if rest:
+                buffers.append(builder.seal())
+                builder = BufferBuilder(MemorySegment(capacity), Recycler(), capacity=hint)
+                builder.expand()
+    buffers.append(builder.seal())
+    stream = b"".join(records)
+    assert b"".join(content_of(buffer) for buffer in buffers) == stream
+    ends = {0}
+    for record in records:
+        ends.add(max(ends) + len(record))
+    position = 0
+    for buffer in buffers:
+        position += buffer.size
+        assert (buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END) == (position in ends)

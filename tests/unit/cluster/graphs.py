@@ -1,0 +1,28 @@
+"""Small job graphs for the tests of the control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinknet.task import CollectSink, StreamExecutionEnvironment
+from flinknet.task.graph import JobGraph
+
+__all__ = ["keyed_graph"]
+
+
+def keyed_graph(
+    name: str = "sums",
+    *,
+    records: Iterable[Any] = (("a", 1), ("b", 2), ("a", 3)),
+    function: Callable[[Any], Any] = lambda record: record,
+    parallelism: int = 2,
+) -> JobGraph:
+    """One source with a map, a keyed reduce in ``parallelism`` subtasks with a collect sink."""
+    environment = StreamExecutionEnvironment()
+    mapped = environment.from_collection(list(records)).map(function)
+    sums = mapped.key_by(lambda record: record[0]).reduce(
+        lambda left, right: (left[0], left[1] + right[1])
+    )
+    sums.set_parallelism(parallelism).sink_to(CollectSink()).set_parallelism(parallelism)
+    return environment.job_graph(name)

@@ -1,0 +1,53 @@
+"""The cluster token is taken once, compared whole, and never shown."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from flinknet.cluster.credentials import (
+    TOKEN_VARIABLE,
+    authorization_headers,
+    cluster_id,
+    is_authorized,
+    new_token,
+    take_token,
+)
+from flinknet.errors import ConfigurationError
+
+
+def test_tokens_are_long_and_never_the_same() -> None:
+    tokens = {new_token() for _ in range(100)}
+    assert len(tokens) == 100
+    assert min(map(len, tokens)) >= 43  # 256 bits in base64
+
+
+def test_a_token_is_taken_out_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = new_token()
+    monkeypatch.setenv(TOKEN_VARIABLE, token)
+    assert take_token() == token
+    assert TOKEN_VARIABLE not in os.environ
+
+
+@pytest.mark.parametrize("token", ["", "too short"])
+def test_no_token_or_a_weak_one_is_refused(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, token)
+    with pytest.raises(ConfigurationError, match=TOKEN_VARIABLE):
+        take_token()
+
+
+def test_only_the_whole_token_opens() -> None:
+    token = new_token()
+    assert is_authorized(authorization_headers(token), token)
+    wrong = ["", token, "Bearer ", f"Bearer {token[:-1]}", f"Bearer {token}x", f"bearer {token}"]
+    for header in [*wrong, "Bearer \udcff", "Bearer ünïcode"]:
+        assert not is_authorized({"Authorization": header}, token)
+    assert not is_authorized({}, token)
+
+
+def test_the_cluster_id_does_not_give_the_token_away() -> None:
+    token = new_token()
+    assert cluster_id(token) == cluster_id(token)
+    assert cluster_id(token) != cluster_id(new_token())
+    assert cluster_id(token) not in token

@@ -1,0 +1,279 @@
+"""One job attempt: its states, and which of several failure reports the user sees."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from flinknet.cluster.execution import Commands, JobExecution, JobState, SubtaskState
+from flinknet.cluster.failure import FailureCause, Gravity
+from flinknet.cluster.messages import Cancel, Deploy, Run
+from flinknet.errors import RemoteProtocolError
+
+GRACE, CANCEL_TIMEOUT = 1.0, 5.0
+SOURCE, SINK, OTHER_SOURCE, OTHER_SINK = (0, 0), (1, 0), (0, 1), (1, 1)
+
+SYMPTOM = FailureCause(Gravity.SYMPTOM, "worker-0", 100, "RemoteTransportError", "gone", "Sink")
+SUSPICION = FailureCause.of_lost_worker("worker-1", 101, "closed", Gravity.SUSPICION)
+LOSS = FailureCause.of_lost_worker("worker-1", 101, "killed by signal 9 (SIGKILL)")
+ERROR = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom", "Source")
+
+
+def new_execution() -> JobExecution:
+    return JobExecution(
+        "job",
+        0,
+        {"worker-0": [SOURCE, SINK], "worker-1": [OTHER_SOURCE, OTHER_SINK]},
+        cause_grace_s=GRACE,
+        cancel_timeout_s=CANCEL_TIMEOUT,
+    )
+
+
+@pytest.fixture
+def running() -> JobExecution:
+    execution = new_execution()
+    execution.start()
+    execution.opened("worker-0")
+    execution.opened("worker-1")
+    assert state_of(execution) is JobState.RUNNING
+    return execution
+
+
+def state_of(execution: JobExecution) -> JobState:
+    """The state, in a way that does not make a type checker believe that it never changes."""
+    return execution.state
+
+
+def cancelled_workers(commands: Commands) -> list[str]:
+    assert all(isinstance(message, Cancel) for _, message in commands)
+    return [worker_id for worker_id, _ in commands]
+
+
+# -- the good way
+
+
+def test_a_job_runs_once_every_worker_has_opened() -> None:
+    execution = new_execution()
+    assert execution.start() == [("worker-0", Deploy("job", 0)), ("worker-1", Deploy("job", 0))]
+    assert execution.opened("worker-1") == []
+    assert execution.opened("worker-1") == []
+    assert state_of(execution) is JobState.DEPLOYING
+    assert execution.opened("worker-0") == [
+        ("worker-0", Run("job", 0)),
+        ("worker-1", Run("job", 0)),
+    ]
+    assert set(execution.subtask_states().values()) == {SubtaskState.RUNNING}
+
+
+def test_a_job_finishes_with_its_last_subtask(running: JobExecution) -> None:
+    for subtask in (SOURCE, OTHER_SOURCE, SINK):
+        running.finished(subtask)
+    running.released("worker-0")
+    assert state_of(running) is JobState.RUNNING
+    running.finished(OTHER_SINK)
+    assert state_of(running) is JobState.FINISHED
+    assert running.cause is None
+    assert running.deadline is None
+
+
+def test_a_worker_that_has_done_its_part_may_go(running: JobExecution) -> None:
+    running.finished(OTHER_SOURCE)
+    running.finished(OTHER_SINK)
+    assert running.worker_lost(LOSS, now=1.0) == []
+    assert state_of(running) is JobState.RUNNING
+    running.finished(SOURCE)
+    running.finished(SINK)
+    assert state_of(running) is JobState.FINISHED
+
+
+# -- failures
+
+
+def test_a_cause_fails_the_job_at_once_and_cancels_the_rest(running: JobExecution) -> None:
+    running.finished(OTHER_SOURCE)
+    running.finished(OTHER_SINK)
+    assert cancelled_workers(running.failed(SOURCE, ERROR, now=1.0)) == ["worker-0"]
+    assert state_of(running) is JobState.FAILING
+    running.released("worker-0")
+    assert state_of(running) is JobState.FAILED
+    assert running.cause == ERROR
+    assert running.subtask_states() == {
+        SOURCE: SubtaskState.FAILED,
+        SINK: SubtaskState.CANCELED,
+        OTHER_SOURCE: SubtaskState.FINISHED,
+        OTHER_SINK: SubtaskState.FINISHED,
+    }
+
+
+def test_the_first_cause_stays(running: JobExecution) -> None:
+    running.failed(SOURCE, ERROR, now=1.0)
+    running.worker_lost(LOSS, now=1.1)
+    running.released("worker-0")
+    assert state_of(running) is JobState.FAILED
+    assert running.cause == ERROR
+
+
+def test_a_symptom_cancels_nothing_until_the_grace_ends(running: JobExecution) -> None:
+    assert running.failed(SINK, SYMPTOM, now=1.0) == []
+    assert state_of(running) is JobState.RUNNING
+    assert running.deadline == 1.0 + GRACE
+    assert running.tick(1.9) == []
+    assert cancelled_workers(running.tick(2.0)) == ["worker-0", "worker-1"]
+    assert state_of(running) is JobState.FAILING
+    assert running.cause == SYMPTOM
+
+
+def test_a_symptom_gives_way_to_a_cause(running: JobExecution) -> None:
+    running.failed(SINK, SYMPTOM, now=1.0)
+    running.failed(SOURCE, ERROR, now=1.5)
+    assert state_of(running) is JobState.FAILING
+    assert running.cause == ERROR
+
+
+def test_the_grace_is_not_prolonged_by_more_symptoms(running: JobExecution) -> None:
+    running.failed(SINK, SYMPTOM, now=1.0)
+    running.failed(OTHER_SINK, SYMPTOM, now=1.5)
+    running.worker_lost(SUSPICION, now=1.8)
+    assert running.deadline == 1.0 + GRACE
+    running.tick(2.0)
+    assert state_of(running) is JobState.FAILING
+    assert running.cause == SUSPICION, "the heaviest report wins"
+
+
+@pytest.mark.parametrize("order", list(permutations([SYMPTOM, SUSPICION, LOSS])))
+def test_a_killed_worker_is_the_cause_in_whatever_order_it_is_noticed(
+    running: JobExecution, order: tuple[FailureCause, ...]
+) -> None:
+    """A neighbour's broken connection, the closed control connection, the exit status."""
+    for now, cause in enumerate(order):
+        if cause is SYMPTOM:
+            running.failed(SINK, cause, now=now * 0.1)
+        elif not (cause is SUSPICION and LOSS in order[:now]):  # the registry drops that one
+            running.worker_lost(cause, now=now * 0.1)
+    assert running.cause == LOSS
+    assert state_of(running) is JobState.FAILING
+    running.released("worker-0")
+    assert state_of(running) is JobState.FAILED
+
+
+def test_a_job_of_which_nothing_is_left_still_waits_for_its_cause(running: JobExecution) -> None:
+    for subtask in (SOURCE, SINK, OTHER_SOURCE, OTHER_SINK):
+        running.failed(subtask, SYMPTOM, now=1.0)
+    running.released("worker-0")
+    assert state_of(running) is JobState.RUNNING
+    running.worker_lost(LOSS, now=1.2)
+    assert state_of(running) is JobState.FAILED
+    assert running.cause == LOSS
+
+
+def test_the_loss_of_the_only_worker_ends_the_job_without_anybody_to_cancel() -> None:
+    execution = JobExecution(
+        "job", 0, {"worker-1": [SOURCE]}, cause_grace_s=GRACE, cancel_timeout_s=CANCEL_TIMEOUT
+    )
+    execution.start()
+    assert execution.worker_lost(LOSS, now=1.0) == []
+    assert state_of(execution) is JobState.FAILED
+
+
+def test_a_worker_that_cannot_open_fails_the_job() -> None:
+    execution = new_execution()
+    execution.start()
+    execution.opened("worker-0")
+    assert cancelled_workers(execution.open_failed("worker-1", ERROR, now=1.0)) == ["worker-0"]
+    execution.released("worker-1")
+    assert state_of(execution) is JobState.FAILING
+    execution.released("worker-0")
+    assert state_of(execution) is JobState.FAILED
+    assert execution.opened("worker-0") == []
+
+
+def test_a_subtask_that_ignores_cancellation_does_not_keep_the_job(running: JobExecution) -> None:
+    running.failed(SOURCE, ERROR, now=1.0)
+    running.released("worker-0")
+    assert running.deadline == 1.0 + CANCEL_TIMEOUT
+    assert running.tick(5.9) == []
+    assert state_of(running) is JobState.FAILING
+    running.tick(6.0)
+    assert state_of(running) is JobState.FAILED
+    assert running.deadline is None
+
+
+def test_dropping_subtasks_unasked_breaks_the_protocol(running: JobExecution) -> None:
+    with pytest.raises(RemoteProtocolError, match="worker-1 dropped subtasks nobody cancelled"):
+        running.released("worker-1")
+    running.worker_lost(SUSPICION, now=1.0)
+    running.tick(1.0 + GRACE)
+    assert running.cause == SUSPICION
+
+
+# -- cancellation
+
+
+@pytest.mark.parametrize("is_deployed", [True, False])
+def test_a_job_is_cancelled_on_request(is_deployed: bool) -> None:
+    execution = new_execution()
+    execution.start()
+    if is_deployed:
+        execution.opened("worker-0")
+        execution.opened("worker-1")
+    assert cancelled_workers(execution.cancel(now=1.0)) == ["worker-0", "worker-1"]
+    assert state_of(execution) is JobState.CANCELLING
+    execution.failed(SOURCE, ERROR, now=1.1)
+    execution.released("worker-0")
+    execution.released("worker-1")
+    assert state_of(execution) is JobState.CANCELED
+    assert execution.cause is None
+
+
+def test_cancelling_twice_or_too_late_does_nothing(running: JobExecution) -> None:
+    running.cancel(now=1.0)
+    assert running.cancel(now=2.0) == []
+    assert running.deadline == 1.0 + CANCEL_TIMEOUT
+    running.tick(6.0)
+    assert state_of(running) is JobState.CANCELED
+    assert running.cancel(now=7.0) == []
+
+
+def test_a_failing_job_cannot_be_cancelled(running: JobExecution) -> None:
+    running.failed(SOURCE, ERROR, now=1.0)
+    assert running.cancel(now=1.1) == []
+    running.released("worker-0")
+    running.released("worker-1")
+    assert state_of(running) is JobState.FAILED
+
+
+# -- after the end
+
+
+@pytest.mark.parametrize("end", ["finished", "failed", "cancelled"])
+def test_nothing_changes_a_job_that_has_ended(running: JobExecution, end: str) -> None:
+    if end == "finished":
+        for subtask in running.subtask_states():
+            running.finished(subtask)
+    elif end == "failed":
+        running.failed(SOURCE, ERROR, now=1.0)
+        running.worker_lost(LOSS, now=1.0)
+    else:
+        running.cancel(now=1.0)
+    running.released("worker-0")
+    running.released("worker-1")
+    state, cause, subtasks = running.state, running.cause, running.subtask_states()
+    assert state.is_terminal
+    for subtask in subtasks:
+        running.finished(subtask)
+        assert running.failed(subtask, ERROR, now=9.0) == []
+    for worker_id in running.workers:
+        assert running.opened(worker_id) == []
+        assert running.open_failed(worker_id, ERROR, now=9.0) == []
+        running.released(worker_id)
+    assert running.worker_lost(LOSS, now=9.0) == []
+    assert running.cancel(now=9.0) == []
+    assert running.tick(99.0) == []
+    assert (running.state, running.cause, running.subtask_states()) == (state, cause, subtasks)
+
+
+def test_a_subtask_that_is_not_of_the_job_breaks_the_protocol(running: JobExecution) -> None:
+    assert running.worker_of(OTHER_SINK) == "worker-1"
+    with pytest.raises(RemoteProtocolError, match="no subtask"):
+        running.worker_of((7, 0))

@@ -1,0 +1,58 @@
+"""Runs one operator without a job around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinknet.task.context import RuntimeContext
+from flinknet.task.operators import Operator
+
+
+def context(**fields: Any) -> RuntimeContext:
+    """A runtime context of the only subtask of an operator called "tested"."""
+    defaults: dict[str, Any] = {
+        "operator_name": "tested",
+        "task_name": "Source: test -> tested",
+        "index": 0,
+        "parallelism": 1,
+        "max_parallelism": 128,
+    }
+    return RuntimeContext(**(defaults | fields))
+
+
+class Harness:
+    """An open operator whose batches are kept: ``async with Harness(operator) as harness``."""
+
+    def __init__(self, operator: Operator, runtime_context: RuntimeContext | None = None) -> None:
+        self.operator = operator
+        self.context = runtime_context if runtime_context is not None else context()
+        self.batches: list[list[Any]] = []
+        operator.connect(self._keep)
+
+    async def __aenter__(self) -> Harness:
+        await self.operator.open(self.context)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.operator.close()
+
+    @property
+    def records(self) -> list[Any]:
+        """All records of all batches."""
+        return [record for batch in self.batches for record in batch]
+
+    async def process(self, *records: Any) -> list[Any]:
+        """Process one batch and return what was emitted for it."""
+        before = len(self.records)
+        await self.operator.process(list(records))
+        return self.records[before:]
+
+    async def end_of_input(self) -> list[Any]:
+        """End the input and return what was emitted then."""
+        before = len(self.records)
+        await self.operator.end_of_input()
+        return self.records[before:]
+
+    async def _keep(self, records: list[Any]) -> None:
+        assert records, "an emitted batch is never empty"
+        self.batches.append(records)

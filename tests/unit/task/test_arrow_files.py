@@ -1,0 +1,267 @@
+"""Arrow and Parquet files as sources and sinks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task import FileSource, ParquetSink
+from flinknet.task.arrow_files import ROW_GROUP_ROWS, SOURCE_BATCH_ROWS
+from flinknet.task.sinks import SinkOperator
+from flinknet.task.sources import SourceOperator
+from tests.unit.task.harness import Harness, context
+
+
+def table(start: int, rows: int) -> pa.Table:
+    numbers = range(start, start + rows)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "name": [f"n{number}" for number in numbers],
+            "delay": pa.array([number if number % 3 else None for number in numbers], pa.int32()),
+        }
+    )
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """Two files with 30 and 20 rows in row groups of 10."""
+    directory = tmp_path / "in"
+    (directory / "day=2").mkdir(parents=True)
+    pq.write_table(table(0, 30), directory / "a.parquet", row_group_size=10)
+    pq.write_table(table(30, 20), directory / "day=2" / "b.parquet", row_group_size=10)
+    (directory / "_SUCCESS").touch()
+    (directory / ".a.parquet.crc").touch()
+    return directory
+
+
+@pytest.fixture
+def arrow(tmp_path: Path) -> Path:
+    """One Arrow IPC file of 30 rows in record batches of 10."""
+    file = tmp_path / "in.arrow"
+    with pa.OSFile(str(file), "wb") as out, pa.ipc.new_file(out, table(0, 1).schema) as writer:
+        writer.write_table(table(0, 30), max_chunksize=10)
+    return file
+
+
+async def share(source: FileSource, index: int = 0, parallelism: int = 1) -> list[Any]:
+    place = context(index=index, parallelism=parallelism)
+    async with Harness(SourceOperator(source), place) as harness:
+        await harness.operator.run()  # type: ignore[attr-defined]
+        return harness.records
+
+
+async def test_records_of_parquet_files(parquet: Path) -> None:
+    """All files below a directory, without those that Spark and Hadoop keep for themselves."""
+    records = await share(FileSource(parquet))
+
+    assert len(records) == 50
+    assert records[:4] == [(0, "n0", None), (1, "n1", 1), (2, "n2", 2), (3, "n3", None)]
+    assert [record[0] for record in records] == list(range(50))
+
+
+async def test_chosen_columns_come_in_that_order(parquet: Path, arrow: Path) -> None:
+    for path in (parquet, arrow):
+        records = await share(FileSource(path, columns=["name", "id"]))
+        assert records[:2] == [("n0", 0), ("n1", 1)]
+
+
+async def test_records_as_dicts(parquet: Path) -> None:
+    records = await share(FileSource(parquet, columns=["id", "delay"], records="dict"))
+
+    assert records[:2] == [{"id": 0, "delay": None}, {"id": 1, "delay": 1}]
+
+
+async def test_files_are_dealt_out_if_there_are_enough(parquet: Path) -> None:
+    source = FileSource(parquet)
+
+    assert [r[0] for r in await share(source, 0, 2)] == list(range(30))
+    assert [r[0] for r in await share(source, 1, 2)] == list(range(30, 50))
+
+
+async def test_row_groups_are_dealt_out_otherwise(parquet: Path) -> None:
+    source = FileSource(parquet)
+
+    shares = [[r[0] // 10 for r in await share(source, index, 3)][::10] for index in range(3)]
+
+    assert shares == [[0, 3], [1, 4], [2]]
+
+
+async def test_record_batches_of_arrow_files_are_dealt_out(arrow: Path) -> None:
+    shares = [await share(FileSource(arrow, split="part"), index, 2) for index in range(2)]
+
+    assert [r[0] for r in shares[0]] == [*range(10), *range(20, 30)]
+    assert [r[0] for r in shares[1]] == list(range(10, 20))
+
+
+async def test_more_subtasks_than_files(arrow: Path) -> None:
+    source = FileSource(arrow, split="file")
+
+    assert [len(await share(source, index, 3)) for index in range(3)] == [30, 0, 0]
+
+
+async def test_files_are_read_in_batches(tmp_path: Path) -> None:
+    pq.write_table(table(0, 10_000), tmp_path / "big.parquet")
+
+    sizes = [len(batch) for batch in FileSource(tmp_path).batches(context())]
+
+    assert sum(sizes) == 10_000
+    assert max(sizes) == SOURCE_BATCH_ROWS
+
+
+async def test_column_that_is_not_there(parquet: Path) -> None:
+    with pytest.raises(ConfigurationError, match="a.parquet has no column dest: it has id, name"):
+        await share(FileSource(parquet, columns=["id", "dest"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "missing does not exist"),
+        ("empty", "empty holds no Parquet or Arrow file"),
+        ("table.csv", "table.csv is of an unknown kind"),
+    ],
+)
+def test_path_without_records(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "table.csv").touch()
+
+    with pytest.raises(ConfigurationError, match=message):
+        FileSource(tmp_path / name)
+
+
+def test_wrong_options_of_a_file_source(parquet: Path) -> None:
+    with pytest.raises(ConfigurationError, match="records is 'list'"):
+        FileSource(parquet, records="list")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="split is 'row'"):
+        FileSource(parquet, split="row")  # type: ignore[arg-type]
+
+
+async def test_file_that_is_no_parquet(tmp_path: Path) -> None:
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+
+    with pytest.raises(JobFailedError, match="failed after 0 records: ArrowInvalid"):
+        await share(FileSource(tmp_path))
+
+
+# -- the Parquet sink ----------------------------------------------------------------------------
+
+
+def sink(path: Path, columns: Any = None, index: int = 0, parallelism: int = 1) -> Harness:
+    columns = columns if columns is not None else {"id": "int64", "name": "string"}
+    place = context(index=index, parallelism=parallelism)
+    return Harness(SinkOperator(ParquetSink(path, columns)), place)
+
+
+def files(path: Path) -> list[str]:
+    return sorted(file.name for file in path.iterdir())
+
+
+async def test_parquet_sink_commits_one_file_per_subtask(tmp_path: Path) -> None:
+    for index in range(2):
+        async with sink(tmp_path, index=index, parallelism=2) as harness:
+            await harness.process((index, "a"), (index, None))
+            await harness.process((index, "b"))
+            assert not [name for name in files(tmp_path) if name == f"part-0000{index}-of-00002"]
+            await harness.end_of_input()
+
+    assert files(tmp_path) == ["part-00000-of-00002.parquet", "part-00001-of-00002.parquet"]
+    written = pq.read_table(tmp_path)
+    assert written.column("id").to_pylist() == [0, 0, 0, 1, 1, 1]
+    assert written.column("name").to_pylist() == ["a", None, "b"] * 2
+    assert written.schema.types == [pa.int64(), pa.string()]
+
+
+async def test_rows_are_written_in_row_groups(tmp_path: Path) -> None:
+    async with sink(tmp_path, ["id", "name"]) as harness:
+        await harness.process(*((number, "x") for number in range(ROW_GROUP_ROWS + 1)))
+        await harness.process((-1, "y"))
+        await harness.end_of_input()
+
+    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001.parquet")
+    assert metadata.num_rows == ROW_GROUP_ROWS + 2
+    assert metadata.num_row_groups == 2
+
+
+async def test_failed_job_leaves_no_file(tmp_path: Path) -> None:
+    async with sink(tmp_path) as harness:
+        await harness.process(*((number, "x") for number in range(ROW_GROUP_ROWS)))
+        assert files(tmp_path) == [".part-00000-of-00001.parquet.unfinished"]
+
+    assert files(tmp_path) == []
+
+
+async def test_subtask_without_records_writes_an_empty_file(tmp_path: Path) -> None:
+    async with sink(tmp_path) as harness:
+        await harness.end_of_input()
+
+    assert pq.read_table(tmp_path).num_rows == 0
+    assert pq.read_table(tmp_path).column_names == ["id", "name"]
+
+
+async def test_no_records_and_no_types_is_no_file(tmp_path: Path) -> None:
+    async with sink(tmp_path, ["id", "name"]) as harness:
+        await harness.end_of_input()
+
+    assert files(tmp_path) == []
+
+
+async def test_dicts_and_inferred_types(tmp_path: Path) -> None:
+    async with sink(tmp_path, ["name", "id"]) as harness:
+        await harness.process({"id": 1, "name": "a", "other": 0})
+        await harness.end_of_input()
+
+    assert pq.read_table(tmp_path).to_pylist() == [{"name": "a", "id": 1}]
+
+
+async def test_records_that_do_not_fit_the_columns(tmp_path: Path) -> None:
+    with pytest.raises(JobFailedError, match="failed in finish.*: ArrowInvalid"):
+        async with sink(tmp_path) as harness:
+            await harness.process(("not a number", "a"))
+            await harness.end_of_input()
+
+    assert files(tmp_path) == []
+
+
+async def test_rerun_replaces_its_files_and_no_others(tmp_path: Path) -> None:
+    for value in (1, 2):
+        async with sink(tmp_path) as harness:
+            await harness.process((value, "a"))
+            await harness.end_of_input()
+    assert pq.read_table(tmp_path).column("id").to_pylist() == [2]
+
+    other = sink(tmp_path, parallelism=2)
+    with pytest.raises(ConfigurationError, match="holds part-00000-of-00001.parquet, which is not"):
+        await other.operator.open(other.context)
+
+
+def test_parquet_sink_without_columns(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="at least one column"):
+        ParquetSink(tmp_path, [])
+    with pytest.raises(ConfigurationError, match="at least one column"):
+        ParquetSink(tmp_path, "id")
+
+
+async def test_unknown_column_type(tmp_path: Path) -> None:
+    other = sink(tmp_path, {"id": "number"})
+    with pytest.raises(ConfigurationError, match="column id .* unknown type 'number'"):
+        await other.operator.open(other.context)
+
+
+async def test_without_pyarrow(
+    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FileSource(parquet)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(ConfigurationError, match=r'"tested" .* pyarrow: install flinknet\[spark\]'):
+        await share(source)
+    other = sink(tmp_path)
+    with pytest.raises(ConfigurationError, match="needs pyarrow"):
+        await other.operator.open(other.context)

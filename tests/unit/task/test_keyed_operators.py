@@ -1,0 +1,183 @@
+"""Operators with keyed state: reduce, aggregate and process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from operator import itemgetter
+from typing import Any
+
+import pytest
+
+from flinknet.errors import JobFailedError
+from flinknet.records.key_groups import key_group
+from flinknet.task import (
+    AggregateFunction,
+    KeyedProcessFunction,
+    ProcessContext,
+    RuntimeContext,
+    ValueStateDescriptor,
+)
+from flinknet.task.keyed_operators import AggregateOperator, KeyedProcessOperator, ReduceOperator
+from flinknet.task.operators import BATCH_RECORDS
+from tests.unit.task.harness import Harness
+
+KEY = itemgetter(0)
+RECORDS = [("a", 1), ("b", 10), ("a", 2), ("a", 3), ("b", 20)]
+
+
+def add(first: tuple[str, int], second: tuple[str, int]) -> tuple[str, int]:
+    return first[0], first[1] + second[1]
+
+
+class Mean(AggregateFunction):
+    """Accumulates in place, in a list."""
+
+    def create_accumulator(self) -> list[int]:
+        return [0, 0]
+
+    def add(self, value: Any, accumulator: list[int]) -> list[int]:
+        accumulator[0] += 1
+        accumulator[1] += value[1]
+        return accumulator
+
+    def get_result(self, accumulator: list[int]) -> float:
+        return accumulator[1] / accumulator[0]
+
+
+class Total(AggregateFunction):
+    """Makes a new accumulator every time."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + int(value[1])
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+class Numbered(KeyedProcessFunction):
+    """Numbers the records of each key from 1, and starts again at 0 after every third."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterator[Any]:
+        seen = (self.seen.value() or 0) + 1
+        yield ctx.get_current_key(), seen
+        if seen == 3:
+            self.seen.clear()
+        else:
+            self.seen.update(seen)
+
+
+class NumberedLater(Numbered):
+    async def process_element(  # type: ignore[override]
+        self, value: Any, ctx: ProcessContext
+    ) -> AsyncIterator[Any]:
+        for result in super().process_element(value, ctx):
+            yield result
+
+
+async def test_reduce_emits_after_every_record() -> None:
+    async with Harness(ReduceOperator(add, KEY)) as harness:
+        first = await harness.process(*RECORDS)
+        second = await harness.process(("b", 300))
+
+        assert first == [("a", 1), ("b", 10), ("a", 3), ("a", 6), ("b", 30)]
+        assert second == [("b", 330)]
+        assert await harness.end_of_input() == []
+
+
+async def test_reduce_emits_at_the_end_of_input() -> None:
+    async with Harness(ReduceOperator(add, KEY, "end_of_input")) as harness:
+        assert await harness.process(*RECORDS) == []
+        assert sorted(await harness.end_of_input()) == [("a", 6), ("b", 30)]
+
+
+@pytest.mark.parametrize(
+    ("function", "results"),
+    [(Mean(), [1, 10, 1.5, 2, 15]), (Total(), [1, 10, 3, 6, 30])],
+)
+async def test_aggregate(function: AggregateFunction, results: list[float]) -> None:
+    keys = [record[0] for record in RECORDS]
+    async with Harness(AggregateOperator(function, KEY)) as harness:
+        assert await harness.process(*RECORDS) == list(zip(keys, results, strict=True))
+        assert await harness.end_of_input() == []
+    async with Harness(AggregateOperator(function, KEY, "end_of_input")) as harness:
+        assert await harness.process(*RECORDS) == []
+        assert sorted(await harness.end_of_input()) == [("a", results[3]), ("b", results[4])]
+
+
+async def test_many_results_at_the_end_come_in_batches() -> None:
+    keys = 3 * BATCH_RECORDS + 1
+    async with Harness(AggregateOperator(Total(), KEY, "end_of_input")) as harness:
+        await harness.process(*((key, 1) for key in range(keys)))
+        await harness.end_of_input()
+
+    assert [len(batch) for batch in harness.batches] == [BATCH_RECORDS] * 3 + [1]
+    assert sorted(harness.records) == [(key, 1) for key in range(keys)]
+
+
+@pytest.mark.parametrize("function", [Numbered(), NumberedLater()])
+async def test_keyed_process(function: KeyedProcessFunction) -> None:
+    async with Harness(KeyedProcessOperator(function, KEY)) as harness:
+        assert await harness.process(*RECORDS) == [
+            ("a", 1),
+            ("b", 1),
+            ("a", 2),
+            ("a", 3),
+            ("b", 2),
+        ]
+        assert await harness.process(("a", 0), ("b", 0), ("b", 0)) == [("a", 1), ("b", 3), ("b", 1)]
+
+
+async def test_equal_keys_are_one_key() -> None:
+    """As for the hash partitioner: 1, 1.0 and True are equal and meet in one place."""
+    async with Harness(ReduceOperator(add, KEY, "end_of_input")) as harness:
+        await harness.process((1, 1), (1.0, 10), (True, 100))
+
+        assert await harness.end_of_input() == [(1, 111)]
+
+
+async def test_key_error_of_a_function_is_a_failure() -> None:
+    """It must not be taken for a key that is seen for the first time."""
+
+    def look_up(first: Any, second: Any) -> Any:
+        raise KeyError("missing")
+
+    async with Harness(ReduceOperator(look_up, KEY)) as harness:
+        with pytest.raises(JobFailedError, match="KeyError: 'missing'"):
+            await harness.process(("a", 1), ("a", 2))
+
+
+async def test_key_that_cannot_be_kept() -> None:
+    async with Harness(ReduceOperator(add, KEY)) as harness:
+        with pytest.raises(JobFailedError, match="record of type tuple: .*unhashable type"):
+            await harness.process(({"a": 1}, 1))
+
+
+async def test_failing_result() -> None:
+    class NoResult(Total):
+        def get_result(self, accumulator: int) -> int:
+            raise ZeroDivisionError("no result")
+
+    async with Harness(AggregateOperator(NoResult(), KEY, "end_of_input")) as harness:
+        await harness.process(("a", 1))
+        with pytest.raises(JobFailedError, match="failed at the end of its input: ZeroDivision"):
+            await harness.end_of_input()
+
+
+async def test_state_can_be_taken_apart_by_key_group() -> None:
+    async with Harness(ReduceOperator(add, KEY)) as harness:
+        await harness.process(*((key, 1) for key in range(1000)))
+        operator = harness.operator
+        assert isinstance(operator, ReduceOperator)
+
+        groups = operator.state.key_groups("value")
+
+    assert sum(map(len, groups.values())) == 1000
+    assert len(groups) > 100
+    for group, values in groups.items():
+        assert {key_group(key, 128) for key in values} == {group}

@@ -1,0 +1,93 @@
+"""Sinks: what they keep, print and refuse, and when they commit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task import CollectSink, PrintSink, RuntimeContext, Sink
+from flinknet.task.sinks import SinkOperator
+from tests.unit.task.harness import Harness, context
+
+
+class Diary(Sink):
+    """Writes down what happens to it, in coroutines."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+
+    async def open(self, runtime_context: RuntimeContext) -> None:
+        await asyncio.sleep(0)
+        self.entries.append("open")
+
+    async def write(self, records: list[Any]) -> None:
+        await asyncio.sleep(0)
+        self.entries.append(records)
+
+    async def finish(self) -> None:
+        await asyncio.sleep(0)
+        self.entries.append("finish")
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+        self.entries.append("close")
+
+
+async def test_life_of_a_sink() -> None:
+    diary = Diary()
+    async with Harness(SinkOperator(diary)) as harness:
+        await harness.process(1, 2)
+        await harness.process(3)
+        await harness.end_of_input()
+
+    assert diary.entries == ["open", [1, 2], [3], "finish", "close"]
+
+
+@pytest.mark.parametrize("method", ["open", "write", "finish", "close"])
+async def test_failing_sink(method: str) -> None:
+    class Broken(Diary):
+        pass
+
+    async def fail(self: Sink, *arguments: Any) -> None:
+        raise OSError("disk full")
+
+    setattr(Broken, method, fail)
+    where = r"on 2 records of type int, str" if method == "write" else rf"in {method}\(\)"
+    with pytest.raises(JobFailedError, match=rf'"tested" \(1/1\) failed {where}: OSError: disk full'):
+        async with Harness(SinkOperator(Broken())) as harness:
+            await harness.process(1, "a")
+            await harness.end_of_input()
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(None, [1, 2, 3]), (2, [1, 2]), (0, []), (9, [1, 2, 3])]
+)
+async def test_collect(limit: int | None, expected: list[int]) -> None:
+    async with Harness(SinkOperator(CollectSink(limit))) as harness:
+        await harness.process(1)
+        await harness.process(2, 3)
+
+        assert harness.context.collected == {"tested": expected}
+
+
+def test_collect_limit_below_zero() -> None:
+    with pytest.raises(ConfigurationError, match="limit is -1"):
+        CollectSink(-1)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "parallelism", "expected"),
+    [("", 1, "7\nx\n"), ("", 2, "2> 7\n2> x\n"), ("in", 1, "in> 7\nin> x\n"), ("in", 2, "in:2> 7\nin:2> x\n")],
+)
+async def test_print(
+    capsys: pytest.CaptureFixture[str], identifier: str, parallelism: int, expected: str
+) -> None:
+    """PyFlink's prefixes: the identifier, and the subtask from 1 if there are several."""
+    place = context(index=parallelism - 1, parallelism=parallelism)
+    async with Harness(SinkOperator(PrintSink(identifier)), place) as harness:
+        await harness.process(7, "x")
+
+    assert capsys.readouterr().out == expected

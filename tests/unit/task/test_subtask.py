@@ -1,0 +1,436 @@
+"""Subtasks: whole jobs over real network environments, from the sources to the sinks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import (
+    InsufficientNetworkBuffersError,
+    JobFailedError,
+    ProducerFailedError,
+    SerializationError,
+)
+from flinknet.task import (
+    AggregateFunction,
+    CollectSink,
+    GeneratorSource,
+    MapFunction,
+    ParquetSink,
+    ProcessContext,
+    ProcessFunction,
+    RuntimeContext,
+    SinkFunction,
+    StreamExecutionEnvironment,
+)
+from flinknet.task.stream import DataStream
+from tests.unit.task.running import SMALL, Outcome, deploy, environments, run, run_job
+
+
+class Count(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+def program(parallelism: int = 1) -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
+
+
+def numbers(environment: StreamExecutionEnvironment, count: int, subtasks: int = 2) -> DataStream:
+    source = GeneratorSource(lambda number: number, count)
+    return environment.from_source(source, "numbers").set_parallelism(subtasks)
+
+
+def collect(stream: DataStream, name: str = "out") -> None:
+    stream.sink_to(CollectSink()).name(name)
+
+
+def failure(outcome: Outcome, subtask: str) -> BaseException:
+    error = outcome.results[subtask]
+    assert isinstance(error, BaseException)
+    return error
+
+
+async def test_chain_of_functions_in_one_task() -> None:
+    environment = program()
+    stream = numbers(environment, 5000, 1).map(lambda number: number + 1)
+    collect(stream.filter(lambda n: n % 2 == 0).flat_map(lambda n: (n, -n)))
+
+    outcome = await run_job(environment)
+
+    assert outcome.collected["out"] == [s * n for n in range(2, 5001, 2) for s in (1, -1)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_keyed_reduce(workers: int) -> None:
+    environment = program(4)
+    pairs = numbers(environment, 7000).rebalance().map(lambda number: (number % 7, 1))
+    totals = pairs.key_by(itemgetter(0)).reduce(
+        lambda a, b: (a[0], a[1] + b[1]), emit="end_of_input"
+    )
+    collect(totals)
+
+    outcome = await run_job(environment, workers=workers)
+
+    assert sorted(outcome.collected["out"]) == [(key, 1000) for key in range(7)]
+
+
+async def test_results_at_the_end_pass_the_whole_chain() -> None:
+    """An operator ends after the one before it, so it still processes what that one held back."""
+    environment = program(2)
+    counts = numbers(environment, 1000).key_by(lambda n: n % 2).aggregate(
+        Count(), emit="end_of_input"
+    )
+    folded = counts.map(lambda record: record[1]).key_by(lambda n: 0)
+    collect(folded.reduce(lambda a, b: a + b, emit="end_of_input").map(lambda total: -total))
+
+    outcome = await run_job(environment)
+
+    assert outcome.collected["out"] == [-1000]
+
+
+async def test_records_that_span_many_buffers() -> None:
+    environment = program()
+    stream = numbers(environment, 20).map(lambda number: (number, b"x" * 5000))
+    collect(stream.rebalance().map(lambda record: (record[0], len(record[1]))))
+
+    outcome = await run_job(environment, workers=2)
+
+    assert sorted(outcome.collected["out"]) == [(number, 5000) for number in range(20)]
+
+
+async def test_several_streams_behind_one_operator() -> None:
+    environment = program(2)
+    stream = numbers(environment, 1000)
+    collect(stream, "all")
+    collect(stream.filter(lambda number: number < 10), "small")
+    collect(stream.key_by(lambda number: number % 10).reduce(max, emit="end_of_input"), "largest")
+
+    collected = (await run_job(environment)).collected
+
+    assert sorted(collected["all"]) == list(range(1000))
+    assert sorted(collected["small"]) == list(range(10))
+    assert sorted(collected["largest"]) == list(range(990, 1000))
+
+
+@pytest.mark.parametrize("how", ["rebalance", "rescale", "shuffle", "global_", "forward"])
+async def test_every_record_arrives_once(how: str) -> None:
+    environment = program(3)
+    stream = numbers(environment, 2000, 3)
+    collect(getattr(stream, how)().map(lambda number: number).start_new_chain())
+
+    outcome = await run_job(environment)
+
+    assert sorted(outcome.collected["out"]) == list(range(2000))
+    counts = [
+        result.records_in
+        for name, result in outcome.results.items()
+        if name.startswith("Map") and not isinstance(result, BaseException)
+    ]
+    assert counts == [2000, 0, 0] if how == "global_" else min(counts) > 0
+
+
+async def test_broadcast_reaches_every_subtask() -> None:
+    environment = program(3)
+    collect(numbers(environment, 500).broadcast().map(lambda number: number))
+
+    outcome = await run_job(environment)
+
+    assert sorted(outcome.collected["out"]) == sorted([*range(500)] * 3)
+
+
+async def test_custom_partitioner_decides() -> None:
+    class Index(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.index = runtime_context.get_index_of_this_subtask()
+
+        def map(self, value: Any) -> Any:
+            return self.index, value
+
+    environment = program(3)
+    stream = numbers(environment, 300).partition_custom(lambda key, count: key % count, abs)
+    collect(stream.map(Index()))
+
+    outcome = await run_job(environment)
+
+    assert sorted(outcome.collected["out"]) == sorted((n % 3, n) for n in range(300))
+
+
+class Channel(ProcessFunction):
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterator[Any]:
+        yield ctx.channel, value
+
+
+async def test_union_merges_its_inputs() -> None:
+    """Channels are counted over all inputs; each keeps its order."""
+    environment = program()
+    first = numbers(environment, 1000, 2)
+    second = numbers(environment, 1000, 3).map(lambda number: -number - 1).set_parallelism(3)
+    collect(first.union(second).process(Channel()))
+
+    outcome = await run_job(environment)
+
+    received: dict[int, list[int]] = {}
+    for channel, number in outcome.collected["out"]:
+        received.setdefault(channel, []).append(number)
+    assert received == {
+        0: list(range(0, 1000, 2)),
+        1: list(range(1, 1000, 2)),
+        2: [-number - 1 for number in range(0, 1000, 3)],
+        3: [-number - 1 for number in range(1, 1000, 3)],
+        4: [-number - 1 for number in range(2, 1000, 3)],
+    }
+
+
+async def test_coroutine_functions_in_a_chain() -> None:
+    async def twice(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    async def up_to(number: int) -> AsyncIterator[int]:
+        for value in range(number % 3):
+            await asyncio.sleep(0)
+            yield value
+
+    environment = program()
+    collect(numbers(environment, 300, 1).map(twice).rebalance().flat_map(up_to))
+
+    outcome = await run_job(environment)
+
+    assert outcome.collected["out"] == [v for n in range(300) for v in range(2 * n % 3)]
+
+
+async def test_counters_and_metrics_of_a_subtask() -> None:
+    class CountCalls(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.metrics = runtime_context.metrics
+            self.metrics["calls"] = 0
+
+        def map(self, value: Any) -> Any:
+            self.metrics["calls"] += 1
+            return value
+
+    environment = program()
+    stream = numbers(environment, 1000, 1).filter(lambda number: number % 4 == 0)
+    collect(stream.rebalance().map(CountCalls()).name("calls").disable_chaining())
+
+    results = (await run_job(environment)).results
+
+    source = results["Source: numbers -> Filter (1/1)"]
+    counting = results["calls (1/1)"]
+    sink = results["Sink: out (1/1)"]
+    assert not isinstance(source, BaseException)
+    assert not isinstance(counting, BaseException)
+    assert not isinstance(sink, BaseException)
+    assert (source.records_in, source.records_out, source.bytes_in) == (1000, 250, 0)
+    assert (counting.records_in, counting.records_out) == (250, 250)
+    assert source.bytes_out == counting.bytes_in == counting.bytes_out == sink.bytes_in > 250
+    assert counting.metrics == {"calls": {"calls": 250}}
+    assert (sink.records_in, sink.records_out, sink.metrics) == (250, 0, {})
+
+
+async def test_a_stopped_consumer_holds_the_source_back() -> None:
+    """The source stops when the buffers between them are full, and not before."""
+
+    class Stopped(SinkFunction):
+        async def invoke(self, value: Any) -> None:
+            await asyncio.get_running_loop().create_future()
+
+    environment = program()
+    numbers(environment, 10**9, 1).rebalance().sink_to(Stopped())
+    async with environments(2) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        (source,) = (one for name, one in subtasks.items() if name.startswith("Source"))
+        await settled(lambda: source.progress().records_out)
+
+        assert 0 < source.progress().records_out < 100_000
+        assert source.progress().records_in < 110_000
+
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def settled(value: Any) -> None:
+    """Return when the value has not changed for many turns of the loop, and is not 0."""
+    unchanged, last = 0, value()
+    while unchanged < 500 or not last:
+        await asyncio.sleep(0)
+        now = value()
+        unchanged, last = (unchanged + 1 if now == last else 0), now
+
+
+# -- failures ------------------------------------------------------------------------------------
+
+
+async def test_failing_function_is_the_first_cause_everywhere(tmp_path: Path) -> None:
+    def fail(number: int) -> int:
+        if number == 700:
+            raise ValueError("seven hundred")
+        return number
+
+    environment = program()
+    mapped = numbers(environment, 1000, 1).map(fail).name("picky")
+    mapped.rebalance().map(lambda n: (n,)).sink_to(ParquetSink(tmp_path, {"n": "int64"}))
+
+    async with environments(2) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        for subtask in subtasks.values():
+            subtask.open()
+        source, sink = await asyncio.gather(
+            *(subtask.run() for subtask in subtasks.values()), return_exceptions=True
+        )
+
+    assert isinstance(source, JobFailedError)
+    assert str(source).startswith('operator "picky" (1/1) failed on a record of type int: ValueErr')
+    assert isinstance(source.__cause__, ValueError)
+    assert isinstance(sink, ProducerFailedError)
+    assert 'operator "picky" (1/1) failed' in str(sink)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_record_that_cannot_be_serialised_names_operator_and_type() -> None:
+    environment = program()
+    stream = numbers(environment, 10, 1).map(lambda n: {n} if n == 3 else n).name("setter")
+    collect(stream.rebalance())
+
+    outcome = await run_job(environment)
+
+    error = failure(outcome, "Source: numbers -> setter (1/1)")
+    assert isinstance(error, SerializationError)
+    assert 'operator "setter"' in str(error)
+    assert "type set" in str(error)
+
+
+async def test_record_without_key_names_the_operator() -> None:
+    environment = program()
+    collect(numbers(environment, 10, 1).key_by(lambda n: None if n == 3 else n).reduce(max))
+
+    error = failure(await run_job(environment), "Source: numbers (1/1)")
+
+    assert isinstance(error, SerializationError)
+    assert 'operator "numbers"' in str(error)
+    assert "key is None" in str(error)
+
+
+async def test_failing_key_selector_names_the_partitioning() -> None:
+    environment = program()
+    collect(numbers(environment, 10, 1).map(str).key_by(itemgetter("id")).reduce(max))
+
+    error = failure(await run_job(environment), "Source: numbers -> Map (1/1)")
+
+    assert isinstance(error, JobFailedError)
+    assert 'the HASH partitioning behind operator "Map" failed on a record of type str' in str(error)
+    assert isinstance(error.__cause__, TypeError)
+
+
+async def test_failing_union_keeps_its_cause() -> None:
+    def fail(number: int) -> int:
+        raise ValueError("no")
+
+    environment = program()
+    merged = numbers(environment, 5000).union(numbers(environment, 5000))
+    collect(merged.map(fail))
+
+    error = failure(await run_job(environment), "Map -> Sink: out (1/1)")
+
+    assert str(error) == 'operator "Map" (1/1) failed on a record of type int: ValueError: no'
+
+
+async def test_failing_close_is_a_failure_or_a_note() -> None:
+    class Unclosable(MapFunction):
+        def __init__(self, fails: bool) -> None:
+            self.fails = fails
+
+        def map(self, value: Any) -> Any:
+            if self.fails:
+                raise ValueError("in map")
+            return value
+
+        def close(self) -> None:
+            raise OSError("in close")
+
+    errors = []
+    for fails in (False, True):
+        environment = program()
+        collect(numbers(environment, 10, 1).map(Unclosable(fails)))
+        errors.append(failure(await run_job(environment), "Source: numbers -> Map -> Sink: out (1/1)"))
+
+    assert "failed in close(): OSError: in close" in str(errors[0])
+    assert "ValueError: in map" in str(errors[1])
+    assert ["in close" in note for note in errors[1].__notes__] == [True]
+
+
+async def test_cancelling_releases_everything() -> None:
+    closed: list[str] = []
+
+    class Watched(MapFunction):
+        def map(self, value: Any) -> Any:
+            return value
+
+        def close(self) -> None:
+            note_closed()
+
+    global note_closed
+
+    def note_closed() -> None:
+        closed.append("closed")
+
+    environment = program(2)
+    collect(numbers(environment, 10**9).map(Watched()).rebalance())
+    async with environments(2) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        await settled_above(lambda: sum(one.progress().records_in for one in subtasks.values()))
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
+async def settled_above(value: Any) -> None:
+    while not value():
+        await asyncio.sleep(0)
+
+
+async def test_open_that_fails_leaves_nothing_behind() -> None:
+    tight = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 8)
+    environment = program(8)
+    collect(numbers(environment, 10, 1).rebalance().map(abs))
+    async with environments(1, tight) as (worker,):
+        subtasks = deploy(environment.job_graph(), [worker])
+        with pytest.raises(InsufficientNetworkBuffersError):
+            for subtask in subtasks.values():
+                subtask.open()
+        for subtask in subtasks.values():
+            subtask.close()
+
+        assert worker.statistics().partitions == ()
+        assert worker.statistics().gates == ()
+
+
+async def test_opened_subtasks_can_be_closed_without_running() -> None:
+    environment = program(2)
+    collect(numbers(environment, 10).rebalance())
+    async with environments(1, SMALL) as (worker,):
+        subtasks = deploy(environment.job_graph(), [worker])
+        for subtask in subtasks.values():
+            subtask.open()
+        for subtask in subtasks.values():
+            subtask.close()
+            subtask.close()
+
+        assert worker.statistics().partitions == ()
+        assert worker.statistics().gates == ()
+        assert worker.statistics().network_pool.free == worker.statistics().network_pool.total

@@ -1,0 +1,95 @@
+"""House rules that a linter does not know: docstrings, sizes, nothing unpickled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "flinknet").rglob("*.py"))
+
+MODULE_LINES_MAX = 450
+FUNCTION_LINES_MAX = 80
+
+PICKLES = {"cloudpickle", "pickle"}
+NEVER = {"dill", "marshal", "shelve"}
+PICKLES_JOBS = ("flinknet/task/graph.py", "flinknet/cluster/")
+"""Code travels as a job graph, on the authenticated control plane and nowhere else."""
+
+
+def relative(module: Path) -> str:
+    return module.relative_to(ROOT).as_posix()
+
+
+every_module = pytest.mark.parametrize("module", MODULES, ids=relative)
+
+
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"), relative(module))
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Top-level packages that a module imports, at its top or inside a function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module.partition(".")[0]
+
+
+def test_there_are_modules_to_check() -> None:
+    assert ROOT / "flinknet" / "config.py" in MODULES
+
+
+@every_module
+def test_a_module_says_what_it_is(module: Path) -> None:
+    tree = parsed(module)
+    if tree.body:
+        assert ast.get_docstring(tree), f"{relative(module)} has no docstring"
+
+
+@every_module
+def test_a_module_postpones_annotations(module: Path) -> None:
+    tree = parsed(module)
+    if len(tree.body) > 1:  # more than a docstring
+        assert "from __future__ import annotations" in [ast.unparse(node) for node in tree.body]
+
+
+@every_module
+def test_a_module_is_short(module: Path) -> None:
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= MODULE_LINES_MAX
+
+
+@every_module
+def test_functions_are_short(module: Path) -> None:
+    long = {
+        node.name: node.end_lineno - node.lineno + 1
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
+    }
+    assert not long, f"split them: {long}"
+
+
+@every_module
+def test_a_module_leaves_nothing_to_do(module: Path) -> None:
+    left = re.findall(r"\b(?:TODO|FIXME|XXX)\b.*", module.read_text(encoding="utf-8"))
+    assert not left
+
+
+@every_module
+def test_no_module_runs_what_it_reads(module: Path) -> None:
+    tree = parsed(module)
+    allowed = PICKLES if relative(module).startswith(PICKLES_JOBS) else set()
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    used = (set(imported(tree)) & (PICKLES | NEVER)) | (called & {"eval", "exec"})
+    assert used <= allowed
