@@ -9,7 +9,7 @@ TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check bench bench-all java clean
+.PHONY: help demo test model check bench bench-all java clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,6 +20,9 @@ demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spa
 
 test: $(VENV)/.dev java ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(TESTS) $(ARGS)
+
+model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes about half an hour)
+	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types and the import directions
 	@$(BIN)/ruff check $(SOURCES)

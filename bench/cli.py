@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.errors import BenchError, UsageError
-from bench.families import FAMILIES
+from bench.families import FAMILIES, find_family
 from bench.harness.family import Selection, choose
 from bench.harness.machine import BUSY_LOAD, describe, machine_facts
 from bench.harness.pinning import choose_pinning
@@ -91,17 +91,16 @@ def run_family(
     ] = None,
 ) -> None:
     """Measure a family: a table here, the rows as JSON, a figure as PNG."""
-    (name,) = choose("family", family.replace(",", " "), FAMILIES)
-    chosen = FAMILIES[name]
+    chosen = find_family(family)
     selection = Selection(
-        cases=choose(f"case of {name}", case, chosen.cases),
+        cases=choose(f"case of {family}", case, chosen.cases),
         against=choose("system", against, {SUBJECT: "", **chosen.systems}),
         plan=replace(QUICK if quick else FULL, **({} if runs is None else {"runs": runs})),
         pinning=choose_pinning(),
     )
     if selection.plan.runs < 1:
         raise UsageError(f"--runs is {runs}: choose 1 or more")
-    path = _output_path(json, name)
+    path = _output_path(json, family)
     machine = machine_facts(selection.pinning)
     console, errors = _console(), Console(stderr=True)
     console.print(describe(machine), highlight=False)

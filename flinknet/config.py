@@ -203,8 +203,8 @@ class NetworkConfig:
             self.buffers_per_channel + self.floating_buffers_per_gate
             <= self.wire.credit_per_channel_max,
             f"a channel could claim {self.buffers_per_channel} + {self.floating_buffers_per_gate} "
-            f"buffers, but wire.credit_per_channel_max is {self.wire.credit_per_channel_max}: lower "
-            f"buffers_per_channel or floating_buffers_per_gate",
+            f"buffers, but wire.credit_per_channel_max is {self.wire.credit_per_channel_max}: "
+            f"lower buffers_per_channel or floating_buffers_per_gate",
         )
         check_buffer_timeout(self.buffer_timeout_ms)
         for name in (

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 STARTED -> EXITED, nothing else; ``wait`` returns the same status to everyone who asks. Each output
 pipe is read at all times (a child must never block on a full pipe) in lines of bounded length; the
-last few are kept to explain an early end. The pipes are this class's own, not asyncio's: a
+last one is kept to explain an early end. The pipes are this class's own, not asyncio's: a
 grandchild that still holds them open must not keep ``wait`` from returning.
 
 The child leads a session of its own, so that Ctrl-C in a terminal reaches the launcher alone, which
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -26,6 +26,8 @@ __all__ = ["ChildProcess", "describe_exit"]
 
 _LINE_BYTES_MAX = 64 * 1024
 _DRAIN_SECONDS = 1.0
+
+log = logging.getLogger("flinknet.launcher")
 
 OnLine = Callable[[str], None]
 
@@ -44,9 +46,10 @@ def describe_exit(status: int) -> str:
 class ChildProcess:
     """One child. Made by ``start``; ``stop`` must be awaited in the end."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, lines_kept: int) -> None:
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.name = name
-        self.last_lines: deque[str] = deque(maxlen=lines_kept)
+        self.last_line = ""
+        """What it wrote last to its output, to explain an early end."""
         self._process = process
         self._pumps: list[asyncio.Task[None]] = []
 
@@ -59,7 +62,6 @@ class ChildProcess:
         environment: Mapping[str, str],
         on_output: OnLine,
         on_event: OnLine | None = None,
-        lines_kept: int,
     ) -> ChildProcess:
         """Start a process.
 
@@ -84,11 +86,16 @@ class ChildProcess:
         finally:
             for descriptor in {error_write, output_write}:
                 os.close(descriptor)
-        child = cls(name, process, lines_kept)
+        child = cls(name, process)
 
         def keep_and_pass_on(line: str) -> None:
-            child.last_lines.append(line)
-            on_output(line)
+            child.last_line = line
+            try:
+                on_output(line)
+            except OSError:
+                pass  # Nobody is left to read it; the child must not suffer for that.
+            except Exception:
+                log.exception("a line of %s could not be passed on", name)
 
         child._pump(error_read, keep_and_pass_on)
         if on_event:

@@ -79,7 +79,7 @@ class ControlLink:
         except aiohttp.WSServerHandshakeError as error:
             raise ConfigurationError(
                 f"the coordinator at {self._coordinator} refused the connection ({error.status}): "
-                f"check the cluster token"
+                "check the cluster token"
             ) from error
         except aiohttp.ClientError as error:
             raise RemoteTransportError(f"no coordinator at {self._coordinator}: {error}") from error

@@ -173,10 +173,10 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {config.host}:{config.coordinator_port}: {error.strerror}; "
-                "choose "
-                f"another cluster.coordinator_port, or 0 for a free one"
+                "choose another cluster.coordinator_port, or 0 for a free one"
             ) from error
         host, port = runner.addresses[0][:2]
+        log.info("listening on %s:%d", host, port)
         _announce("listening", address=f"{host}:{port}")
         waiting = asyncio.create_task(_announce_ready(coordinator))
         await stop.wait()

@@ -43,8 +43,7 @@ def take_token() -> str:
     if len(token) < _TOKEN_CHARACTERS_MIN:
         raise ConfigurationError(
             f"no cluster token: set the environment variable {TOKEN_VARIABLE} to the cluster's "
-            "secret "
-            f"of at least {_TOKEN_CHARACTERS_MIN} characters"
+            f"secret of at least {_TOKEN_CHARACTERS_MIN} characters"
         )
     return token
 

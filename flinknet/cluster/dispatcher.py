@@ -12,8 +12,10 @@ process.
 - A job is refused unless it fits the free slots at once; there is no queue. The slots stay occupied
   on a worker until it has released the job.
 - Messages of a job or attempt that is not known here are dropped: they are late, not wrong.
-- Ended jobs are kept for ``jobs_retained`` further ones, then forgotten. Flink: Dispatcher,
-JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs less.
+- Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
+
+Flink: Dispatcher, JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs
+less.
 """
 
 from __future__ import annotations
@@ -193,6 +195,7 @@ class Dispatcher:
         state = record.execution.state
         if record.ended_at is None and state.is_terminal:
             record.ended_at = now
+            record.submission = record.submission.without_graph()
             if state is not JobState.FINISHED:
                 record.forget_collected()
         for worker_id, message in commands:

@@ -37,7 +37,7 @@ class JobDisplay:
         if self._console.is_terminal:
             starting = Text("starting the cluster ...")
             self._live = Live(starting, console=self._console, transient=True)
-            self._live.start()
+            self._live.start(refresh=True)
         return self
 
     def __exit__(

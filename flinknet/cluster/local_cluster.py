@@ -108,7 +108,9 @@ class LocalCluster:
         """The process id of the coordinator and of each worker, by name."""
         return {name: child.pid for name, child in self._children.items()}
 
-    async def execute(self, graph: JobGraph, on_progress: OnProgress | None = None) -> JobResult:
+    async def execute(
+        self, job: JobGraph | Submission, on_progress: OnProgress | None = None
+    ) -> JobResult:
         """Run a job to its end and return its result.
 
         Raises ConfigurationError if it does not fit, and else the JobError that it ended with: the
@@ -116,8 +118,9 @@ class LocalCluster:
         """
         if self._client is None:
             raise LocalProtocolError("the cluster is not running: use it inside `async with`")
-        check_job(graph, self._config)
-        job_id = await self._unless_broken(self._client.submit(Submission.of_graph(graph)))
+        submission = job if isinstance(job, Submission) else Submission.of_graph(job)
+        check_job(submission.shape, self._config)
+        job_id = await self._unless_broken(self._client.submit(submission))
         interval_ms = max(1, round(self._config.cluster.progress_interval_ms))
         try:
             return await self._unless_broken(
@@ -174,7 +177,7 @@ class LocalCluster:
         except TimeoutError:
             raise JobError(
                 f"the cluster did not start within {cluster.start_timeout_ms:.0f} ms: raise "
-                f"cluster.start_timeout_ms if the machine is slow{self._last_words()}"
+                f"cluster.start_timeout_ms if the machine is slow"
             ) from None
         self._client = await self._session.enter_async_context(
             CoordinatorClient(self.address, self._token)
@@ -189,7 +192,6 @@ class LocalCluster:
             environment=self._environment(),
             on_output=lambda line: self._on_output(name, line),
             on_event=on_event,
-            lines_kept=self._config.cluster.output_lines_kept,
         )
         self._children[name] = child
         self._watchers.append(asyncio.create_task(self._watch(child)))
@@ -228,8 +230,7 @@ class LocalCluster:
         how = describe_exit(await child.wait())
         if child.name == COORDINATOR:
             await child.drain()
-            error = JobError(f"the coordinator (pid {child.pid}) {how}{self._last_words(child)}")
-            self._break(error)
+            self._break(JobError(f"the coordinator (pid {child.pid}) {how}{_last_words(child)}"))
         elif self._ready.is_set():
             self._children[COORDINATOR].tell(
                 {"event": "worker_exited", "worker_id": child.name, "how": how}
@@ -239,24 +240,13 @@ class LocalCluster:
             self._break(
                 WorkerLostError(
                     f"worker {child.name} (pid {child.pid}) {how} before the cluster was "
-                    f"ready{self._last_words(child)}"
+                    f"ready{_last_words(child)}"
                 )
             )
 
     def _break(self, error: JobError) -> None:
         if not self._broken.done():
             self._broken.set_result(error)
-
-    def _last_words(self, *children: ChildProcess) -> str:
-        """The last output of processes (all by default), as the end of a message."""
-        words = [
-            f"{child.name} | {line}"
-            for child in children or self._children.values()
-            for line in child.last_lines
-        ]
-        return (
-            "".join(f"\n  {line}" for line in ["; its last output was:", *words]) if words else ""
-        )
 
     # -- stopping
 
@@ -282,6 +272,11 @@ class LocalCluster:
         timeout_s = self._config.cluster.stop_timeout_ms / 1000
         await asyncio.gather(*(child.stop(timeout_s) for child in self._children.values()))
         await asyncio.gather(*self._watchers, return_exceptions=True)
+
+
+def _last_words(child: ChildProcess) -> str:
+    """The end of a message about a child that ended: all its output has been shown already."""
+    return f"; its last line was: {child.last_line}" if child.last_line else ""
 
 
 def _import_path() -> list[str]:

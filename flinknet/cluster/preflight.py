@@ -81,7 +81,7 @@ def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
             f'job "{graph.name}" needs {needed} slots, but {cluster.workers} workers with '
             f"{cluster.slots_per_worker} slots each offer {offered}: use --workers {workers} "
             f"(cluster.workers) or --slots {slots} (cluster.slots_per_worker), or lower the job's "
-            f"parallelism"
+            "parallelism"
         )
 
 
@@ -98,7 +98,7 @@ def _check_buffers(graph: JobGraph, config: FlinknetConfig) -> None:
             f'job "{graph.name}" needs {needed} network buffers of {network.segment_bytes} bytes '
             f"on {worker}, but network.network_memory_bytes = {network.network_memory_bytes} holds "
             f"{network.segments}: raise it to at least {needed * network.segment_bytes}, or lower "
-            f"network.buffers_per_channel, network.segment_bytes or the job's parallelism"
+            "network.buffers_per_channel, network.segment_bytes or the job's parallelism"
         )
 
 
@@ -106,7 +106,7 @@ def _check_host(cluster: ClusterConfig) -> None:
     if not is_loopback(cluster.host):
         raise ConfigurationError(
             f"cluster.host is {cluster.host}: a local cluster listens on loopback only, because "
-            f"its data plane is not authenticated; use 127.0.0.1 or ::1"
+            "its data plane is not authenticated; use 127.0.0.1 or ::1"
         )
 
 
@@ -117,10 +117,8 @@ def _check_memory(config: FlinknetConfig) -> None:
     if needed > installed:
         raise ConfigurationError(
             f"{config.cluster.workers} workers with network.network_memory_bytes = {per_worker} "
-            "each need "
-            f"{needed} bytes, but this machine has {installed}: use fewer workers (--workers) or "
-            "less "
-            f"network memory"
+            f"each need {needed} bytes, but this machine has {installed}: use fewer workers "
+            "(--workers) or less network memory"
         )
 
 
@@ -134,6 +132,5 @@ def _check_port(host: str, port: int, option: str) -> None:
         except OSError as error:
             raise ConfigurationError(
                 f"port {port} of {host} cannot be used ({error.strerror}): stop what listens "
-                "there, or "
-                f"choose another {option}, or 0 for free ports"
+                f"there, or choose another {option}, or 0 for free ports"
             ) from error

@@ -64,9 +64,8 @@ def check_collected_bytes(collected_bytes: int, collect_bytes_max: int) -> None:
     if collected_bytes > collect_bytes_max:
         raise JobError(
             f"the collect sinks of the job hold {collected_bytes} bytes of records, more than "
-            f"cluster.collect_bytes_max = {collect_bytes_max}: write large results with a Parquet "
-            "sink, or "
-            f"raise that option"
+            f"cluster.collect_bytes_max = {collect_bytes_max}: write large results with a "
+            "Parquet sink, or raise that option"
         )
 
 

@@ -10,7 +10,9 @@ from flinknet.cluster.client import OnProgress
 from flinknet.cluster.job_result import JobResult
 from flinknet.cluster.local_cluster import LocalCluster, OnOutput, print_output
 from flinknet.cluster.preflight import check_job
+from flinknet.cluster.submission import Submission
 from flinknet.config import FlinknetConfig
+from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
 
 __all__ = ["run_job"]
@@ -30,11 +32,16 @@ def run_job(
     Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
     else the JobError that the job ended with. No process is left behind in any case: Ctrl-C raises
     KeyboardInterrupt, SIGTERM and SIGHUP (unless the program handles them) raise SystemExit, each
-    after the cluster has stopped. Must not be called from a running event loop: there, use
-    ``LocalCluster``.
+    after the cluster has stopped.
     """
+    if _loop_is_running():
+        raise ConfigurationError(
+            "run_job() waits for the job, so it cannot be called from a running event loop: use "
+            "`async with LocalCluster(config) as cluster` and `await cluster.execute(graph)`"
+        )
     config = config or FlinknetConfig()
     check_job(graph, config)
+    submission = Submission.of_graph(graph)
     received: list[signal.Signals] = []
 
     async def execute() -> JobResult:
@@ -48,7 +55,7 @@ def run_job(
         for number in _free_stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, stop, number)
         async with LocalCluster(config, on_output=on_output) as cluster:
-            return await cluster.execute(graph, on_progress)
+            return await cluster.execute(submission, on_progress)
 
     try:
         return asyncio.run(execute())
@@ -56,6 +63,14 @@ def run_job(
         if not received:
             raise
         raise SystemExit(128 + received[0]) from None
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _free_stop_signals() -> list[signal.Signals]:

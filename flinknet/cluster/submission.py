@@ -37,6 +37,10 @@ class Submission:
         """Prepare a job; ConfigurationError names a function that cannot be sent."""
         return cls(graph, graph.to_bytes())
 
+    def without_graph(self) -> Submission:
+        """The shape alone: when the job has ended, nobody needs its functions any more."""
+        return Submission(self.shape, b"")
+
     def to_bytes(self) -> bytes:
         """The body of the request."""
         vertices = [

@@ -95,8 +95,8 @@ class WorkerRegistry:
             )
         if message.slots < 1:
             raise ConfigurationError(
-                f"worker {message.worker_id} offers {message.slots} slots: --slots must be 1 or "
-                "more"
+                f"worker {message.worker_id} offers {message.slots} slots: "
+                "cluster.slots_per_worker must be 1 or more"
             )
         worker = WorkerRecord(
             worker_id=message.worker_id,
@@ -143,8 +143,7 @@ class WorkerRegistry:
                 worker.heard_at += gap
         reason = (
             f"no heartbeat for {self._timeout * 1000:.0f} ms (it hangs, is stopped, or a user "
-            "function "
-            f"blocks its event loop for longer than cluster.heartbeat_timeout_ms)"
+            "function blocks its event loop for longer than cluster.heartbeat_timeout_ms)"
         )
         silent = [w for w in self.registered() if now - w.heard_at >= self._timeout]
         causes = [self._lose(w.worker_id, reason, Gravity.CAUSE) for w in silent]

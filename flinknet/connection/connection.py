@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.config import NetworkConfig
+from flinknet.connection.reader_registry import ReaderRegistry
 from flinknet.connection.subpartition_reader import (
     SubpartitionReader,
     SubpartitionReaderStatistics,
@@ -91,7 +92,6 @@ class Connection:
         self.failure: BaseException | None = None
         self.closing = False
         self.peer_closing = False
-        self._registry = registry
         self._config = config
         self._on_output = on_output
         self._decoder = FrameDecoder(
@@ -105,8 +105,7 @@ class Connection:
         self._channel_ids: dict[RemoteInputChannel, int] = {}
         self._next_channel = 0
         self._arriving: RemoteInputChannel | None = None
-        self._readers: dict[int, SubpartitionReader] = {}
-        self._next_reader = 0
+        self._readers = ReaderRegistry(self, registry, config)
         self._available: deque[SubpartitionReader] = deque()
         self._control: list[bytes] = []
         self._control_bytes = 0
@@ -172,52 +171,24 @@ class Connection:
     def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
         """Dispatch a message without body."""
         self._check_peer_may_speak()
-        _DISPATCH[message_type](self, *fields)
+        own = _ABOUT_THE_CONNECTION.get(message_type)
+        if own is not None:
+            own(self, *fields)
+        else:
+            _ABOUT_A_READER[message_type](self._readers, *fields)
 
     def _on_partition_request(
         self, channel: int, wire_id: bytes, subpartition: int, credit: int
     ) -> None:
-        limits = self._config.wire
-        if not self._next_reader <= channel < CONNECTION_CHANNEL:
-            raise RemoteProtocolError(
-                f"the peer requested channel {channel}; the next one must be {self._next_reader} or "
-                f"more"
-            )
-        if credit > limits.credit_per_channel_max:
-            raise RemoteProtocolError(
-                f"the peer requested channel {channel} with a credit of {credit}; the limit is "
-                f"{limits.credit_per_channel_max}"
-            )
-        if len(self._readers) >= limits.channels_per_connection_max:
-            raise RemoteProtocolError(
-                f"the peer requested more than {limits.channels_per_connection_max} channels "
-                f"(channels_per_connection_max)"
-            )
-        self._next_reader = channel + 1
-        reader = SubpartitionReader(self, channel, credit, limits.credit_per_channel_max)
-        self._readers[channel] = reader
-        self._registry.request(wire_id, subpartition, reader, self._now)
+        self._readers.request(channel, wire_id, subpartition, credit, self._now)
 
     def _on_cancel(self, channel: int) -> None:
-        reader = self._reader(channel, "CANCEL_PARTITION_REQUEST")
-        del self._readers[channel]
-        self._registry.cancel(reader)
+        reader = self._readers.cancel(channel)
         if reader.queued:
             self._available.remove(reader)
-        reader.release()
 
     def _on_close_request(self) -> None:
         self.peer_closing = True
-
-    def _on_add_credit(self, channel: int, credit: int) -> None:
-        self._reader(channel, "ADD_CREDIT").add_credit(credit)
-
-    def _on_resume_consumption(self, channel: int) -> None:
-        self._reader(channel, "RESUME_CONSUMPTION").resume_consumption()
-
-    def _on_acknowledge(self, channel: int) -> None:
-        reader = self._reader(channel, "ACKNOWLEDGE_ALL_RECORDS_PROCESSED")
-        reader.acknowledge_all_data_processed()
 
     def _on_backlog_announcement(self, channel: int, backlog: int) -> None:
         target = self._channels.get(channel)
@@ -231,25 +202,9 @@ class Connection:
         elif channel >= self._next_channel:
             raise RemoteProtocolError(f"the peer announced a backlog for unknown channel {channel}")
 
-    def _on_new_buffer_size(self, channel: int, size: int) -> None:
-        if not 0 < size <= self._config.segment_bytes:
-            raise RemoteProtocolError(
-                f"the peer asked for buffers of {size} bytes on channel {channel}; choose 1 to "
-                f"{self._config.segment_bytes}"
-            )
-        self._reader(channel, "NEW_BUFFER_SIZE").notify_new_buffer_size(size)
-
     def _check_peer_may_speak(self) -> None:
         if self.peer_closing:
             raise RemoteProtocolError("the peer sent a message after its CLOSE_REQUEST")
-
-    def _reader(self, channel: int, message: str) -> SubpartitionReader:
-        reader = self._readers.get(channel)
-        if reader is None:
-            raise RemoteProtocolError(
-                f"the peer sent {message} for channel {channel}, which it has not requested"
-            )
-        return reader
 
     # -- the consumer's requests (PartitionRequestClient) -----------------------------------------
 
@@ -393,8 +348,8 @@ class Connection:
         self._control_bytes += len(message) + _MESSAGE_OVERHEAD_BYTES
         if self._control_bytes > self._config.wire.control_bytes_max:
             self.failure = RemoteTransportError(
-                f"{self.peer} does not read: {len(self._control)} control messages wait for it, more "
-                f"than {self._config.wire.control_bytes_max} bytes (control_bytes_max)"
+                f"{self.peer} does not read: {len(self._control)} control messages wait for it, "
+                f"over {self._config.wire.control_bytes_max} bytes (control_bytes_max)"
             )
         self._on_output()
 
@@ -435,19 +390,16 @@ class Connection:
         self._available.clear()
         channels, self._channels = self._channels, {}
         self._channel_ids.clear()
-        readers, self._readers = self._readers, {}
         for channel in channels.values():
             channel.fail(self.failure)
-        for reader in readers.values():
-            self._registry.cancel(reader)
-            reader.release(self.failure)
+        self._readers.lost(self.failure)
 
     def statistics(self) -> ConnectionStatistics:
         """Return the present counts."""
         return ConnectionStatistics(
             peer=self.peer,
             channels=len(self._channels),
-            readers=tuple(reader.statistics() for reader in self._readers.values()),
+            readers=tuple(reader.statistics() for reader in self._readers),
             readers_available=len(self._available),
             control_messages_queued=len(self._control),
             control_bytes_queued=self._control_bytes,
@@ -463,21 +415,23 @@ class Connection:
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
         assert all(reader.queued for reader in self._available), "a queued reader is unmarked"
-        assert len(self._available) == sum(reader.queued for reader in self._readers.values()), (
+        assert len(self._available) == sum(reader.queued for reader in self._readers), (
             "a marked reader is not queued"
         )
-        assert all(reader.credit >= 0 for reader in self._readers.values()), "credit is negative"
+        assert all(reader.credit >= 0 for reader in self._readers), "credit is negative"
         assert len(self._channels) == len(self._channel_ids), "channel ids are out of step"
         assert (self._control_bytes > 0) == bool(self._control), "control bytes are miscounted"
 
 
-_DISPATCH: dict[MessageType, Callable[..., None]] = {
+_ABOUT_THE_CONNECTION: dict[MessageType, Callable[..., None]] = {
     MessageType.PARTITION_REQUEST: Connection._on_partition_request,
     MessageType.CANCEL_PARTITION_REQUEST: Connection._on_cancel,
     MessageType.CLOSE_REQUEST: Connection._on_close_request,
-    MessageType.ADD_CREDIT: Connection._on_add_credit,
-    MessageType.RESUME_CONSUMPTION: Connection._on_resume_consumption,
-    MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED: Connection._on_acknowledge,
     MessageType.BACKLOG_ANNOUNCEMENT: Connection._on_backlog_announcement,
-    MessageType.NEW_BUFFER_SIZE: Connection._on_new_buffer_size,
+}
+_ABOUT_A_READER: dict[MessageType, Callable[..., None]] = {
+    MessageType.ADD_CREDIT: ReaderRegistry.add_credit,
+    MessageType.RESUME_CONSUMPTION: ReaderRegistry.resume_consumption,
+    MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED: ReaderRegistry.acknowledge_all_data_processed,
+    MessageType.NEW_BUFFER_SIZE: ReaderRegistry.notify_new_buffer_size,
 }

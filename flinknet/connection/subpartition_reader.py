@@ -10,6 +10,9 @@ buffer is an event, or data and credit is left; the connection queues it then, a
 A consumer without exclusive buffers starts with no credit: the reader has to speak first and
 announces its backlog whenever it has data and no credit.
 
+The consumer answers two events: a blocking one with a resume, the end of the data with an
+acknowledgement. An answer to what was not sent, or a second one, breaks the protocol.
+
 Owned counter: ``credit``. Invariant: ``credit >= 0``.
 """
 
@@ -52,11 +55,24 @@ class ReaderOwner(Protocol):
 class SubpartitionReader:
     """Polls one view against credit; the requester that the partition registry answers."""
 
-    __slots__ = ("_owner", "_view", "channel", "credit", "credit_max", "done", "initial", "queued")
+    __slots__ = (
+        "_awaits_acknowledgement",
+        "_awaits_resume",
+        "_owner",
+        "_view",
+        "channel",
+        "credit",
+        "credit_max",
+        "done",
+        "initial",
+        "queued",
+    )
 
     def __init__(self, owner: ReaderOwner, channel: int, credit: int, credit_max: int) -> None:
         self._owner = owner
         self._view: SubpartitionView | None = None
+        self._awaits_resume = False
+        self._awaits_acknowledgement = False
         self.channel = channel
         self.initial = credit
         self.credit = credit
@@ -108,6 +124,10 @@ class SubpartitionReader:
         if data_type.is_buffer:
             assert self.credit > 0, "data was polled without credit"
             self.credit -= 1
+        elif data_type.is_blocking_upstream:
+            self._awaits_resume = True
+        elif data_type is DataType.END_OF_DATA:
+            self._awaits_acknowledgement = True
         elif data_type is DataType.END_OF_PARTITION:
             self.done = True
             self._view.release()
@@ -119,8 +139,8 @@ class SubpartitionReader:
         if credit == 0 or self.credit + credit > self.credit_max:
             raise RemoteProtocolError(
                 f"the peer added a credit of {credit} to channel {self.channel}, which has "
-                f"{self.credit}; "
-                f"the sum must be 1 to {self.credit_max}"
+                f"{self.credit}: it must add at least 1, up to {self.credit_max} in all "
+                f"(credit_per_channel_max)"
             )
         self.credit += credit
         self.notify_data_available()
@@ -128,11 +148,12 @@ class SubpartitionReader:
     def resume_consumption(self) -> None:
         """The consumer is past the barrier; without exclusive buffers credit starts from 0
         again."""
-        if self._view is None:
+        if not self._awaits_resume:
             raise RemoteProtocolError(
-                f"the peer resumed channel {self.channel}, which has not delivered anything"
+                f"the peer resumed channel {self.channel}, which is not blocked"
             )
-        if self.done:
+        self._awaits_resume = False
+        if self.done or self._view is None:
             return
         if self.initial == 0:
             self.credit = 0
@@ -141,11 +162,14 @@ class SubpartitionReader:
 
     def acknowledge_all_data_processed(self) -> None:
         """The consumer has processed every record before the end of data."""
-        if self._view is None:
+        if not self._awaits_acknowledgement:
             raise RemoteProtocolError(
-                f"the peer acknowledged channel {self.channel}, which has not delivered anything"
+                f"the peer acknowledged the data of channel {self.channel}, whose end it has not "
+                f"been sent, or has acknowledged before"
             )
-        self._view.acknowledge_all_data_processed()
+        self._awaits_acknowledgement = False
+        if self._view is not None:
+            self._view.acknowledge_all_data_processed()
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
         """Fill buffers up to this size; before the view exists it is ignored, as in Flink."""

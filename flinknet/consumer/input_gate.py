@@ -4,8 +4,8 @@ Theory of operation (Flink's SingleInputGate). States: *new* -> *set up* (it has
 exclusive buffers of its channels) -> delivering -> *finished* (every channel reached the end of
 its partition) or failed; *released* at the end. Channels with something to poll stand in a FIFO,
 each at most once; ``poll`` takes one buffer from the head and puts the channel at the tail if it
-has more, so no channel starves another. A failed channel goes to the front: its error comes before
-any data.
+has more, so no channel starves another. The first error, of a channel or in what it delivered, is
+the gate's: it comes before any data, and again with every poll.
 
 End of data: a channel that delivered it is acknowledged once the reader has processed everything
 before it (the reader calls ``acknowledge``); the end of the partition releases the channel.
@@ -67,6 +67,7 @@ class InputGate:
         self.availability = Availability()
         self._network_pool = network_pool
         self._queue: deque[InputChannel] = deque()
+        self._failure: BaseException | None = None
         self._unfinished = len(locations)
         self._on_released: list[Callable[[InputGate], None]] = []
         remote = sum(location.address != own_address for location in locations)
@@ -117,19 +118,33 @@ class InputGate:
     # -- polling ----------------------------------------------------------------------------------
 
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
-        """Queue a channel that has something to poll, or has failed."""
-        urgent = priority or channel.error is not None
-        if self.released or (channel.queued_in_gate and not urgent):
+        """Queue a channel that has something to poll, or take its error as the gate's."""
+        if self.released:
             return
+        if channel.error is not None:
+            self.fail(channel.error)
+        elif priority or not channel.queued_in_gate:
+            self._enqueue(channel, priority)
+            self._wake()
+
+    def fail(self, cause: BaseException) -> None:
+        """End the reading with an error, which every poll raises; the first one counts."""
+        if self._failure is None:
+            self._failure = cause
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self.availability.available:
+            self.availability.set(True)
+
+    def _enqueue(self, channel: InputChannel, priority: bool) -> None:
         if channel.queued_in_gate:
             self._queue.remove(channel)
         channel.queued_in_gate = True
-        if urgent:
+        if priority:
             self._queue.appendleft(channel)
         else:
             self._queue.append(channel)
-        if not self.availability.available:
-            self.availability.set(True)
 
     def poll(self) -> tuple[int, Buffer] | None:
         """Take the next buffer with its channel's index; the caller recycles it.
@@ -139,6 +154,8 @@ class InputGate:
         """
         if self.released:
             raise ClosedResourceError(f"gate {self.name} has been closed")
+        if self._failure is not None:
+            raise self._failure
         while self._queue:
             channel = self._queue.popleft()
             channel.queued_in_gate = False

@@ -101,30 +101,37 @@ class NetworkEnvironment:
     # -- life -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Allocate the network memory and listen. Raises ConfigurationError if the port is
-        taken."""
+        """Allocate the network memory and listen.
+
+        Raises ConfigurationError if the port is taken or a name is too long for a handshake.
+        """
         if self._loop is not None:
             raise LocalProtocolError("a network environment is entered once")
+        self._hello().encode()
         loop = asyncio.get_running_loop()
+        self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
+        self._flusher = EventLoopFlusher(loop, self.config.adaptive_flush_ms_max)
         try:
-            self._server = await loop.create_server(
-                self._accept, self._host, self._port, backlog=1024
+            server = await loop.create_server(
+                self._accept, self._host, self._port, backlog=1024, start_serving=False
             )
+            self._address = join_address(self._host, server.sockets[0].getsockname()[1])
+            self._peers = PeerDirectory(
+                self._hello(), self._registry, self.config, loop, self._arm_registry
+            )
+            await server.start_serving()
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {join_address(self._host, self._port)}: "
-                f"{error.strerror or error}; "
-                f"choose another port, or 0 for any free one"
+                f"{error.strerror or error}; choose another port, or 0 for any free one"
             ) from error
-        self._loop = loop
-        self._address = join_address(self._host, self._server.sockets[0].getsockname()[1])
-        self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
-        self._flusher = EventLoopFlusher(loop, self.config.adaptive_flush_ms_max)
-        hello = Hello(
+        self._loop, self._server = loop, server
+        return self
+
+    def _hello(self) -> Hello:
+        return Hello(
             self.worker_id, self._address, self._job, self._attempt, self.config.segment_bytes
         )
-        self._peers = PeerDirectory(hello, self._registry, self.config, loop, self._arm_registry)
-        return self
 
     async def __aexit__(
         self,
@@ -132,7 +139,10 @@ class NetworkEnvironment:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Release everything, let connections send what they have, close."""
+        """Release everything, let connections send what they have, close.
+
+        Cancelled meanwhile, it cuts the connections off.
+        """
         server, self._server = self._server, None
         if server is not None:
             server.close()
@@ -144,13 +154,15 @@ class NetworkEnvironment:
                 partition.fail(exc)
             else:
                 partition.release()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._peers.close()
-        if self._registry_timer is not None:
-            self._registry_timer.cancel()
+        try:
+            await self._peers.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            if self._registry_timer is not None:
+                self._registry_timer.cancel()
+            self.network_pool.destroy()
         if server is not None:
             await server.wait_closed()
-        self.network_pool.destroy()
 
     def _accept(self) -> PeerProtocol:
         return self._peers.accept()
@@ -341,10 +353,11 @@ class NetworkEnvironment:
 
     def _arm_registry(self) -> None:
         """Have waiting requests expire in time; called whenever one may have begun to wait."""
-        deadline = self._registry.next_deadline()
-        if deadline is None or self._registry_timer is not None or self._loop is None:
+        if self._registry_timer is not None or self._loop is None:
             return
-        self._registry_timer = self._loop.call_at(deadline, self._expire_requests)
+        deadline = self._registry.next_deadline()
+        if deadline is not None:
+            self._registry_timer = self._loop.call_at(deadline, self._expire_requests)
 
     def _expire_requests(self) -> None:
         self._registry_timer = None

@@ -11,9 +11,10 @@ yet". While paused nothing more is asked of the connection: what the transport h
 ``outbox_bytes_max``. Only a connection that has failed is not waited for.
 
 The end. A side that leaves sends what it has, with a CloseRequest as its last message, ends its
-half of the stream and goes on reading: closing a socket that has unread bytes resets it, and a reset
-can cost the peer what it has not read yet. The peer closes when it sees the end of the stream. A
-peer that broke the protocol gets the reason if its socket takes it at once, and is cut off.
+half of the stream and goes on reading: closing a socket that has unread bytes resets it, and a
+reset can cost the peer what it has not read yet. The peer closes when it sees the end of the
+stream. A peer that broke the protocol gets the reason if its socket takes it at once, and is cut
+off.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self.schedule_write()
 
     def close(self) -> None:
-        """Send what is queued, say goodbye and let the peer close; ``closed`` is done afterwards."""
+        """Send what is queued, say goodbye and let the peer close; ``closed`` is done then."""
         self._leaving = True
         if self.connection is not None and self._transport is not None:
             self.connection.close()
@@ -288,6 +289,6 @@ def _loss(peer: str, exc: Exception | None, clean: bool) -> RemoteTransportError
         return RemoteTransportError(f"the connection to {peer} has been closed")
     reason = f"{type(exc).__name__}: {exc}" if exc is not None else "closed by the peer"
     return RemoteTransportError(
-        f"the connection to {peer} was lost ({reason}) while channels were in use: the worker might "
-        f"be lost, look at its log"
+        f"the connection to {peer} was lost ({reason}) while channels were in use: the worker "
+        f"might be lost, look at its log"
     )

@@ -51,7 +51,7 @@ def _canonical(key: Any) -> Any:
     if isinstance(key, bool):
         return int(key)
     if isinstance(key, float) and key.is_integer():
-        return int(key) if abs(key) < 2**63 else key
+        return int(key) if -(2**63) <= key < 2**64 else key
     if isinstance(key, tuple | list):
         return tuple(_canonical(part) for part in key)
     return key

@@ -13,33 +13,34 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-import msgpack
-
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import RemoteProtocolError, SerializationError
-from flinknet.records.serializer import RecordDeserializer, UnpackerPool
+from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, UnpackerPool
 from flinknet.records.writer import yield_to_loop
 
 __all__ = ["RecordBatch", "RecordReader"]
 
 
 class RecordBatch:
-    """The records of one buffer; iterate it once, before the next batch is asked for.
+    """The records of one buffer, in order, to be processed before the next batch is asked for.
 
     ``channel`` is the index of the location it came from, ``size_bytes`` the serialised size.
     """
 
-    __slots__ = ("_records", "channel", "size_bytes")
+    __slots__ = ("channel", "records", "size_bytes")
 
-    def __init__(self, records: Iterator[Any], channel: int, size_bytes: int) -> None:
-        self._records = records
+    def __init__(self, records: list[Any], channel: int, size_bytes: int) -> None:
+        self.records = records
         self.channel = channel
         self.size_bytes = size_bytes
 
     def __iter__(self) -> Iterator[Any]:
-        return self._records
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
 
 
 class RecordReader:
@@ -58,17 +59,17 @@ class RecordReader:
         self.bytes_in = 0
         self._wait = wait
         self._deserializers = [RecordDeserializer(unpackers) for _ in gate.channels]
-        self._current: tuple[int, Buffer, Iterator[Any]] | None = None
+        self._current: Buffer | None = None
 
     async def next_batch(self) -> RecordBatch | None:
         """Return the next batch, None at the end of all channels.
 
-        What is left of the batch before is skipped, its buffer is returned. Raises the first error
-        of a channel (ProducerFailedError, RemoteTransportError, ...), SerializationError for bytes
-        that are no record, ClosedResourceError after ``close``.
+        The buffer of the batch before is returned: its records count as processed. Raises the first
+        error of a channel (ProducerFailedError, RemoteTransportError, ...), SerializationError for
+        bytes that are no record, ClosedResourceError after ``close``.
         """
         if self._current is not None:
-            self._finish_batch()
+            self._return_buffer()
             await yield_to_loop()
         gate = self.gate
         while True:
@@ -91,56 +92,39 @@ class RecordReader:
     async def __aiter__(self) -> AsyncIterator[Any]:
         """Iterate over records until the end of all channels."""
         while (batch := await self.next_batch()) is not None:
-            for record in batch:
+            for record in batch.records:
                 yield record
 
     def close(self) -> None:
         """Cancel what is not read yet and give every buffer back; idempotent."""
-        if self._current is not None:
-            _, buffer, _ = self._current
-            self._current = None
-            buffer.recycle()
+        self._return_buffer()
         self.gate.release()
 
     def _begin_batch(self, index: int, buffer: Buffer) -> RecordBatch:
+        self._current = buffer
+        self.bytes_in += buffer.size
+        clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
         view = buffer.view()
         try:
-            records = self._deserializers[index].feed(view)
-        except msgpack.BufferFull:
-            buffer.recycle()
-            raise SerializationError(
-                f"a record on channel {index} ({self.gate.channels[index].location}) is longer "
-                f"than "
-                f"record_bytes_max"
-            ) from None
+            records = self._deserializers[index].records(view, clear_end=clear_end)
+        except UNPACK_ERRORS as cause:
+            error = SerializationError(
+                f"the bytes on {self._name(index)} are not a record within the limits "
+                f"(record_bytes_max, record_elements_max): {type(cause).__name__}: {cause}"
+            )
+            self.gate.fail(error)
+            raise error from cause
+        except RemoteProtocolError as error:
+            self.gate.fail(error)
+            raise
         finally:
             if isinstance(view, memoryview):
                 view.release()
-        self._current = (index, buffer, records)
-        self.bytes_in += buffer.size
-        return RecordBatch(self._checked(records, index), index, buffer.size)
+        return RecordBatch(records, index, buffer.size)
 
-    def _checked(self, records: Iterator[Any], index: int) -> Iterator[Any]:
-        """Name the channel in the error that the unpacker raises."""
-        try:
-            yield from records
-        except (ValueError, msgpack.UnpackException) as cause:
-            raise SerializationError(
-                f"the bytes on channel {index} ({self.gate.channels[index].location}) are not a "
-                f"record "
-                f"within the limits: {type(cause).__name__}: {cause}"
-            ) from cause
-
-    def _finish_batch(self) -> None:
-        assert self._current is not None
-        index, buffer, records = self._current
-        self._current = None
-        clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
-        try:
-            for _ in records:
-                pass
-            self._deserializers[index].end_buffer(clear_end=clear_end)
-        finally:
+    def _return_buffer(self) -> None:
+        buffer, self._current = self._current, None
+        if buffer is not None:
             buffer.recycle()
 
     def _on_event(self, index: int, buffer: Buffer) -> None:
@@ -148,7 +132,10 @@ class RecordReader:
         buffer.recycle()
         if data_type is DataType.END_OF_DATA:
             if self._deserializers[index].inside_record:
-                raise RemoteProtocolError(
-                    f"channel {index} ({self.gate.channels[index].location}) ended inside a record"
-                )
+                error = RemoteProtocolError(f"{self._name(index)} ended inside a record")
+                self.gate.fail(error)
+                raise error
             self.gate.acknowledge(index)
+
+    def _name(self, index: int) -> str:
+        return f"channel {index} ({self.gate.channels[index].location})"

@@ -13,21 +13,35 @@ buffer and must come out as itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
 
 from flinknet.errors import RemoteProtocolError, SerializationError
 
-__all__ = ["RecordDeserializer", "UnpackerPool", "explain_unserializable", "record_packer"]
+__all__ = [
+    "PACK_ERRORS",
+    "UNPACK_ERRORS",
+    "RecordDeserializer",
+    "UnpackerPool",
+    "explain_unserializable",
+    "record_packer",
+]
+
+PACK_ERRORS = (TypeError, ValueError, OverflowError, BufferError)
+"""What the packer raises for a value that is no record."""
+
+UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
+"""What the unpacker raises for bytes that are no record: a key that cannot be hashed, text that is
+no UTF-8, a date that does not exist, and whatever is over the limits."""
 
 _NIL = b"\xc0"
 _NOTHING = object()
 
 
 def record_packer() -> Callable[[Any], bytes]:
-    """Return a function from a record to its bytes; it raises what msgpack raises."""
+    """Return a function from a record to its bytes; it raises one of PACK_ERRORS."""
     pack: Callable[[Any], bytes] = msgpack.Packer(datetime=True).pack
     return pack
 
@@ -46,11 +60,12 @@ class UnpackerPool:
     """Unpackers that stand between records, for the channels of one gate."""
 
     def __init__(self, record_bytes_max: int, record_elements_max: int, segment_bytes: int) -> None:
+        self.unfinished_bytes_max = record_bytes_max + 2 * segment_bytes
         self._options: dict[str, Any] = {
             "use_list": False,
             "timestamp": 3,
             "strict_map_key": False,
-            "max_buffer_size": record_bytes_max + 2 * segment_bytes,
+            "max_buffer_size": self.unfinished_bytes_max,
             "max_str_len": record_bytes_max,
             "max_bin_len": record_bytes_max,
             "max_array_len": record_elements_max,
@@ -71,37 +86,49 @@ class UnpackerPool:
 class RecordDeserializer:
     """Turns one channel's buffers into records."""
 
-    __slots__ = ("_pool", "_unpacker")
+    __slots__ = ("_pool", "_unfinished_bytes", "_unpacker")
 
     def __init__(self, pool: UnpackerPool) -> None:
         self._pool = pool
         self._unpacker: msgpack.Unpacker | None = None
+        self._unfinished_bytes = 0
 
     @property
     def inside_record(self) -> bool:
         """Whether the channel stands inside a record, as far as its buffers said."""
         return self._unpacker is not None
 
-    def feed(self, data: memoryview | bytes) -> Iterator[Any]:
-        """Add a buffer's bytes (they are copied) and return the records that are complete now.
+    def records(self, data: memoryview | bytes, *, clear_end: bool) -> list[Any]:
+        """Return the records that end in a buffer, whose bytes are copied.
 
-        The iterator must be exhausted before ``end_buffer``. It raises what the unpacker raises.
+        Raises one of UNPACK_ERRORS for bytes that are no record within the limits, and
+        RemoteProtocolError if a clear end was announced inside a record.
         """
         unpacker = self._unpacker
         if unpacker is None:
             unpacker = self._unpacker = self._pool.acquire()
         unpacker.feed(data)
-        records: Iterator[Any] = unpacker
+        records = list(unpacker)
+        if clear_end:
+            self._check_end(unpacker)
+            self._unpacker = None
+            self._unfinished_bytes = 0
+            self._pool.release(unpacker)
+        else:
+            self._check_size(len(data), begins=bool(records))
         return records
 
-    def end_buffer(self, *, clear_end: bool) -> None:
-        """The records of a buffer have been read; with a clear end the unpacker goes back to the
-        pool."""
-        unpacker = self._unpacker
-        if not clear_end or unpacker is None:
-            return
-        unpacker.feed(_NIL)
-        if next(unpacker, _NOTHING) is not None:
+    def _check_size(self, size: int, *, begins: bool) -> None:
+        """Bound what the unpacker holds of a record: it counts its parts, but not their sum."""
+        self._unfinished_bytes = size if begins else self._unfinished_bytes + size
+        if self._unfinished_bytes > self._pool.unfinished_bytes_max:
+            raise msgpack.BufferFull
+
+    def _check_end(self, unpacker: msgpack.Unpacker) -> None:
+        try:
+            unpacker.feed(_NIL)
+            whole = next(unpacker, _NOTHING) is None
+        except UNPACK_ERRORS:
+            whole = False
+        if not whole:
             raise RemoteProtocolError("the peer cut a record where it announced a record's end")
-        self._unpacker = None
-        self._pool.release(unpacker)

@@ -33,14 +33,21 @@ from typing import Any, Protocol
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.config import BufferTimeout
-from flinknet.errors import ConsumerCancelledError, LocalProtocolError, SerializationError
+from flinknet.errors import (
+    ClosedResourceError,
+    ConsumerCancelledError,
+    LocalProtocolError,
+    SerializationError,
+)
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
-from flinknet.records.serializer import explain_unserializable, record_packer
+from flinknet.records.serializer import PACK_ERRORS, explain_unserializable, record_packer
 
 __all__ = ["OutputFlusher", "RecordWriter"]
 
 _UNCUT_SHARE = 16
+_LARGE_RECORD_BYTES = 512
+_BUFFERS_PER_TURN = 4
 
 
 class OutputFlusher(Protocol):
@@ -88,7 +95,7 @@ class RecordWriter:
         self._pack = record_packer()
         self._builders: list[BufferBuilder] = [NO_BUILDER] * channels  # type: ignore[list-item]
         self._broadcast_builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
-        self._unflushed: list[int] = []
+        self._unflushed: set[int] = set()
         self._torn = False
         self._finished = False
         self._slow_path = _SlowPath(wait)
@@ -105,7 +112,7 @@ class RecordWriter:
         """
         try:
             data = self._pack(record)
-        except (TypeError, ValueError, OverflowError) as cause:
+        except PACK_ERRORS as cause:
             raise explain_unserializable(record, cause) from cause
         index = self._select(record)
         builder = self._builders[index]
@@ -115,7 +122,7 @@ class RecordWriter:
         else:
             builder.remaining = remaining
             builder.write(data)
-        self._records_out += 1
+            self._records_out += 1
 
     async def emit_many(self, records: Iterable[Any]) -> None:
         """Write many records: the same as ``emit`` for each, at less cost."""
@@ -133,12 +140,14 @@ class RecordWriter:
                 builder = builders[index]
                 remaining = builder.remaining - len(data)
                 if remaining < 0:
+                    self._records_out += count
+                    count = 0
                     await self._append(index, data)
                 else:
                     builder.remaining = remaining
                     builder.write(data)
-                count += 1
-        except (TypeError, ValueError, OverflowError) as cause:
+                    count += 1
+        except PACK_ERRORS as cause:
             self._raise_if_unserializable(record, cause)
             raise
         finally:
@@ -148,7 +157,7 @@ class RecordWriter:
         """Write one record to every subpartition; it is serialised once, into shared buffers."""
         try:
             data = self._pack(record)
-        except (TypeError, ValueError, OverflowError) as cause:
+        except PACK_ERRORS as cause:
             raise explain_unserializable(record, cause) from cause
         builder = self._broadcast_builder
         remaining = builder.remaining - len(data)
@@ -157,7 +166,7 @@ class RecordWriter:
         else:
             builder.remaining = remaining
             builder.write(data)
-        self._records_out += 1
+            self._records_out += 1
 
     # -- per buffer -------------------------------------------------------------------------------
 
@@ -171,6 +180,7 @@ class RecordWriter:
                 self._seal_all()
             rest = self._fill_up(self._builders[index], data)
             if not rest:
+                self._records_out += 1
                 return
             subpartition.seal_open()
             while rest:
@@ -186,8 +196,10 @@ class RecordWriter:
                 if rest:
                     subpartition.seal_open()
             self._torn = False
+            self._records_out += 1
         self._ask_for_flush(index)
-        await yield_to_loop()
+        if self._turn_is_over(data):
+            await yield_to_loop()
 
     async def _append_broadcast(self, data: bytes) -> None:
         """Write a record that does not fit the open broadcast builder."""
@@ -196,6 +208,7 @@ class RecordWriter:
             self._check_writable()
             rest = self._fill_up(self._broadcast_builder, data)
             if not rest:
+                self._records_out += 1
                 return
             self._seal_all()
             while rest:
@@ -209,9 +222,11 @@ class RecordWriter:
                 if rest:
                     self._seal_all()
             self._torn = False
+            self._records_out += 1
         for index in range(len(self._builders)):
             self._ask_for_flush(index)
-        await yield_to_loop()
+        if self._turn_is_over(data):
+            await yield_to_loop()
 
     def _fill_up(self, builder: BufferBuilder, data: bytes) -> memoryview:
         """Use what is left of an open builder, for a record that may be cut; return the rest."""
@@ -220,7 +235,7 @@ class RecordWriter:
         if builder.sealed or (size > builder.remaining and size <= self._uncut_bytes_max):
             return rest
         rest = rest[builder.append(rest) :]
-        self._torn = bool(rest)
+        self._torn = 0 < len(rest) < size
         return rest
 
     def _fill(self, builder: BufferBuilder, rest: memoryview) -> memoryview:
@@ -240,6 +255,16 @@ class RecordWriter:
             await self._wait(self.partition.availability)
             self._check_consumers()
 
+    def _turn_is_over(self, data: bytes) -> bool:
+        """Whether to let the loop turn: after each buffer, or after four if records are large.
+
+        A buffer of small records took long enough to fill; one of large records costs less than a
+        turn of the loop does.
+        """
+        if len(data) < _LARGE_RECORD_BYTES:
+            return True
+        return self.buffers_opened % _BUFFERS_PER_TURN == 0
+
     def _check_size(self, data: bytes) -> None:
         if len(data) > self._record_bytes_max:
             raise SerializationError(
@@ -251,7 +276,8 @@ class RecordWriter:
     def _check_writable(self) -> None:
         if self._finished:
             raise LocalProtocolError(
-                f"a record was emitted to partition {self.partition.partition_id} after finish"
+                f"a record was emitted to partition {self.partition.partition_id} after its "
+                f"end: after finish, fail or close"
             )
         if self._torn:
             raise LocalProtocolError(
@@ -265,6 +291,8 @@ class RecordWriter:
             raise partition.failure
         if partition.lost is not None:
             raise partition.lost
+        if partition.released:
+            raise ClosedResourceError(f"partition {partition.partition_id} has been closed")
         if partition.cancelled:
             raise ConsumerCancelledError(
                 f"every consumer of partition {partition.partition_id} has gone away before its end"
@@ -274,7 +302,7 @@ class RecordWriter:
         """Tell the packer's refusal from an error of the iterable or of the partitioner."""
         try:
             self._pack(record)
-        except (TypeError, ValueError, OverflowError):
+        except PACK_ERRORS:
             raise explain_unserializable(record, cause) from cause
 
     def _seal_all(self) -> None:
@@ -284,18 +312,16 @@ class RecordWriter:
     # -- flushing ---------------------------------------------------------------------------------
 
     def _ask_for_flush(self, index: int) -> None:
-        if self.buffer_timeout_ms == -1:
-            return
         if self.buffer_timeout_ms == 0:
             self.partition.flush(index)
             return
-        if not self._unflushed:
+        if not self._unflushed and self.buffer_timeout_ms != -1:
             self._flusher.request_flush(self)
-        self._unflushed.append(index)
+        self._unflushed.add(index)
 
     def flush(self) -> None:
         """Let the consumers have everything written so far, full buffer or not."""
-        unflushed, self._unflushed = self._unflushed, []
+        unflushed, self._unflushed = self._unflushed, set()
         for index in unflushed:
             self.partition.flush(index)
 
@@ -320,18 +346,22 @@ class RecordWriter:
         """End the data and the partition; returns when every consumer has processed and read all
         of it.
 
-        Raises what ``emit`` raises if the consumers are gone before that. Idempotent.
+        Raises what ``emit`` raises if the consumers are gone before that, LocalProtocolError after
+        a torn record. Idempotent; one that was cancelled can be taken up again.
         """
-        if self._finished:
+        partition = self.partition
+        if self._finished and partition.released:
             return
         self._check_consumers()
-        self._finished = True
-        partition = self.partition
+        if not self._finished:
+            self._check_writable()
+            self._finished = True
         partition.notify_end_of_data()
         while not partition.all_data_processed.available:
             await self._wait(partition.all_data_processed)
-        self._check_consumers()
-        partition.finish()
+        if not partition.finished:
+            self._check_consumers()
+            partition.finish()
         while not partition.all_consumed.available:
             await self._wait(partition.all_consumed)
         if partition.lost is not None:

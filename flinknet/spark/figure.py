@@ -139,37 +139,25 @@ def _draw_throughput(axes: Axes, result: DemoResult, run: Run) -> None:
     axes.set_xlim(0, edges[-1])
     axes.set_xlabel("seconds since the first record")
     axes.set_ylabel("million records/s")
-    interval_ms = INTERVAL_NS // 1_000_000
-    if run is result.saturation:
+    taken = run.figures.records_per_s
+    if run.offered_records_per_s is None:
         axes.set_title("Throughput at saturation")
-        _subtitle(axes, f"as fast as it goes; records taken by keyed subtasks per {interval_ms} ms")
+        _subtitle(axes, f"as fast as it goes: {taken:,.0f} records/s in the mean (line)")
+        _mark_rate(axes, taken)
         axes.set_ylim(0, 1.12 * max(below.max(), 1.0) / 1e6)
-        _mark_rate(
-            axes, run.figures.records_per_s, f"mean {run.figures.records_per_s:,.0f} records/s"
-        )
     else:
-        axes.set_title("Throughput in the open loop")
-        _subtitle(axes, f"sent by a schedule at {result.parameters.load:.0%} of the maximum")
-        assert run.offered_records_per_s is not None
-        _mark_rate(
-            axes, run.offered_records_per_s, f"schedule {run.offered_records_per_s:,.0f} records/s"
+        offered = run.offered_records_per_s
+        axes.set_title(f"Throughput in the open loop, at {result.parameters.load:.0%}")
+        _subtitle(
+            axes, f"scheduled: {offered:,.0f} records/s (line); taken: {taken:,.0f} records/s"
         )
+        _mark_rate(axes, offered)
         if subtasks <= LABELLED_SUBTASKS_MAX:
             axes.legend(loc="upper right", frameon=False, ncols=2, reverse=True, fontsize=9)
 
 
-def _mark_rate(axes: Axes, records_per_s: float, text: str) -> None:
+def _mark_rate(axes: Axes, records_per_s: float) -> None:
     axes.axhline(records_per_s / 1e6, color=INK, linewidth=1.2, linestyle=(0, (5, 3)))
-    axes.annotate(
-        text,
-        (1, records_per_s / 1e6),
-        (-4, 4),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        ha="right",
-        fontsize=9,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.5},
-    )
 
 
 def _draw_latency(axes: Axes, result: DemoResult) -> None:
@@ -199,12 +187,14 @@ def _draw_latency(axes: Axes, result: DemoResult) -> None:
         )
     ):
         axes.axvline(value, color=INK, linewidth=1, linestyle=(0, (2, 2)))
+        far_right = np.log10(value) > 0.25 * decades[0] + 0.75 * decades[1]
         axes.annotate(
             f"{name} {format_latency(value)}",
             (value, 0.97 - 0.075 * level),
-            (4, 0),
+            (-4 if far_right else 4, 0),
             xycoords=("data", "axes fraction"),
             textcoords="offset points",
+            ha="right" if far_right else "left",
             va="top",
             fontsize=9,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0},
@@ -282,7 +272,7 @@ def _draw_load(axes: Axes, result: DemoResult) -> None:
         total / subtasks / 1e3, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="even share"
     )
     axes.set_xticks(positions, [str(subtask) for subtask in positions])
-    axes.set_ylim(0, 1.2 * below.max() / 1e3)
+    axes.set_ylim(0, 1.25 * below.max() / 1e3)
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("keyed subtask (each block: one channel; pale: local, within the worker)")
     axes.set_ylabel("thousand records")

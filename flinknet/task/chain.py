@@ -1,11 +1,10 @@
 """The operator chain: the operators of one subtask, wired into a tree of direct calls.
 
-Theory of operation ------------------- The head's ``process`` takes what comes in. Every operator's
-results go to the operators behind it and to the record writers of its edges; with one of them,
-``emit`` *is* its method, so that nothing stands between two operators. Operators are opened from
-the end to the start, so that whoever emits finds its successors ready; they end in the direction of
-the data, so that what one emits at the end of its input is processed by those behind it before
-these end too.
+Theory of operation. The head's ``process`` takes what comes in. Every operator's results go to the
+operators behind it and to the record writers of its edges; with one of them, ``emit`` *is* its
+method, so that nothing stands between two operators. Operators are opened from the end to the
+start, so that whoever emits finds its successors ready; they end in the direction of the data, so
+that what one emits at the end of its input is processed by those behind it before these end too.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ __all__ = ["OperatorChain", "RecordWriterOutput"]
 
 
 class RecordWriterOutput:
-    """The end of a chain at the network: writes results for one edge, and names who made a bad
-    record.
-    """
+    """The end of a chain at the network: one edge's writer, which names who made a bad record."""
 
     def __init__(self, writer: RecordWriter, edge_name: str, operator_name: str) -> None:
         self.writer = writer
@@ -40,7 +37,9 @@ class RecordWriterOutput:
         try:
             await self.writer.emit_many(position)
         except SerializationError as error:
-            raise SerializationError(f'operator "{self._operator_name}" emitted {error}') from error
+            raise SerializationError(
+                f'operator "{self._operator_name}" emitted what cannot be sent: {error}'
+            ) from error
         except FlinknetError:
             raise
         except Exception as error:
@@ -53,10 +52,10 @@ class RecordWriterOutput:
 
 
 class OperatorChain:
-    """The operators of one subtask; ``outputs`` are the edges that leave each operator, by its
-    index.
+    """The operators of one subtask.
 
-    ``context`` is the subtask's; every operator gets its own, with its name.
+    ``outputs`` are the edges that leave each operator, by its index. ``context`` is the subtask's;
+    every operator gets its own, with its name.
     """
 
     def __init__(

@@ -12,9 +12,7 @@ __all__ = ["ProcessContext", "RuntimeContext"]
 
 
 class ProcessContext:
-    """What a process function sees beside the record; one object per operator, valid during the
-    call.
-    """
+    """What a process function sees beside the record; valid during the call."""
 
     __slots__ = ("channel", "current_key")
 

@@ -16,7 +16,7 @@ from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
 
-__all__ = ["Executor", "JobResult", "execute", "set_executor"]
+__all__ = ["Executor", "JobResult", "embedded_config", "execute", "set_executor"]
 
 
 class JobResult(Protocol):
@@ -52,15 +52,14 @@ def set_executor(executor: Executor | None) -> None:
 def execute(graph: JobGraph, config: FlinknetConfig | None = None) -> JobResult:
     """Run a job to its end and return its result; raises the JobError that it ended with.
 
-    ``config`` is that of the embedded cluster. Without one, the cluster has the default number of
-    workers and, if the job needs them, more slots than the default.
+    ``config`` is that of the embedded cluster; ``embedded_config`` by default.
     """
     if _installed:
         return _installed[0](graph)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_execute_embedded(graph, config or _config_for(graph)))
+        return asyncio.run(_execute_embedded(graph, config or embedded_config(graph)))
     raise ConfigurationError(
         "execute() waits for the job, so it cannot be called from a running event loop: use "
         "`async with LocalCluster(config) as cluster` and `await cluster.execute(graph)` with "
@@ -76,7 +75,8 @@ async def _execute_embedded(graph: JobGraph, config: FlinknetConfig) -> JobResul
         return result
 
 
-def _config_for(graph: JobGraph) -> FlinknetConfig:
+def embedded_config(graph: JobGraph) -> FlinknetConfig:
+    """Return the default configuration, with more slots per worker if the job needs them."""
     config = FlinknetConfig()
     slots = -(-graph.slots_required() // config.cluster.workers)
     if slots <= config.cluster.slots_per_worker:

@@ -6,7 +6,8 @@ The one method of a class that takes records may also be a coroutine function. E
 own copy of the function, so what an instance keeps in its attributes is private to one subtask.
 
 Records are shared between the operators of a chain: a function must not change a record it was
-given.
+given. A plain function runs on the worker's event loop: one that blocks it, waiting or computing
+for long, is better a coroutine function around ``asyncio.to_thread``.
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ __all__ = [
 class Function:
     """Base of the function classes: the life of a function in a subtask.
 
-    ``open`` is called before the first record. ``close`` is called exactly once if ``open`` was
-    called, also when the subtask fails or is cancelled. Both may be coroutine functions.
+    ``open`` is called before the first record, ``finish`` after the last one if all went well.
+    ``close`` is called exactly once if ``open`` was called, also when the subtask fails or is
+    cancelled. Each may be a coroutine function.
     """
 
     def open(self, runtime_context: RuntimeContext) -> Any:
         """Prepare for the first record."""
+
+    def finish(self) -> Any:
+        """Yield, or return an iterable of, the last records to emit; None means none."""
 
     def close(self) -> Any:
         """Release what ``open`` acquired."""
@@ -71,15 +76,11 @@ class FilterFunction(Function, ABC):
 
 
 class KeySelector(ABC):
-    """The key of a record. Runs in the producers and in the keyed subtasks, so it has no life
-    cycle.
-    """
+    """The key of a record; used in producers and in keyed subtasks, so it has no life cycle."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
-        """Return the key: not None, hashable, serialisable, and always the same for the same
-        record.
-        """
+        """Return the key: not None, hashable, serialisable, the same whenever it is asked for."""
 
 
 class ReduceFunction(Function, ABC):

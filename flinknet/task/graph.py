@@ -109,9 +109,7 @@ class JobGraph:
         return sum(self.slots_by_group().values())
 
     def to_bytes(self) -> bytes:
-        """Serialise the graph with its functions; ConfigurationError names an operator that cannot
-        be.
-        """
+        """Serialise the graph with its functions; ConfigurationError names one that cannot be."""
         try:
             data: bytes = cloudpickle.dumps(self)
         except Exception as error:
@@ -120,9 +118,7 @@ class JobGraph:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> JobGraph:
-        """Inverse of ``to_bytes``. Runs code of the sender: for the authenticated control plane
-        only.
-        """
+        """Inverse of ``to_bytes``; runs the sender's code, so only for who is authenticated."""
         graph = pickle.loads(data)  # noqa: S301 - the sender is authenticated
         if not isinstance(graph, cls):
             raise ConfigurationError(f"these bytes are a {type(graph).__name__}, not a job graph")

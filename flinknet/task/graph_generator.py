@@ -1,5 +1,4 @@
-"""From a program to a job graph: parallelism, partitioning, chains (Flink's
-StreamingJobGraphGenerator).
+"""From a program to a job graph (Flink's StreamingJobGraphGenerator).
 
 An operator joins the task of the one before it if that is its only input, the records are
 forwarded, both have the same parallelism, max parallelism and slot sharing group, and neither was
@@ -50,6 +49,7 @@ def generate_job_graph(
     """
     program = _with_inputs(transformations)
     _require_ends(name, program)
+    _require_unique_names(name, program)
     return _Generator(name, program, defaults).generate()
 
 
@@ -69,7 +69,7 @@ def _with_inputs(transformations: Iterable[Transformation]) -> list[Transformati
 
 
 def _require_ends(name: str, program: list[Transformation]) -> None:
-    """Every stream must end in a sink, and names that must be unique must be."""
+    """Every stream must end in a sink."""
     if not any(one.kind is OperatorKind.SINK for one in program):
         raise ConfigurationError(
             f'job "{name}" has no sink: end its streams with sink_to() or print()'
@@ -81,6 +81,10 @@ def _require_ends(name: str, program: list[Transformation]) -> None:
                 f'nothing reads the stream of operator "{transformation.display_name}": end it '
                 "with sink_to(), or leave the operator out"
             )
+
+
+def _require_unique_names(name: str, program: list[Transformation]) -> None:
+    """State is found again by uid, collected records by the name of their sink."""
     uids = Counter(one.uid for one in program if one.uid is not None)
     collects = Counter(one.name for one in program if one.collects)
     for what, counted in (("uid", uids), ("collect sink name", collects)):
@@ -122,9 +126,7 @@ class _Chain:
 
 
 class _Generator:
-    """Builds one graph. ``_place`` has its operator's chain and index for every transformation
-    seen.
-    """
+    """Builds one graph; ``_place`` maps what it has seen to (chain, index of its operator)."""
 
     def __init__(self, name: str, program: list[Transformation], defaults: GraphDefaults) -> None:
         self._name = name

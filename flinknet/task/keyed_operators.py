@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Literal, get_args
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import AggregateFunction
 from flinknet.task.operators import (
-    BATCH_RECORDS,
     FunctionOperator,
     in_batches,
     results_of,
@@ -39,14 +37,12 @@ does."""
 class KeyedOperator(FunctionOperator):
     """An operator with keyed state."""
 
+    state: KeyedState
+    """Made when the operator is opened."""
+
     def __init__(self, function: Any, method: str, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, method)
         self._key_of = key_of
-
-    async def open(self, context: RuntimeContext) -> None:
-        state = KeyedState(context.max_parallelism)
-        await super().open(replace(context, keyed_state=state))
-        self.state = state
 
 
 class KeyedProcessOperator(KeyedOperator):
@@ -54,6 +50,10 @@ class KeyedProcessOperator(KeyedOperator):
 
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, "process_element", key_of)
+
+    async def open(self, context: RuntimeContext) -> None:
+        self.state = KeyedState(context.max_parallelism)
+        await super().open(replace(context, keyed_state=self.state))
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         return in_batches(self._call, self._results(records))
@@ -89,21 +89,14 @@ class FoldOperator(KeyedOperator):
         self._every_record = emission == "every_record"
 
     async def open(self, context: RuntimeContext) -> None:
-        await super().open(context)
+        self.state = KeyedState(context.max_parallelism)
         self._values = self.state.values_of("value")
+        await super().open(context)
 
     async def end_of_input(self) -> None:
-        if self._every_record:
-            return
-        results = self._results()
-        while True:
-            try:
-                batch = list(islice(results, BATCH_RECORDS))
-            except Exception as error:
-                raise self._failure(error, "at the end of its input") from error
-            if not batch:
-                return
-            await self._emit(batch)
+        if not self._every_record:
+            await self._emit_last(self._results())
+        await super().end_of_input()
 
     def _results(self) -> Iterator[Any]:
         """Generate the final result of every key."""

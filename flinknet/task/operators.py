@@ -1,11 +1,11 @@
 """Operators: what turns the records of a chain into other records, a batch at a time.
 
-Theory of operation ------------------- ``process`` takes the records of one network buffer (or one
-batch of a source) and hands what it made of them to ``emit``, which is the next operator's
-``process`` or a record writer. Nothing is done per record but the user's function: a plain function
-runs in one tight loop over the batch, and only its results are awaited on, a batch at a time. A
-coroutine function is awaited record by record, and what it returned is emitted before the next one
-starts, so that a slow one does not hold back what is ready.
+Theory of operation. ``process`` takes the records of one network buffer (or one batch of a source)
+and hands what it made of them to ``emit``, which is the next operator's ``process`` or a record
+writer. Nothing is done per record but the user's function: a plain function runs in one tight loop
+over the batch, and only its results are awaited on, a batch at a time. A coroutine function is
+awaited record by record, and what it returned is emitted before the next one starts, so that a slow
+one does not hold back what is ready.
 
 Rules that operators and sinks keep:
 
@@ -23,7 +23,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain, islice
 from operator import length_hint
-from typing import Any
+from typing import Any, NoReturn
 
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
 from flinknet.task.context import RuntimeContext
@@ -76,19 +76,19 @@ class Operator:
     async def close(self) -> None:
         """Release what ``open`` acquired."""
 
-    def _failure(self, error: Exception, what: str) -> FlinknetError:
-        """What to raise for an error of a user's function: the original with its place in the job.
+    def _fail(self, error: Exception, what: str) -> NoReturn:
+        """Raise an error of a user's function with its place in the job.
 
-        An error of flinknet's own already says what happened and is kept.
+        An error of flinknet's own says what happened, and is raised as it is.
         """
         if isinstance(error, FlinknetError):
-            return error
+            raise error
         context = self._context
         subtask = f"{context.index + 1}/{context.parallelism}"
-        return JobFailedError(
+        raise JobFailedError(
             f'operator "{context.operator_name}" ({subtask}) failed {what}: '
             f"{type(error).__name__}: {error}"
-        )
+        ) from error
 
 
 class FunctionOperator(Operator):
@@ -111,14 +111,22 @@ class FunctionOperator(Operator):
             try:
                 await settle(self._function.open(context))
             except Exception as error:
-                raise self._failure(error, "in open()") from error
+                self._fail(error, "in open()")
+
+    async def end_of_input(self) -> None:
+        if isinstance(self._function, Function):
+            try:
+                results = iter(await results_of(self._function.finish()))
+            except Exception as error:
+                self._fail(error, "in finish()")
+            await self._emit_last(results)
 
     async def close(self) -> None:
         if isinstance(self._function, Function):
             try:
                 await settle(self._function.close())
             except Exception as error:
-                raise self._failure(error, "in close()") from error
+                self._fail(error, "in close()")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         """Apply a plain function to all records, as a generator of batches, which may be empty.
@@ -132,6 +140,17 @@ class FunctionOperator(Operator):
         """Apply a coroutine function to one record and return the results."""
         raise NotImplementedError
 
+    async def _emit_last(self, results: Iterator[Any]) -> None:
+        """Emit what comes after the last record, a batch at a time."""
+        while True:
+            try:
+                batch = list(islice(results, BATCH_RECORDS))
+            except Exception as error:
+                self._fail(error, "at the end of its input")
+            if not batch:
+                return
+            await self._emit(batch)
+
     async def _process_batch(self, records: list[Any]) -> None:
         position = iter(records)
         batches = self._apply(position)
@@ -140,7 +159,7 @@ class FunctionOperator(Operator):
                 batch = next(batches, None)
             except Exception as error:
                 failed = records[len(records) - length_hint(position) - 1]
-                raise self._failure(error, _on(failed)) from error
+                self._fail(error, _on(failed))
             if batch is None:
                 return
             if batch:
@@ -151,7 +170,7 @@ class FunctionOperator(Operator):
             try:
                 results = list(await self._apply_awaiting(record))
             except Exception as error:
-                raise self._failure(error, _on(record)) from error
+                self._fail(error, _on(record))
             if results:
                 await self._emit(results)
 
@@ -252,10 +271,11 @@ def in_batches(call: Callable[..., Any], results: Iterator[Any]) -> Iterator[lis
 
 
 async def results_of(returned: Any) -> Iterable[Any]:
-    """Wait for what a coroutine function or an async generator function returned for one record."""
+    """Return the results in what any kind of function returned; None counts as nothing."""
     if inspect.isasyncgen(returned):
         return [value async for value in returned]
-    return await returned or ()
+    results: Iterable[Any] | None = await settle(returned)
+    return () if results is None else results
 
 
 def bound_function(function: Any, method: str) -> Callable[..., Any]:

@@ -84,23 +84,23 @@ class SinkOperator(Operator):
         try:
             await settle(self._sink.open(context))
         except Exception as error:
-            raise self._failure(error, "in open()") from error
+            self._fail(error, "in open()")
 
     async def end_of_input(self) -> None:
         try:
             await settle(self._sink.finish())
         except Exception as error:
-            raise self._failure(error, "in finish()") from error
+            self._fail(error, "in finish()")
 
     async def close(self) -> None:
         try:
             await settle(self._sink.close())
         except Exception as error:
-            raise self._failure(error, "in close()") from error
+            self._fail(error, "in close()")
 
     async def _write(self, records: list[Any]) -> None:
         try:
             await settle(self._sink.write(records))
         except Exception as error:
             types = ", ".join(sorted({type(record).__name__ for record in records}))
-            raise self._failure(error, f"on {len(records)} records of type {types}") from error
+            self._fail(error, f"on {len(records)} records of type {types}")

@@ -1,8 +1,8 @@
 """Sources: where a job's records come from, a batch at a time.
 
-Theory of operation ------------------- One source object describes the whole stream; every subtask
-has its copy and reads its share. A batch is a list of records, or anything else with a length that
-is iterated once; it is iterated as late as possible, so it may make its records then.
+Theory of operation. One source object describes the whole stream; every subtask has its copy and
+reads its share. A batch is a list of records, or anything else with a length that is iterated once;
+it is iterated as late as possible, so it may make its records then.
 
 A rate-limited source has an open-loop schedule: over all subtasks together, record i is *intended*
 at ``start + i / rate``, where subtask k of p sends the records k, k + p, k + 2p, ... The schedule
@@ -72,9 +72,7 @@ class Source(ABC):
 
 
 class CollectionSource(Source):
-    """A collection that travels with the job, dealt out round robin; read by one subtask by
-    default.
-    """
+    """A collection that travels with the job, dealt out round robin; one subtask by default."""
 
     parallelism = 1
 
@@ -229,7 +227,7 @@ class SourceOperator(Operator):
                     batch = await anext(batches, None)
                     records = None if batch is None else list(batch)
                 except Exception as error:
-                    raise self._failure(error, f"after {self.records_read} records") from error
+                    self._fail(error, f"after {self.records_read} records")
                 if records is None:
                     return
                 if records:

@@ -1,10 +1,10 @@
 """Keyed state: what a keyed operator remembers per key.
 
-Theory of operation ------------------- A ``KeyedState`` belongs to one operator in one subtask and
-holds one dict, key -> value, per state name. The keys in it are exactly those that the hash
-partitioner sent here, so their key groups lie in the subtask's key group range. The dicts are flat,
-because a key group per record would cost more than the record itself; ``key_groups`` takes a dict
-apart when someone needs the groups.
+Theory of operation. A ``KeyedState`` belongs to one operator in one subtask and holds one dict, key
+-> value, per state name. The keys in it are exactly those that the hash partitioner sent here, so
+their key groups lie in the subtask's key group range. The dicts are flat, because a key group per
+record would cost more than the record itself; ``key_groups`` takes a dict apart when someone needs
+the groups.
 """
 
 from __future__ import annotations

@@ -94,9 +94,7 @@ class OperatorSettings(ABC):
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups, which is also the most subtasks the operator can ever
-        have.
-        """
+        """Set the number of key groups, so the most subtasks that the operator can ever have."""
         self._operator("set_max_parallelism").max_parallelism = checked_parallelism(max_parallelism)
         return self
 
@@ -160,9 +158,7 @@ class DataStream(OperatorSettings):
         return self._one_input("Map", partial(MapOperator, func))
 
     def flat_map(self, func: FlatMapFunction | AnyCallable) -> DataStream:
-        """Replace every record by the records that the function yields, or returns in an
-        iterable.
-        """
+        """Replace every record by those that the function yields, or returns in an iterable."""
         return self._one_input("Flat Map", partial(FlatMapOperator, func))
 
     def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
@@ -201,9 +197,7 @@ class DataStream(OperatorSettings):
         return DataStream(self._environment, self._partitioned(REBALANCE))
 
     def rescale(self) -> DataStream:
-        """Send records in turn to some subtasks, which are this subtask's alone where that
-        divides.
-        """
+        """Send records in turn to a few subtasks: between 2 and 4, each of the 2 has its own 2."""
         return DataStream(self._environment, self._partitioned(RESCALE))
 
     def shuffle(self) -> DataStream:
@@ -306,16 +300,12 @@ class KeyedStream(DataStream):
         return self._one_input("Aggregate", partial(AggregateOperator, func, self._key, emit))
 
     def process(self, func: KeyedProcessFunction | ProcessFunction | AnyCallable) -> DataStream:
-        """As flat_map; the function takes the record and a ``ProcessContext`` that knows the
-        key.
-        """
+        """As flat_map; the function takes the record and a ``ProcessContext`` with its key."""
         return self._one_input("KeyedProcess", partial(KeyedProcessOperator, func, self._key))
 
 
 def bound_key_selector(key_selector: KeySelector | AnyCallable) -> Callable[[Any], Any]:
-    """Return what to call for a record's key; ConfigurationError if it cannot be called per
-    record.
-    """
+    """Return what to call for a record's key; ConfigurationError if it is no plain function."""
     key = bound_function(key_selector, "get_key")
     if is_awaiting(key):
         raise ConfigurationError("a key selector runs for every record: it cannot be a coroutine")

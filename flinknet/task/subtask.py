@@ -1,7 +1,7 @@
 """A subtask: one parallel instance of a vertex, from its gates through its chain to its partitions.
 
-Theory of operation
--------------------
+Theory of operation.
+
 ::
 
     new --open()--> open --run()--> running --> closed
@@ -95,11 +95,10 @@ class Subtask:
         self._turn = asyncio.Lock()
 
     def open(self) -> None:
-        """Register the result partitions and request the inputs; on an error nothing is left
-        behind.
+        """Register the result partitions and request the inputs.
 
-        Raises InsufficientNetworkBuffersError, or what a user's function raises when it is copied.
-        """
+        On an error nothing is left behind. Raises InsufficientNetworkBuffersError, or what a user's
+        function raises when it is copied."""
         try:
             outputs: dict[int, list[RecordWriterOutput]] = {}
             for result in self.descriptor.results:
@@ -138,9 +137,7 @@ class Subtask:
         )
 
     def close(self) -> None:
-        """Release partitions and gates; idempotent. ``run`` does it, so it is for a subtask never
-        run.
-        """
+        """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""
         for reader in self._readers:
             reader.close()
         for output in self._outputs:

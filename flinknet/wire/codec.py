@@ -31,6 +31,7 @@ __all__ = [
 _BUFFER_LAYOUT = LAYOUTS[MessageType.BUFFER_RESPONSE]
 _BUFFER_STRUCT: Struct = _BUFFER_LAYOUT.struct
 _DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
+_FIXINT_MAX = 0x7F
 
 
 class MessageReceiver(Protocol):
@@ -188,13 +189,14 @@ class FrameDecoder:
             raise RemoteProtocolError("the peer sent a BUFFER_RESPONSE header of the wrong form")
         if not 0 < ordinal < len(_DATA_TYPES):
             raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
-        if size > self._segment_bytes:
+        data_type = _DATA_TYPES[ordinal]
+        limit = self._segment_bytes if data_type.is_buffer else self._limits.event_bytes_max
+        if size > limit:
             raise RemoteProtocolError(
-                f"the peer announced a buffer of {size} bytes on channel {channel}; the limit is "
-                f"one "
-                f"segment, {self._segment_bytes} bytes"
+                f"the peer announced {data_type.name} of {size} bytes on channel {channel}; the "
+                f"limit is {limit} bytes"
             )
-        body = self._receiver.begin_buffer(channel, sequence, backlog, _DATA_TYPES[ordinal], size)
+        body = self._receiver.begin_buffer(channel, sequence, backlog, data_type, size)
         body_end: int = prefix_end + size
         if body_end <= end:
             if body is not None:
@@ -235,6 +237,8 @@ class FrameDecoder:
             self._receiver.on_message(layout.message_type, fields)
             return prefix_end
         channel, code, size = fields
+        if code > _FIXINT_MAX:
+            raise RemoteProtocolError("the peer sent an ERROR_RESPONSE header of the wrong form")
         if size > self._limits.error_text_bytes_max:
             raise RemoteProtocolError(
                 f"the peer announced an error text of {size} bytes; the limit is "

@@ -27,11 +27,12 @@ _FIXED = Struct(">BBBBIBI")
 _HELLO_TYPE = 0x7F
 _ARRAY_OF_8 = 0x98
 _UINT32 = 0xCE
-_STR8 = 0xD9
-_STRINGS = 4
+_STR8 = b"\xd9"
 _NAME_BYTES_MAX = 100
 _REASON_BYTES_MAX = 150
+_STRINGS = (_NAME_BYTES_MAX, _NAME_BYTES_MAX, _NAME_BYTES_MAX, _REASON_BYTES_MAX)
 _UINT32_MAX = 0xFFFFFFFF
+_WRONG_FORM = "the peer sent a hello of the wrong form"
 
 
 class Verdict(IntEnum):
@@ -80,9 +81,9 @@ class Hello:
                     f"{name!r} has {len(raw)} bytes; a handshake has room for {_NAME_BYTES_MAX}: "
                     f"choose a shorter name"
                 )
-            parts.append(bytes((_STR8, len(raw))) + raw)
+            parts.append(_STR8 + bytes((len(raw),)) + raw)
         reason = self.reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore").encode()
-        parts.append(bytes((_STR8, len(reason))) + reason)
+        parts.append(_STR8 + bytes((len(reason),)) + reason)
         body = b"".join(parts)
         return _PREAMBLE.pack(MAGIC, PROTOCOL_VERSION, len(body)) + body
 
@@ -106,7 +107,7 @@ def decode_hello(data: bytes | bytearray, limits: WireLimits) -> tuple[Hello, in
         )
         refusal.code = ErrorCode.VERSION
         raise refusal
-    if not _FIXED.size + 2 * _STRINGS <= size <= limits.handshake_bytes_max:
+    if not _FIXED.size + 2 * len(_STRINGS) <= size <= limits.handshake_bytes_max:
         raise HandshakeError(
             f"the peer announced a hello of {size} bytes; the limit is {limits.handshake_bytes_max}"
         )
@@ -117,23 +118,22 @@ def decode_hello(data: bytes | bytearray, limits: WireLimits) -> tuple[Hello, in
 
 def _decode_body(body: bytes) -> Hello:
     array, kind, verdict, mark1, attempt, mark2, segment_bytes = _FIXED.unpack_from(body)
-    strings: list[str] = []
-    position = _FIXED.size
-    wrong = (array, kind, mark1, mark2) != (_ARRAY_OF_8, _HELLO_TYPE, _UINT32, _UINT32)
-    wrong = wrong or verdict not in set(Verdict)
-    while not wrong and len(strings) < _STRINGS:
-        header = body[position : position + 2]
-        if len(header) < 2 or header[0] != _STR8 or position + 2 + header[1] > len(body):
-            wrong = True
-            break
-        raw = body[position + 2 : position + 2 + header[1]]
-        position += 2 + header[1]
+    constants = (array, kind, mark1, mark2)
+    if constants != (_ARRAY_OF_8, _HELLO_TYPE, _UINT32, _UINT32) or verdict not in set(Verdict):
+        raise HandshakeError(_WRONG_FORM)
+    strings = []
+    rest = body[_FIXED.size :]
+    for limit in _STRINGS:
+        size = rest[1] if rest[:1] == _STR8 and len(rest) > 1 else limit + 1
+        raw, rest = rest[2 : 2 + size], rest[2 + size :]
+        if size > limit or len(raw) < size:
+            raise HandshakeError(_WRONG_FORM)
         try:
             strings.append(raw.decode())
         except UnicodeDecodeError:
-            wrong = True
-    if wrong or position != len(body):
-        raise HandshakeError("the peer sent a hello of the wrong form")
+            raise HandshakeError(_WRONG_FORM) from None
+    if rest:
+        raise HandshakeError(_WRONG_FORM)
     worker_id, address, job, reason = strings
     return Hello(worker_id, address, job, attempt, segment_bytes, Verdict(verdict), reason)
 

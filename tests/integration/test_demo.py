@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,10 +93,11 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
 ) -> None:
     """The workers run a wrong operator; Spark finds the one pair that it gets wrong."""
     assert demo.returncode == 0
+    shutil.copytree(directory / "results", directory / "wrong")  # reuses the workload
     script = directory / "wrong_job.py"
     script.write_text(WRONG_JOB)
     size = ("--limit", str(LIMIT), "--scale", str(SCALE))
-    wrong = run(str(script), "demo", "--output", "results", "--json", *size, cwd=directory)
+    wrong = run(str(script), "demo", "--output", "wrong", "--json", *size, cwd=directory)
     assert wrong.returncode == 1, wrong.stdout + wrong.stderr
     stored = json.loads(wrong.stdout)
     assert stored["verified"] is False

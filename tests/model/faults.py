@@ -222,7 +222,7 @@ FAULTS = (
     ),
     Fault(
         "a channel that got its floating buffer still counts as waiting",
-        PLAIN_WITHOUT_EXCLUSIVE,
+        Shape(("ddddE",), exclusive=0, floating=1),
         BufferManager,
         "notify_buffer_available",
         _waits_for_ever,

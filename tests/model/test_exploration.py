@@ -8,24 +8,30 @@ from .explorer import Found, explore
 from .faults import FAULTS, Fault
 from .world import Shape
 
-STATES_MAX = 200_000
+STATES_MAX = 2_000_000
 
 SHAPES = (
     Shape(("ddE",), exclusive=0, floating=1),
     Shape(("ddddE",), exclusive=1, floating=0),
     Shape(("ddddE",), exclusive=1, floating=2),
-    Shape(("dddddE",), exclusive=2, floating=3),
     Shape(("ofdoE",), exclusive=1, floating=1),
     Shape(("deBdE",), exclusive=0, floating=2),
     Shape(("dBdBdE",), exclusive=0, floating=1),
     Shape(("dBdBdE",), exclusive=1, floating=1),
     Shape(("dddE",), exclusive=1, floating=1, cancel=0),
     Shape(("ddBdE",), exclusive=0, floating=1, cancel=0),
-    Shape(("dBdE", "BdE"), exclusive=0, floating=1),
     Shape(("dBE", "BdE"), exclusive=0, floating=2),
-    Shape(("BdE", "dBE"), exclusive=1, floating=1),
     Shape(("dBE", "BE"), exclusive=2, floating=1),
+    Shape(("dE", "E", "dE"), exclusive=0, floating=1),
+)
+
+DEEP_SHAPES = (
+    Shape(("dddddE",), exclusive=2, floating=3),
+    Shape(("dBdE", "BdE"), exclusive=0, floating=1),
+    Shape(("dBdE", "dBdE"), exclusive=0, floating=1),
+    Shape(("BdE", "dBE"), exclusive=1, floating=1),
     Shape(("dE", "dE"), exclusive=1, floating=0),
+    Shape(("ddE", "ddE"), exclusive=1, floating=1),
     Shape(("dBE", "BE"), exclusive=1, floating=1, cancel=0),
     Shape(("dE", "dE", "dE"), exclusive=0, floating=1),
     Shape(("BE", "BE", "dBE"), exclusive=0, floating=1),
@@ -38,6 +44,14 @@ def test_every_interleaving_is_right(shape: Shape) -> None:
     seen = explore(shape, STATES_MAX)
     print(f"{seen.states} states, {seen.steps} steps, {seen.ends} ends: {shape}")
     assert seen.ends > 0
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("shape", DEEP_SHAPES, ids=str)
+def test_every_interleaving_of_a_larger_world_is_right(shape: Shape) -> None:
+    """The same at sizes that take minutes each: two and three channels that compete for buffers."""
+    test_every_interleaving_is_right(shape)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

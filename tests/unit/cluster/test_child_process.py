@@ -37,7 +37,6 @@ async def start(program: str, *, lines: Lines, events: Lines | None = None) -> C
         environment={**os.environ, "PYTHONUNBUFFERED": "1"},
         on_output=lines.append,
         on_event=None if events is None else events.append,
-        lines_kept=3,
     )
 
 
@@ -73,14 +72,15 @@ async def test_events_are_apart_from_output() -> None:
     )
     await child.wait()
     await child.stop(30.0)
-    assert (events, lines, list(child.last_lines)) == (["event"], ["noise"], ["noise"])
+    assert (events, lines, child.last_line) == (["event"], ["noise"], "noise")
 
 
-async def test_only_the_last_lines_are_kept() -> None:
+async def test_the_last_line_is_kept() -> None:
     child = await start("for i in range(100): print(i)", lines=Lines())
+    assert child.last_line == ""
     await child.wait()
     await child.drain()
-    assert list(child.last_lines) == ["97", "98", "99"]
+    assert child.last_line == "99"
     await child.stop(30.0)
 
 
@@ -92,6 +92,26 @@ async def test_a_line_without_end_does_not_fill_the_memory() -> None:
     await child.stop(30.0)
     assert "".join(lines) == "x" * 1_000_000
     assert max(map(len, lines)) <= 2 * 64 * 1024
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ZeroDivisionError])
+async def test_a_child_does_not_suffer_from_who_reads_its_output(
+    error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    """More than a pipe holds is written, so the child ends only if it is read on."""
+
+    def fail(line: str) -> None:
+        raise error
+
+    child = await ChildProcess.start(
+        "child",
+        (sys.executable, "-c", "for i in range(100): print('x' * 10_000)"),
+        environment=os.environ,
+        on_output=fail,
+    )
+    assert await child.wait() == 0
+    await child.stop(30.0)
+    assert ("ZeroDivisionError" in caplog.text) == (error is ZeroDivisionError)
 
 
 async def test_bytes_that_are_no_text_do_not_harm() -> None:
@@ -185,7 +205,6 @@ async def test_a_program_that_is_not_there_leaves_nothing() -> None:
             environment={},
             on_output=print,
             on_event=print,
-            lines_kept=1,
         )
     assert open_pipes() == before
 

@@ -115,6 +115,7 @@ def test_a_job_is_deployed_run_and_finished(cluster: Cluster) -> None:
     cluster.now = 2.5
     cluster.finish(record)
     assert record.execution.state is JobState.FINISHED
+    assert record.submission.graph == b"", "nobody needs it any more"
     assert cluster.free_slots() == [2, 2]
     status = record.status(now=99.0)
     assert (status["state"], status["seconds"], status["cause"]) == ("FINISHED", 2.5, None)

@@ -34,8 +34,8 @@ def test_a_port_in_use_is_refused(option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(ConfigurationError, match=rf"port {port} .*cluster.{option}, or 0"):
-            check_cluster(config(**{option: port}))
-    check_cluster(config(**{option: port}))
+            check_cluster(config(workers=1, **{option: port}))
+    check_cluster(config(workers=1, **{option: port}))
 
 
 def test_every_data_port_is_checked() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from flinknet.cluster.control_link import ControlLink
 from flinknet.cluster.credentials import authorization_headers, new_token
 from flinknet.cluster.failure import FailureCause, Gravity
 from flinknet.cluster.messages import (
@@ -35,6 +36,7 @@ from flinknet.errors import (
     RemoteTransportError,
     WorkerLostError,
 )
+from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import SubtaskResult
 from tests.unit.cluster.control_plane import ServedCoordinator, expect, serve_control_plane
@@ -118,7 +120,7 @@ async def test_health_and_lists_are_open(
             200,
             {"workers": 2, "slots": 4, "free_slots": 4, "jobs": {}},
         )
-        status, body = await get(anybody, "/api/v1/workers")
+        _, body = await get(anybody, "/api/v1/workers")
         assert [worker["state"] for worker in body["workers"]] == ["REGISTERED", "REGISTERED"]
         assert served.token not in str(body)
     assert await get(anybody, "/api/v1/jobs") == (200, {"jobs": []})
@@ -166,7 +168,10 @@ async def test_a_worker_that_breaks_the_protocol_is_lost_and_no_other(
             socket = await session.ws_connect(f"http://{served.address}/api/v1/worker")
             await socket.send_bytes(encode(Register("worker-2", 1, "127.0.0.1:1", 1)))
             await socket.receive_bytes()
-            await (socket.send_str if isinstance(frame, str) else socket.send_bytes)(frame)  # type: ignore[operator]
+            if isinstance(frame, str):
+                await socket.send_str(frame)
+            else:
+                await socket.send_bytes(frame)
             closing = await socket.receive()
             assert closing.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
         workers = served.coordinator.dispatcher.workers
@@ -203,18 +208,19 @@ async def test_a_worker_finds_no_coordinator() -> None:
 # -- jobs
 
 
-async def run_to_the_end(link: Any, job_id: str, worker_id: str, collected: list[Any]) -> None:
-    """Play a worker's part in a job that goes well."""
-    assert await expect(link, Deploy) == Deploy(job_id, 0)
+async def finish_subtasks(
+    link: ControlLink, job_id: str, worker_id: str, collected: list[Any]
+) -> list[SubtaskDescriptor]:
+    """Play the rest of a worker's part in a job that goes well."""
     graph, descriptors = await link.fetch_deployment(job_id, 0, worker_id)
     assert JobGraph.from_bytes(graph).name == "sums"
-    await link.send(Opened(job_id, 0))
     await expect(link, Run)
     for descriptor in descriptors:
         is_sink = descriptor.name.startswith("Reduce")
         result = SubtaskResult(1, 2, 3, 4, {"Collect": collected} if is_sink else {}, {})
         await link.upload_result(descriptor, encode_result(result, CONFIG.collect_bytes_max))
     await link.send(Released(job_id, 0))
+    return descriptors
 
 
 async def test_a_job_goes_through(
@@ -228,32 +234,33 @@ async def test_a_job_goes_through(
     ):
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         for link in (first, second):
-            await expect(link, Deploy)
+            assert await expect(link, Deploy) == Deploy(job_id, 0)
             await link.send(Opened(job_id, 0))
-        for number, link in enumerate((first, second)):
-            await expect(link, Run)
-            _, descriptors = await link.fetch_deployment(job_id, 0, f"worker-{number}")
-            for descriptor in descriptors:
-                is_sink = descriptor.name.startswith("Reduce")
-                result = SubtaskResult(1, 2, 3, 4, {"Collect": [number]} if is_sink else {}, {})
-                await link.upload_result(descriptor, encode_result(result, 1024))
-            await link.send(Released(job_id, 0))
+        descriptors = await finish_subtasks(first, job_id, "worker-0", ["from 0"])
+        await finish_subtasks(second, job_id, "worker-1", ["from 1"])
         result = await client.follow(
             job_id, interval_ms=10, on_progress=lambda progress: states.append(progress.state)
         )
+        late = encode_result(SubtaskResult(0, 0, 0, 0, {}, {}), CONFIG.collect_bytes_max)
         with pytest.raises(JobError, match="has ended"):
-            await first.upload_result(descriptors[0], encode_result(result_of_nothing(), 1024))
+            await first.upload_result(descriptors[0], late)
     assert states[-1] == "FINISHED"
     assert (result.state, result.name) == ("FINISHED", "sums")
-    assert result.collected == {"Collect": [0, 1]}
+    assert result.collected == {"Collect": ["from 0", "from 1"]}
     assert [row["records_in"] for row in result.vertices] == [1, 1, 1]
     assert result.to_dict()["collected"] == {"Collect": 2}
     status, job = await get(anybody, f"/api/v1/jobs/{job_id}")
     assert (status, job["state"]) == (200, "FINISHED")
 
 
-def result_of_nothing() -> SubtaskResult:
-    return SubtaskResult(0, 0, 0, 0, {}, {})
+async def test_collected_records_are_handed_out_once(served: ServedCoordinator) -> None:
+    async with served.worker("worker-0") as link, served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        await expect(link, Deploy)
+        await link.send(Opened(job_id, 0))
+        await finish_subtasks(link, job_id, "worker-0", [1])
+        results = [await client.follow(job_id, interval_ms=10_000) for _ in range(2)]
+    assert [result.collected for result in results] == [{"Collect": [1, 1]}, {}]
 
 
 async def test_a_failed_subtask_is_what_the_client_gets(served: ServedCoordinator) -> None:

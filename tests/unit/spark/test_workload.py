@@ -34,7 +34,8 @@ def test_the_package_has_the_flights_that_the_demo_counts_on(flights: pd.DataFra
 def test_every_copy_of_every_flight_is_there_once(
     spark: SparkSession, workload: Workload, flights: pd.DataFrame
 ) -> None:
-    rows = read_workload(spark, workload).toPandas().sort_values("id", ignore_index=True)
+    rows = pd.DataFrame(read_workload(spark, workload).toPandas())
+    rows = rows.sort_values("id", ignore_index=True)
     assert rows["id"].tolist() == list(range(SMALL.records))
     year = flights.head(SMALL.limit)
     for copy in range(SMALL.scale):
@@ -53,7 +54,11 @@ def test_a_source_has_its_records_in_order(workload: Workload) -> None:
     for source, file in enumerate(files):
         with pyarrow.parquet.ParquetFile(file) as parquet:
             ids = parquet.read(["id"])["id"].to_pylist()
-        assert ids == list(range(source, SMALL.records, SMALL.sources))
+        assert ids == [
+            copy * SMALL.limit + row
+            for copy in range(SMALL.scale)
+            for row in range(source, SMALL.limit, SMALL.sources)
+        ]
 
 
 def test_a_workload_is_reused_if_the_parameters_are_the_same(workload: Workload) -> None:
@@ -106,7 +111,7 @@ def test_an_output_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         ({"scale": 0, "sources": 1}, "scale is 0: choose 1 to"),
         ({"scale": 10_000, "sources": 1}, "scale is 10000: choose 1 to"),
         ({"scale": 1, "sources": 0}, "sources is 0: choose 1 to"),
-        ({"scale": 1, "sources": 9, "limit": 8}, "9 sources cannot share 8 records"),
+        ({"scale": 2, "sources": 9, "limit": 8}, "9 sources cannot share 8 flights"),
         ({"scale": 1, "sources": 1, "limit": 0}, "limit is 0: choose 1 to"),
         ({"scale": 1, "sources": 1, "limit": FLIGHTS + 1}, "choose 1 to 336776 flights"),
     ],

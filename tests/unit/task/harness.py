@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from flinknet.task.context import RuntimeContext
 from flinknet.task.operators import Operator
@@ -29,7 +29,7 @@ class Harness:
         self.batches: list[list[Any]] = []
         operator.connect(self._keep)
 
-    async def __aenter__(self) -> Harness:
+    async def __aenter__(self) -> Self:
         await self.operator.open(self.context)
         return self
 

@@ -66,15 +66,22 @@ def deploy(
     }
 
 
-async def run(subtasks: dict[str, Subtask]) -> Outcome:
-    """Open and run all subtasks; when one fails the others are cancelled, as in a cluster."""
+def open_all(subtasks: dict[str, Subtask]) -> None:
+    """Open the subtasks, which lets their partitions and gates find each other."""
     for subtask in subtasks.values():
         subtask.open()
-    tasks = [asyncio.ensure_future(subtask.run()) for subtask in subtasks.values()]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    for task in tasks:
-        task.cancel()
-    ends = await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run(subtasks: dict[str, Subtask]) -> Outcome:
+    """Open and run all subtasks; when one fails the others are cancelled, as in a cluster."""
+    open_all(subtasks)
+    tasks = [asyncio.create_task(subtask.run()) for subtask in subtasks.values()]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
     return Outcome(dict(zip(subtasks, ends, strict=True)))
 
 

@@ -116,7 +116,7 @@ async def test_files_are_read_in_batches(tmp_path: Path) -> None:
 
 
 async def test_column_that_is_not_there(parquet: Path) -> None:
-    with pytest.raises(ConfigurationError, match="a.parquet has no column dest: it has id, name"):
+    with pytest.raises(ConfigurationError, match=r"a.parquet has no column dest: it has id, name"):
         await share(FileSource(parquet, columns=["id", "dest"]))
 
 
@@ -221,9 +221,9 @@ async def test_dicts_and_inferred_types(tmp_path: Path) -> None:
 
 
 async def test_records_that_do_not_fit_the_columns(tmp_path: Path) -> None:
-    with pytest.raises(JobFailedError, match="failed in finish.*: ArrowInvalid"):
-        async with sink(tmp_path) as harness:
-            await harness.process(("not a number", "a"))
+    async with sink(tmp_path) as harness:
+        await harness.process(("not a number", "a"))
+        with pytest.raises(JobFailedError, match=r"failed in finish.*: ArrowInvalid"):
             await harness.end_of_input()
 
     assert files(tmp_path) == []
@@ -237,7 +237,9 @@ async def test_rerun_replaces_its_files_and_no_others(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path).column("id").to_pylist() == [2]
 
     other = sink(tmp_path, parallelism=2)
-    with pytest.raises(ConfigurationError, match="holds part-00000-of-00001.parquet, which is not"):
+    with pytest.raises(
+        ConfigurationError, match=r"holds part-00000-of-00001.parquet, which is not"
+    ):
         await other.operator.open(other.context)
 
 
@@ -250,7 +252,7 @@ def test_parquet_sink_without_columns(tmp_path: Path) -> None:
 
 async def test_unknown_column_type(tmp_path: Path) -> None:
     other = sink(tmp_path, {"id": "number"})
-    with pytest.raises(ConfigurationError, match="column id .* unknown type 'number'"):
+    with pytest.raises(ConfigurationError, match=r"column id .* unknown type 'number'"):
         await other.operator.open(other.context)
 
 

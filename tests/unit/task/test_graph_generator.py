@@ -106,7 +106,9 @@ def test_custom_partitioning(environment: StreamExecutionEnvironment) -> None:
 def test_another_parallelism_rebalances(environment: StreamExecutionEnvironment) -> None:
     numbers(environment).map(same).set_parallelism(3).print().set_parallelism(3)
 
-    assert edges(environment.job_graph()) == [("Source: numbers", "REBALANCE", "Map -> Sink: Print")]
+    assert edges(environment.job_graph()) == [
+        ("Source: numbers", "REBALANCE", "Map -> Sink: Print")
+    ]
 
 
 def test_forward_is_chained_or_an_edge(environment: StreamExecutionEnvironment) -> None:
@@ -254,7 +256,7 @@ def test_stream_that_nobody_reads(environment: StreamExecutionEnvironment) -> No
     numbers(environment).print()
     numbers(environment).map(same).name("forgotten")
 
-    with pytest.raises(ConfigurationError, match='nothing reads .* "forgotten"'):
+    with pytest.raises(ConfigurationError, match=r'nothing reads .* "forgotten"'):
         environment.job_graph()
 
 
@@ -270,7 +272,7 @@ def test_forward_to_another_parallelism(environment: StreamExecutionEnvironment)
 def test_parallelism_over_max_parallelism(environment: StreamExecutionEnvironment) -> None:
     numbers(environment).map(same).name("wide").set_parallelism(5).set_max_parallelism(4).print()
 
-    with pytest.raises(ConfigurationError, match='"wide" has parallelism 5, more than .* 4'):
+    with pytest.raises(ConfigurationError, match=r'"wide" has parallelism 5, more than .* 4'):
         environment.job_graph()
 
 
@@ -293,7 +295,9 @@ def test_function_that_cannot_travel_is_named(environment: StreamExecutionEnviro
     generator = (number for number in range(3))
     numbers(environment).map(lambda number: next(generator)).name("stuck").print()
 
-    with pytest.raises(ConfigurationError, match='operator "stuck" cannot be sent .* cannot pickle'):
+    with pytest.raises(
+        ConfigurationError, match=r'operator "stuck" cannot be sent .* cannot pickle'
+    ):
         environment.job_graph().to_bytes()
 
 

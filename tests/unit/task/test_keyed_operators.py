@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.errors import JobFailedError
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.records.key_groups import key_group
 from flinknet.task import (
     AggregateFunction,
@@ -133,6 +133,16 @@ async def test_keyed_process(function: KeyedProcessFunction) -> None:
         assert await harness.process(("a", 0), ("b", 0), ("b", 0)) == [("a", 1), ("b", 3), ("b", 1)]
 
 
+async def test_last_records_of_a_keyed_function() -> None:
+    class Seen(Numbered):
+        def finish(self) -> Iterator[Any]:
+            yield "the end"
+
+    async with Harness(KeyedProcessOperator(Seen(), KEY)) as harness:
+        await harness.process(*RECORDS)
+        assert await harness.end_of_input() == ["the end"]
+
+
 async def test_equal_keys_are_one_key() -> None:
     """As for the hash partitioner: 1, 1.0 and True are equal and meet in one place."""
     async with Harness(ReduceOperator(add, KEY, "end_of_input")) as harness:
@@ -154,7 +164,7 @@ async def test_key_error_of_a_function_is_a_failure() -> None:
 
 async def test_key_that_cannot_be_kept() -> None:
     async with Harness(ReduceOperator(add, KEY)) as harness:
-        with pytest.raises(JobFailedError, match="record of type tuple: .*unhashable type"):
+        with pytest.raises(JobFailedError, match=r"record of type tuple: .*unhashable type"):
             await harness.process(({"a": 1}, 1))
 
 
@@ -181,3 +191,15 @@ async def test_state_can_be_taken_apart_by_key_group() -> None:
     assert len(groups) > 100
     for group, values in groups.items():
         assert {key_group(key, 128) for key in values} == {group}
+
+
+async def test_folds_have_no_other_state() -> None:
+    """Their functions see no key, so a state of theirs would mix all keys."""
+
+    class Stateful(Total):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            runtime_context.get_state(ValueStateDescriptor("sum"))
+
+    operator = AggregateOperator(Stateful(), KEY)
+    with pytest.raises(ConfigurationError, match="only a KeyedProcessFunction has"):
+        await operator.open(Harness(operator).context)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -141,7 +140,8 @@ async def test_a_record_may_become_any_number() -> None:
 
     def endless(value: int) -> Iterator[int]:
         nonlocal made
-        for made in count(1):
+        while True:
+            made += 1
             yield made
 
     class EnoughError(Exception):
@@ -289,13 +289,70 @@ class AsyncDiary(Diary, SinkFunction):
 
 
 @pytest.mark.parametrize(
-    ("diary", "operator"), [(Diary(), MapOperator), (AsyncDiary(), CallableSinkOperator)]
+    ("diary", "operator"), [(Diary, MapOperator), (AsyncDiary, CallableSinkOperator)]
 )
-async def test_life_of_a_function(diary: Diary, operator: Callable[[Any], Operator]) -> None:
-    async with Harness(operator(diary)) as harness:
+async def test_life_of_a_function(diary: type[Diary], operator: Callable[[Any], Operator]) -> None:
+    function = diary()
+    async with Harness(operator(function)) as harness:
         await harness.process(1, 2)
 
-    assert diary.entries == [("open", "Source: test -> tested (1/1)"), 1, 2, "close"]
+    assert function.entries == [("open", "Source: test -> tested (1/1)"), 1, 2, "close"]
+
+
+class Summing(ProcessFunction):
+    """Says nothing but the sum, and that at the end, however it is said."""
+
+    def __init__(self, finish: Callable[[int], Any]) -> None:
+        self.say = finish
+        self.sum = 0
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        self.sum += value
+
+    def finish(self) -> Any:
+        return self.say(self.sum)
+
+
+async def awaited(value: int) -> list[int]:
+    await asyncio.sleep(0)
+    return [value]
+
+
+async def streamed(value: int) -> AsyncIterator[int]:
+    await asyncio.sleep(0)
+    yield value
+
+
+@pytest.mark.parametrize(
+    ("finish", "expected"),
+    [(lambda n: [n], [6]), (awaited, [6]), (streamed, [6]), (lambda n: None, [])],
+)
+async def test_last_records(finish: Callable[[int], Any], expected: list[int]) -> None:
+    async with Harness(ProcessOperator(Summing(finish))) as harness:
+        assert await harness.process(1, 2, 3) == []
+        assert await harness.end_of_input() == expected
+
+
+async def test_many_last_records_come_in_batches() -> None:
+    async with Harness(ProcessOperator(Summing(countdown_generator))) as harness:
+        await harness.process(2 * BATCH_RECORDS + 1)
+        await harness.end_of_input()
+
+    assert [len(batch) for batch in harness.batches] == [BATCH_RECORDS, BATCH_RECORDS, 1]
+
+
+async def test_failing_finish() -> None:
+    def fail(value: int) -> Any:
+        raise ValueError("no sum")
+
+    def fail_later(value: int) -> Iterator[int]:
+        yield value
+        raise ValueError("no sum")
+
+    for finish, where in ((fail, r"in finish\(\)"), (fail_later, "at the end of its input")):
+        async with Harness(ProcessOperator(Summing(finish))) as harness:
+            with pytest.raises(JobFailedError, match=f"failed {where}: ValueError: no sum"):
+                await harness.end_of_input()
 
 
 async def test_failing_open_and_close() -> None:

@@ -56,10 +56,16 @@ async def test_failing_sink(method: str) -> None:
 
     setattr(Broken, method, fail)
     where = r"on 2 records of type int, str" if method == "write" else rf"in {method}\(\)"
-    with pytest.raises(JobFailedError, match=rf'"tested" \(1/1\) failed {where}: OSError: disk full'):
+
+    async def whole_life() -> None:
         async with Harness(SinkOperator(Broken())) as harness:
             await harness.process(1, "a")
             await harness.end_of_input()
+
+    with pytest.raises(
+        JobFailedError, match=rf'"tested" \(1/1\) failed {where}: OSError: disk full'
+    ):
+        await whole_life()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,12 @@ def test_collect_limit_below_zero() -> None:
 
 @pytest.mark.parametrize(
     ("identifier", "parallelism", "expected"),
-    [("", 1, "7\nx\n"), ("", 2, "2> 7\n2> x\n"), ("in", 1, "in> 7\nin> x\n"), ("in", 2, "in:2> 7\nin:2> x\n")],
+    [
+        ("", 1, "7\nx\n"),
+        ("", 2, "2> 7\n2> x\n"),
+        ("in", 1, "in> 7\nin> x\n"),
+        ("in", 2, "in:2> 7\nin:2> x\n"),
+    ],
 )
 async def test_print(
     capsys: pytest.CaptureFixture[str], identifier: str, parallelism: int, expected: str

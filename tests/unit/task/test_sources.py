@@ -112,7 +112,8 @@ async def test_failing_source() -> None:
         return number
 
     with pytest.raises(
-        JobFailedError, match=rf'"tested" \(1/1\) failed after {BATCH_RECORDS} records: OSError: disk'
+        JobFailedError,
+        match=rf'"tested" \(1/1\) failed after {BATCH_RECORDS} records: OSError: disk',
     ):
         await records_of(GeneratorSource(fail_on_five, 3 * BATCH_RECORDS))
 
@@ -218,7 +219,7 @@ async def test_any_source_can_be_limited() -> None:
 
 @pytest.mark.parametrize("rate", [0, -1, float("inf"), float("nan")])
 def test_rate_that_is_none(rate: float) -> None:
-    with pytest.raises(ConfigurationError, match="records_per_s is .*: choose a positive rate"):
+    with pytest.raises(ConfigurationError, match=r"records_per_s is .*: choose a positive rate"):
         RateLimitedSource(Letters(), rate)
 
 

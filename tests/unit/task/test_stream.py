@@ -87,14 +87,14 @@ def test_methods_return_the_streams_that_pyflink_returns(stream: DataStream) -> 
         (lambda s: s.partition_custom(7, Parity()), "partition needs a callable"),
     ],
 )
-def test_wrong_argument(
-    stream: DataStream, build: Callable[[Any], object], message: str
-) -> None:
+def test_wrong_argument(stream: DataStream, build: Callable[[Any], object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         build(stream)
 
 
-@pytest.mark.parametrize("again", ["forward", "rebalance", "rescale", "shuffle", "broadcast", "global_"])
+@pytest.mark.parametrize(
+    "again", ["forward", "rebalance", "rescale", "shuffle", "broadcast", "global_"]
+)
 def test_partitioning_of_keyed_state_cannot_be_replaced(stream: DataStream, again: str) -> None:
     """Flink: "Cannot override partitioning for KeyedStream"."""
     keyed = stream.key_by(Parity())

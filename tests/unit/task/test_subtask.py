@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from flinknet.task import (
     StreamExecutionEnvironment,
 )
 from flinknet.task.stream import DataStream
-from tests.unit.task.running import SMALL, Outcome, deploy, environments, run, run_job
+from tests.unit.task.running import SMALL, Outcome, deploy, environments, open_all, run, run_job
 
 
 class Count(AggregateFunction):
@@ -90,8 +90,8 @@ async def test_keyed_reduce(workers: int) -> None:
 async def test_results_at_the_end_pass_the_whole_chain() -> None:
     """An operator ends after the one before it, so it still processes what that one held back."""
     environment = program(2)
-    counts = numbers(environment, 1000).key_by(lambda n: n % 2).aggregate(
-        Count(), emit="end_of_input"
+    counts = (
+        numbers(environment, 1000).key_by(lambda n: n % 2).aggregate(Count(), emit="end_of_input")
     )
     folded = counts.map(lambda record: record[1]).key_by(lambda n: 0)
     collect(folded.reduce(lambda a, b: a + b, emit="end_of_input").map(lambda total: -total))
@@ -236,7 +236,7 @@ async def test_counters_and_metrics_of_a_subtask() -> None:
     assert not isinstance(sink, BaseException)
     assert (source.records_in, source.records_out, source.bytes_in) == (1000, 250, 0)
     assert (counting.records_in, counting.records_out) == (250, 250)
-    assert source.bytes_out == counting.bytes_in == counting.bytes_out == sink.bytes_in > 250
+    assert min(source.bytes_out, counting.bytes_out) >= counting.bytes_in == sink.bytes_in > 250
     assert counting.metrics == {"calls": {"calls": 250}}
     assert (sink.records_in, sink.records_out, sink.metrics) == (250, 0, {})
 
@@ -263,6 +263,17 @@ async def test_a_stopped_consumer_holds_the_source_back() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(0)
+
+
+def contents(directory: Path) -> list[str]:
+    return [file.read_text() for file in directory.iterdir()]
+
+
 async def settled(value: Any) -> None:
     """Return when the value has not changed for many turns of the loop, and is not 0."""
     unchanged, last = 0, value()
@@ -275,7 +286,8 @@ async def settled(value: Any) -> None:
 # -- failures ------------------------------------------------------------------------------------
 
 
-async def test_failing_function_is_the_first_cause_everywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_failing_function_is_the_first_cause_everywhere(tmp_path: Path, workers: int) -> None:
     def fail(number: int) -> int:
         if number == 700:
             raise ValueError("seven hundred")
@@ -283,12 +295,12 @@ async def test_failing_function_is_the_first_cause_everywhere(tmp_path: Path) ->
 
     environment = program()
     mapped = numbers(environment, 1000, 1).map(fail).name("picky")
-    mapped.rebalance().map(lambda n: (n,)).sink_to(ParquetSink(tmp_path, {"n": "int64"}))
+    written = mapped.rebalance().map(lambda n: (n,)).slot_sharing_group("another worker")
+    written.sink_to(ParquetSink(tmp_path, {"n": "int64"}))
 
-    async with environments(2) as workers:
-        subtasks = deploy(environment.job_graph(), workers)
-        for subtask in subtasks.values():
-            subtask.open()
+    async with environments(workers) as running:
+        subtasks = deploy(environment.job_graph(), running)
+        open_all(subtasks)
         source, sink = await asyncio.gather(
             *(subtask.run() for subtask in subtasks.values()), return_exceptions=True
         )
@@ -298,7 +310,7 @@ async def test_failing_function_is_the_first_cause_everywhere(tmp_path: Path) ->
     assert isinstance(source.__cause__, ValueError)
     assert isinstance(sink, ProducerFailedError)
     assert 'operator "picky" (1/1) failed' in str(sink)
-    assert list(tmp_path.iterdir()) == []
+    assert contents(tmp_path) == []
 
 
 async def test_record_that_cannot_be_serialised_names_operator_and_type() -> None:
@@ -332,7 +344,9 @@ async def test_failing_key_selector_names_the_partitioning() -> None:
     error = failure(await run_job(environment), "Source: numbers -> Map (1/1)")
 
     assert isinstance(error, JobFailedError)
-    assert 'the HASH partitioning behind operator "Map" failed on a record of type str' in str(error)
+    assert 'the HASH partitioning behind operator "Map" failed on a record of type str' in str(
+        error
+    )
     assert isinstance(error.__cause__, TypeError)
 
 
@@ -366,42 +380,41 @@ async def test_failing_close_is_a_failure_or_a_note() -> None:
     for fails in (False, True):
         environment = program()
         collect(numbers(environment, 10, 1).map(Unclosable(fails)))
-        errors.append(failure(await run_job(environment), "Source: numbers -> Map -> Sink: out (1/1)"))
+        errors.append(
+            failure(await run_job(environment), "Source: numbers -> Map -> Sink: out (1/1)")
+        )
 
     assert "failed in close(): OSError: in close" in str(errors[0])
     assert "ValueError: in map" in str(errors[1])
     assert ["in close" in note for note in errors[1].__notes__] == [True]
 
 
-async def test_cancelling_releases_everything() -> None:
-    closed: list[str] = []
-
+async def test_cancelling_releases_everything(tmp_path: Path) -> None:
     class Watched(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.file = tmp_path / str(runtime_context.index)
+            self.file.write_text("open")
+
         def map(self, value: Any) -> Any:
             return value
 
         def close(self) -> None:
-            note_closed()
-
-    global note_closed
-
-    def note_closed() -> None:
-        closed.append("closed")
+            self.file.write_text("closed")
 
     environment = program(2)
     collect(numbers(environment, 10**9).map(Watched()).rebalance())
     async with environments(2) as workers:
         subtasks = deploy(environment.job_graph(), workers)
         running = asyncio.create_task(run(subtasks))
-        await settled_above(lambda: sum(one.progress().records_in for one in subtasks.values()))
+        await until(lambda: all(subtask.progress().records_in for subtask in subtasks.values()))
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+        for worker in workers:
+            assert worker.statistics().partitions == ()
+            assert worker.statistics().gates == ()
 
-
-async def settled_above(value: Any) -> None:
-    while not value():
-        await asyncio.sleep(0)
+    assert contents(tmp_path) == ["closed"] * 2
 
 
 async def test_open_that_fails_leaves_nothing_behind() -> None:
@@ -411,8 +424,7 @@ async def test_open_that_fails_leaves_nothing_behind() -> None:
     async with environments(1, tight) as (worker,):
         subtasks = deploy(environment.job_graph(), [worker])
         with pytest.raises(InsufficientNetworkBuffersError):
-            for subtask in subtasks.values():
-                subtask.open()
+            open_all(subtasks)
         for subtask in subtasks.values():
             subtask.close()
 
@@ -425,8 +437,7 @@ async def test_opened_subtasks_can_be_closed_without_running() -> None:
     collect(numbers(environment, 10).rebalance())
     async with environments(1, SMALL) as (worker,):
         subtasks = deploy(environment.job_graph(), [worker])
-        for subtask in subtasks.values():
-            subtask.open()
+        open_all(subtasks)
         for subtask in subtasks.values():
             subtask.close()
             subtask.close()

@@ -1,0 +1,111 @@
+"""The reader registry: the readers that a peer has opened on a connection, by the ids it chose.
+
+Theory of operation. The peer numbers its requests upwards and never uses a number twice, so a
+number below the next one belongs to a reader that is here or has been cancelled, and every message
+for a channel finds its reader until the peer itself has cancelled it. A message for any other
+number is a violation. Requests are checked against the limits before anything is made for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.subpartition_reader import ReaderOwner, SubpartitionReader
+from flinknet.errors import RemoteProtocolError
+from flinknet.partition.registry import PartitionRegistry
+from flinknet.wire.messages import CONNECTION_CHANNEL
+
+__all__ = ["ReaderRegistry"]
+
+
+class ReaderRegistry:
+    """Readers by channel id; what the peer says about them raises RemoteProtocolError if wrong."""
+
+    def __init__(
+        self, owner: ReaderOwner, partitions: PartitionRegistry, config: NetworkConfig
+    ) -> None:
+        self._owner = owner
+        self._partitions = partitions
+        self._segment_bytes = config.segment_bytes
+        self._limits = config.wire
+        self._readers: dict[int, SubpartitionReader] = {}
+        self._next_channel = 0
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def __iter__(self) -> Iterator[SubpartitionReader]:
+        return iter(self._readers.values())
+
+    def request(
+        self, channel: int, wire_id: bytes, subpartition: int, credit: int, now: float
+    ) -> None:
+        """PartitionRequest: make a reader and ask for its partition."""
+        limits = self._limits
+        if not self._next_channel <= channel < CONNECTION_CHANNEL:
+            raise RemoteProtocolError(
+                f"the peer requested channel {channel}; its next number is {self._next_channel} or "
+                f"more"
+            )
+        if credit > limits.credit_per_channel_max:
+            raise RemoteProtocolError(
+                f"the peer requested channel {channel} with a credit of {credit}; the limit is "
+                f"{limits.credit_per_channel_max} (credit_per_channel_max)"
+            )
+        if len(self._readers) >= limits.channels_per_connection_max:
+            raise RemoteProtocolError(
+                f"the peer requested more than {limits.channels_per_connection_max} channels "
+                f"(channels_per_connection_max)"
+            )
+        self._next_channel = channel + 1
+        reader = SubpartitionReader(self._owner, channel, credit, limits.credit_per_channel_max)
+        self._readers[channel] = reader
+        self._partitions.request(wire_id, subpartition, reader, now)
+
+    def cancel(self, channel: int) -> SubpartitionReader:
+        """CancelPartitionRequest: release the reader and return it."""
+        reader = self._reader(channel, "CANCEL_PARTITION_REQUEST")
+        del self._readers[channel]
+        self._partitions.cancel(reader)
+        reader.release()
+        return reader
+
+    def add_credit(self, channel: int, credit: int) -> None:
+        """AddCredit."""
+        self._reader(channel, "ADD_CREDIT").add_credit(credit)
+
+    def resume_consumption(self, channel: int) -> None:
+        """ResumeConsumption."""
+        self._reader(channel, "RESUME_CONSUMPTION").resume_consumption()
+
+    def acknowledge_all_data_processed(self, channel: int) -> None:
+        """AcknowledgeAllRecordsProcessed."""
+        reader = self._reader(channel, "ACKNOWLEDGE_ALL_RECORDS_PROCESSED")
+        reader.acknowledge_all_data_processed()
+
+    def notify_new_buffer_size(self, channel: int, size_bytes: int) -> None:
+        """NewBufferSize."""
+        reader = self._reader(channel, "NEW_BUFFER_SIZE")
+        if not 0 < size_bytes <= self._segment_bytes:
+            raise RemoteProtocolError(
+                f"the peer asked for buffers of {size_bytes} bytes on channel {channel}; choose 1 "
+                f"to {self._segment_bytes}"
+            )
+        reader.notify_new_buffer_size(size_bytes)
+
+    def lost(self, cause: BaseException) -> None:
+        """The peer is gone: release every reader."""
+        readers, self._readers = self._readers, {}
+        for reader in readers.values():
+            self._partitions.cancel(reader)
+            reader.release(cause)
+
+    def _reader(self, channel: int, message: str) -> SubpartitionReader:
+        reader = self._readers.get(channel)
+        if reader is None:
+            raise RemoteProtocolError(
+                f"the peer sent {message} for channel {channel}, which it has not requested or has "
+                f"cancelled"
+            )
+        return reader

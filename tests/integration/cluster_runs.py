@@ -1,0 +1,168 @@
+"""Running ``flinknet run`` as a user does, and watching its processes from outside."""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["ENDLESS_JOB", "Run", "flinknet_run", "start_run"]
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+"""Only so that a hang ends with a message; nothing depends on it."""
+
+INTERRUPTIBLE = """
+import signal, sys
+from flinknet import cli
+
+# A test run in the background may ignore these, and its children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+cli.main(sys.argv[1:])
+"""
+
+ENDLESS_JOB = """
+from flinknet.task import GeneratorSource, StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment().set_parallelism(2)
+numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+sums = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], b[1]))
+sums.sink_to(lambda record: None)
+environment.execute("endless")
+"""
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
+
+
+def flinknet_run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``flinknet run`` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "flinknet.cli", "run", *arguments],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+class Run:
+    """``flinknet run`` in its own process, and the processes that it starts."""
+
+    def __init__(self, *arguments: str, cwd: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTIBLE, "run", *arguments],
+            cwd=cwd,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.output: list[str] = []
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self._handles: dict[str, int] = {}
+
+    @property
+    def pid(self) -> int:
+        """The launcher's."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the launcher is."""
+        return self._process.poll() is None
+
+    def wait_for_line(self, text: str) -> str:
+        """Wait until a line with ``text`` comes."""
+        while True:
+            line = self._lines.get(timeout=PATIENCE_S)
+            if text in line:
+                return line
+            assert line, f"the run ended without {text!r}:\n{''.join(self.output)}"
+
+    def wait_until_running(self) -> dict[str, int]:
+        """Wait until the job runs; return the children by name, held on to."""
+        self.wait_for_line("RUNNING")
+        return self.hold_children()
+
+    def hold_children(self) -> dict[str, int]:
+        """The children by name; whether they end can be told from now on."""
+        children = self.children()
+        for name, pid in children.items():
+            self._handles[name] = os.pidfd_open(pid)
+        return children
+
+    def children(self) -> dict[str, int]:
+        """Name -> pid of the coordinator and the workers."""
+        found = {}
+        for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            ids = [word.removeprefix("--worker-id=") for word in words if "--worker-id=" in word]
+            if "flinknet.cluster.coordinator" in words or ids:
+                found[ids[0] if ids else "coordinator"] = int(pid)
+        return found
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send the launcher a signal."""
+        self._process.send_signal(number)
+
+    def wait(self) -> tuple[int, str]:
+        """Wait for the launcher's end; return its status and everything that it wrote."""
+        status = self._process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        return status, "".join(self.output)
+
+    def wait_for_orphans(self) -> list[str]:
+        """The children that do not end by themselves; none, if all is well."""
+        left = dict(self._handles)
+        deadline = time.monotonic() + PATIENCE_S
+        while left and time.monotonic() < deadline:
+            ended, _, _ = select.select(list(left.values()), [], [], PATIENCE_S)
+            left = {name: handle for name, handle in left.items() if handle not in ended}
+        return sorted(left)
+
+    def close(self) -> None:
+        """Whatever a test did, leave nothing behind."""
+        for handle in self._handles.values():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.output.append(line)
+            self._lines.put(line)
+        self._lines.put("")
+
+
+@contextmanager
+def start_run(*arguments: str, cwd: Path) -> Iterator[Run]:
+    """Start ``flinknet run`` and look after what is left of it."""
+    run = Run(*arguments, cwd=cwd)
+    try:
+        yield run
+    finally:
+        run.close()

@@ -1,0 +1,237 @@
+"""``LocalCluster`` and ``run_job`` inside a program of one's own, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from flinknet.cluster import JobProgress, LocalCluster, run_job
+from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.errors import (
+    ConfigurationError,
+    InsufficientSlotsError,
+    JobFailedError,
+    LocalProtocolError,
+    WorkerLostError,
+)
+from flinknet.task import CollectSink, GeneratorSource, StreamExecutionEnvironment
+from flinknet.task.graph import JobGraph
+
+CONFIG = FlinknetConfig(
+    network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
+    cluster=ClusterConfig(progress_interval_ms=10.5),
+)
+
+
+def sums(count: int | None, name: str = "sums") -> JobGraph:
+    """Sums over the numbers up to ``count`` by their last digit; without end if it is None."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    numbers = environment.from_source(GeneratorSource(lambda number: (number % 10, number), count))
+    totals = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    totals.sink_to(CollectSink() if count else lambda record: None)
+    return environment.job_graph(name)
+
+
+def failing(how: str) -> JobGraph:
+    environment = StreamExecutionEnvironment()
+
+    def fail(record: int) -> int:
+        if how == "raise":
+            raise ValueError("on purpose")
+        os.kill(os.getpid(), signal.SIGKILL)
+        return record
+
+    environment.from_collection([1]).rebalance().map(fail).set_parallelism(2).print()
+    return environment.job_graph("failing")
+
+
+class Output(list[tuple[str, str]]):
+    """What the processes print. The coordinator's first line says that it listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_come = asyncio.Event()
+
+    def __call__(self, process: str, line: str) -> None:
+        self.append((process, line))
+        self.has_come.set()
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[LocalCluster]:
+    async with LocalCluster(CONFIG, on_output=Output()) as cluster:
+        yield cluster
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_jobs_run_one_after_the_other(cluster: LocalCluster) -> None:
+    """And a failed one in between does no harm."""
+    seen: list[JobProgress] = []
+    first = await cluster.execute(sums(1000), on_progress=seen.append)
+    with pytest.raises(JobFailedError, match="on purpose"):
+        await cluster.execute(failing("raise"))
+    second = await cluster.execute(sums(100))
+    for result, count in ((first, 1000), (second, 100)):
+        (collected,) = result.collected.values()
+        assert len(collected) == count
+        assert max(collected) == (9, sum(range(9, count, 10)))
+        assert set(result.workers) == {"worker-0", "worker-1"}
+    assert seen[-1].state == "FINISHED"
+    assert seen[-1].vertices[-1].records_in == 1000
+    assert set(cluster.pids()) == {"coordinator", "worker-0", "worker-1"}
+
+
+async def test_cancelling_execute_cancels_the_job_and_keeps_the_cluster(
+    cluster: LocalCluster,
+) -> None:
+    running = asyncio.Event()
+
+    def on_progress(progress: JobProgress) -> None:
+        if progress.vertices[-1].records_in:
+            running.set()
+
+    endless = asyncio.create_task(cluster.execute(sums(None, "endless"), on_progress))
+    await running.wait()
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+    async with aiohttp.ClientSession(f"http://{cluster.address}") as session:
+        state = ""
+        while state != "CANCELED":
+            async with session.get("/api/v1/jobs") as response:
+                (job,) = (await response.json())["jobs"]
+            path = f"/api/v1/jobs/{job['job_id']}?wait_ms=10000"
+            async with session.get(path) as response:
+                state = (await response.json())["state"]
+    assert (await cluster.execute(sums(10))).state == "FINISHED"
+
+
+async def test_a_lost_worker_leaves_a_smaller_cluster(cluster: LocalCluster) -> None:
+    with pytest.raises(WorkerLostError, match=r"killed by signal 9 \(SIGKILL\)"):
+        await cluster.execute(failing("kill"))
+    assert len((await cluster.execute(sums(10))).workers) == 1
+    environment = StreamExecutionEnvironment().set_parallelism(3)
+    environment.from_collection([1]).rebalance().map(lambda record: record).print()
+    with pytest.raises(InsufficientSlotsError, match="needs 3 slots"):
+        await cluster.execute(environment.job_graph("wide"))
+
+
+async def test_a_job_that_does_not_fit_leaves_the_cluster_as_it_was(cluster: LocalCluster) -> None:
+    environment = StreamExecutionEnvironment().set_parallelism(5)
+    environment.from_collection([1]).rebalance().map(lambda record: record).print()
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots"):
+        await cluster.execute(environment.job_graph("wide"))
+    assert (await cluster.execute(sums(10))).state == "FINISHED"
+
+
+async def test_every_process_has_ended_when_the_block_is_left() -> None:
+    async with LocalCluster(CONFIG, on_output=Output()) as cluster:
+        pids = cluster.pids()
+        assert all(map(is_running, pids.values()))
+    assert not any(map(is_running, pids.values()))
+    with pytest.raises(LocalProtocolError, match="async with"):
+        await cluster.execute(sums(10))
+
+
+async def test_an_error_in_the_block_ends_every_process() -> None:
+    cluster = LocalCluster(CONFIG, on_output=Output())
+    with pytest.raises(ZeroDivisionError):
+        async with cluster:
+            raise ZeroDivisionError
+    assert not any(map(is_running, cluster.pids().values()))
+
+
+async def test_two_cancellations_end_every_process() -> None:
+    """The first asks them to stop, the second kills them."""
+    cluster = LocalCluster(CONFIG, on_output=Output())
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with cluster:
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await entered.wait()
+    for pid in cluster.pids().values():
+        os.kill(pid, signal.SIGSTOP)  # none of them hears SIGTERM
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(map(is_running, cluster.pids().values()))
+
+
+async def test_cancelling_the_start_ends_every_process() -> None:
+    output = Output()
+    cluster = LocalCluster(CONFIG, on_output=output)
+    task = asyncio.create_task(cluster.__aenter__())
+    await output.has_come.wait()  # the coordinator listens; no worker has registered
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(map(is_running, cluster.pids().values()))
+
+
+async def test_a_worker_that_cannot_start_says_why() -> None:
+    """Its data port is taken after it was checked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1, data_port=port))
+    output = Output()
+    cluster = LocalCluster(config, on_output=output)
+    task = asyncio.create_task(cluster.__aenter__())
+    await output.has_come.wait()
+    with socket.create_server(("127.0.0.1", port)):
+        message = rf"worker-0 .*exited with status 2 .*cannot listen on 127\.0\.0\.1:{port}"
+        with pytest.raises(WorkerLostError, match=message):
+            await task
+    assert any(process == "worker-0" and str(port) in line for process, line in output)
+    assert not any(map(is_running, cluster.pids().values()))
+
+
+async def test_the_control_plane_tells_the_token_to_nobody(cluster: LocalCluster) -> None:
+    for pid in cluster.pids().values():
+        assert cluster.token not in command_line(pid)
+    async with aiohttp.ClientSession(f"http://{cluster.address}") as session:
+        for path in ("overview", "workers", "jobs"):
+            async with session.get(f"/api/v1/{path}") as response:
+                assert response.status == 200
+                assert cluster.token not in await response.text()
+        async with session.post("/api/v1/jobs", data=b"\x90") as response:
+            assert response.status == 401
+
+
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def test_run_job_needs_no_event_loop() -> None:
+    result = run_job(sums(100), CONFIG, on_output=Output())
+    assert result.state == "FINISHED"
+
+
+def test_run_job_leaves_the_signals_of_the_program_alone() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    run_job(sums(10), CONFIG, on_output=Output())
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+async def test_run_job_refuses_a_running_event_loop() -> None:
+    with pytest.raises(ConfigurationError, match="LocalCluster"):
+        run_job(sums(10), CONFIG, on_output=Output())

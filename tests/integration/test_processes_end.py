@@ -1,0 +1,129 @@
+"""However a run ends, it says why within seconds and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cluster_runs import ENDLESS_JOB, start_run
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="processes are watched through pidfd, which is Linux's"
+)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> str:
+    path = tmp_path / "job.py"
+    path.write_text(ENDLESS_JOB)
+    return str(path)
+
+
+def test_a_killed_worker_ends_the_job_with_its_name_and_cause(tmp_path: Path, job: str) -> None:
+    """Its neighbour sees a broken connection, perhaps first; the user sees the kill."""
+    with start_run(job, cwd=tmp_path) as run:
+        worker = run.wait_until_running()["worker-1"]
+        os.kill(worker, signal.SIGKILL)
+        status, output = run.wait()
+        assert status == 1
+        assert (
+            f'job "endless" failed: worker worker-1 (pid {worker}) was lost: '
+            f"killed by signal 9 (SIGKILL)"
+        ) in output
+        assert "RemoteTransportError" not in output
+        assert run.wait_for_orphans() == []
+
+
+def test_a_worker_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str) -> None:
+    (tmp_path / "cluster.toml").write_text(
+        "[cluster]\nheartbeat_interval_ms = 100\nheartbeat_timeout_ms = 1000\nstop_timeout_ms = 500"
+    )
+    with start_run(job, "--config", "cluster.toml", cwd=tmp_path) as run:
+        worker = run.wait_until_running()["worker-0"]
+        os.kill(worker, signal.SIGSTOP)
+        status, output = run.wait()
+        assert status == 1
+        assert f"worker worker-0 (pid {worker}) was lost: no heartbeat for 1000 ms" in output
+        assert run.wait_for_orphans() == [], "a stopped process does not hear SIGTERM"
+
+
+def test_a_killed_coordinator_ends_the_run(tmp_path: Path, job: str) -> None:
+    with start_run(job, cwd=tmp_path) as run:
+        coordinator = run.wait_until_running()["coordinator"]
+        os.kill(coordinator, signal.SIGKILL)
+        status, output = run.wait()
+        assert status == 1
+        assert f"the coordinator (pid {coordinator}) killed by signal 9 (SIGKILL)" in output
+        assert run.wait_for_orphans() == []
+
+
+def test_a_killed_launcher_leaves_no_orphans(tmp_path: Path, job: str) -> None:
+    with start_run(job, cwd=tmp_path) as run:
+        children = run.wait_until_running()
+        assert set(children) == {"coordinator", "worker-0", "worker-1"}
+        run.kill(signal.SIGKILL)
+        assert run.wait()[0] == -signal.SIGKILL
+        assert run.wait_for_orphans() == []
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=lambda value: value.name if isinstance(value, signal.Signals) else "",
+)
+def test_a_signal_stops_the_run_in_order(
+    tmp_path: Path, job: str, number: signal.Signals, expected: int
+) -> None:
+    with start_run(job, cwd=tmp_path) as run:
+        run.wait_until_running()
+        run.kill(number)
+        status, output = run.wait()
+        assert status == expected
+        assert "Traceback" not in output
+        assert run.wait_for_orphans() == []
+
+
+def test_control_c_while_the_cluster_starts(tmp_path: Path, job: str) -> None:
+    with start_run(job, cwd=tmp_path) as run:
+        while not run.children():
+            assert run.is_running
+        run.kill(signal.SIGINT)
+        status, output = run.wait()
+        assert status == 130
+        assert "Traceback" not in output
+        assert run.wait_for_orphans() == []
+
+
+def test_a_cluster_that_does_not_come_up_in_time_is_given_up(tmp_path: Path, job: str) -> None:
+    (tmp_path / "cluster.toml").write_text("[cluster]\nstart_timeout_ms = 1\n")
+    with start_run(job, "--config", "cluster.toml", cwd=tmp_path) as run:
+        status, output = run.wait()
+        assert status == 1
+        assert "did not start within 1 ms" in output
+        assert "cluster.start_timeout_ms" in output
+
+
+def test_a_user_function_that_never_returns_does_not_keep_the_run(tmp_path: Path) -> None:
+    """It sees neither cancellation nor SIGTERM."""
+    (tmp_path / "cluster.toml").write_text(
+        "[cluster]\ncancel_timeout_ms = 300\nstop_timeout_ms = 300\n"
+    )
+    path = tmp_path / "job.py"
+    path.write_text(
+        "from flinknet.task import StreamExecutionEnvironment\n"
+        "environment = StreamExecutionEnvironment()\n"
+        "def hang(record):\n"
+        "    print('hanging')\n"
+        "    while True: pass\n"
+        "environment.from_collection([1]).rebalance().map(hang).print()\n"
+        "environment.execute('hanging')\n"
+    )
+    with start_run(str(path), "--config", "cluster.toml", cwd=tmp_path) as run:
+        run.wait_for_line("hanging")
+        run.hold_children()
+        run.kill(signal.SIGINT)
+        assert run.wait()[0] == 130
+        assert run.wait_for_orphans() == []

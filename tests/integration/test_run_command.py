@@ -1,0 +1,215 @@
+"""``flinknet run``: what it prints, what it refuses, how it exits."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cluster_runs import flinknet_run
+
+WORD_COUNT = """
+import sys
+from flinknet.task import CollectSink, StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment().set_parallelism(2)
+
+def tag(word):
+    if word == "loud":
+        print("a worker says", word)
+    return word, 1
+
+words = environment.from_collection(sys.argv[1].split())
+counts = words.map(tag).key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+counts.sink_to(CollectSink()).name("counts")
+result = environment.execute("word count")
+collected = result.collected["counts"]
+print("collected", len(collected), max(count for _, count in collected))
+"""
+
+
+def job(tmp_path: Path, program: str) -> str:
+    path = tmp_path / "job.py"
+    path.write_text(program)
+    return str(path)
+
+
+def failing_job(body: str) -> str:
+    """A job whose map does ``body``, which sees ``record``."""
+    return f"""
+from flinknet.task import StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment().set_parallelism(2)
+
+def work(record):
+    {body}
+    return "key", record
+
+mapped = environment.from_collection(range(1000)).rebalance().map(work).name("Work")
+mapped.key_by(lambda pair: pair[0]).reduce(lambda a, b: b).sink_to(lambda record: None)
+environment.execute("failing")
+"""
+
+
+# -- jobs that go well
+
+
+@pytest.mark.parametrize("event_loop", ["uvloop", "asyncio"])
+def test_a_job_file_runs_on_two_workers(tmp_path: Path, event_loop: str) -> None:
+    path = job(tmp_path, WORD_COUNT)
+    run = flinknet_run(path, "--event-loop", event_loop, "a loud b a a", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "collected 5 3" in run.stdout
+    assert "word count: FINISHED" in run.stdout
+    assert "worker-0" in run.stdout
+    assert "worker-1" in run.stdout
+    assert "| a worker says loud" in run.stderr
+    assert "word count: " in run.stderr, "progress lines, as there is no terminal"
+
+
+def test_json_is_alone_on_standard_output(tmp_path: Path) -> None:
+    path = job(tmp_path, WORD_COUNT)
+    run = flinknet_run(path, "--workers", "1", "--json", "a b a", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    document = json.loads(run.stdout)
+    (result,) = document["jobs"]
+    assert document["error"] is None
+    assert (result["name"], result["state"], result["workers"]) == (
+        "word count",
+        "FINISHED",
+        ["worker-0"],
+    )
+    assert result["collected"] == {"counts": 3}
+    assert sum(row["records_in"] for row in result["vertices"]) == 9
+    assert "collected 3 2" in run.stderr
+
+
+def test_options_of_the_job_file_come_after_a_double_dash(tmp_path: Path) -> None:
+    path = job(tmp_path, "import sys; print('arguments', sys.argv[1:]); sys.exit(7)")
+    run = flinknet_run("--workers=2", path, "one", "--", "--scale", "3", cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (7, "arguments ['one', '--scale', '3']\n")
+
+
+def test_a_blocked_event_loop_is_no_lost_worker(tmp_path: Path) -> None:
+    """Blocked for seven heartbeats, and well within the time-out."""
+    (tmp_path / "cluster.toml").write_text(
+        '[cluster]\nheartbeat_interval_ms = "100ms"\nheartbeat_timeout_ms = "20s"\n'
+    )
+    path = job(tmp_path, failing_job("record == 5 and __import__('time').sleep(0.7)"))
+    run = flinknet_run(path, "--config", "cluster.toml", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+
+
+# -- jobs that fail
+
+
+def test_the_error_of_a_function_is_shown_with_its_origin(tmp_path: Path) -> None:
+    path = job(tmp_path, failing_job("assert record != 500, 'five hundred'"))
+    run = flinknet_run(path, "--json", cwd=tmp_path)
+    assert run.returncode == 1
+    assert 'flinknet: job "failing" failed: subtask "Work ' in run.stderr
+    assert "five hundred" in run.stderr
+    assert f'File "{path}", line 7, in work' in run.stderr, "the place in the job file"
+    document = json.loads(run.stdout)
+    assert document["error"]["type"] == "JobFailedError"
+    (failed,) = document["jobs"]
+    assert (failed["state"], failed["cause"]["gravity"]) == ("FAILED", "CAUSE")
+    assert failed["cause"]["worker_id"] in ("worker-0", "worker-1")
+
+
+def test_a_record_that_cannot_be_serialised_names_operator_and_type(tmp_path: Path) -> None:
+    path = job(tmp_path, failing_job("record = object()"))
+    run = flinknet_run(path, cwd=tmp_path)
+    assert run.returncode == 1
+    assert '"Work' in run.stderr
+    assert "object" in run.stderr
+
+
+def test_a_worker_that_ends_by_itself_is_named_with_its_status(tmp_path: Path) -> None:
+    path = job(tmp_path, failing_job("record == 500 and __import__('os')._exit(42)"))
+    run = flinknet_run(path, cwd=tmp_path)
+    assert run.returncode == 1
+    assert "was lost: exited with status 42" in run.stderr
+    assert "RemoteTransportError" not in run.stderr
+
+
+def test_too_much_collected_names_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "cluster.toml").write_text('[cluster]\ncollect_bytes_max = "1KiB"\n')
+    path = job(tmp_path, WORD_COUNT)
+    run = flinknet_run(path, "--config", "cluster.toml", "word " * 1000, cwd=tmp_path)
+    assert run.returncode == 1
+    assert "cluster.collect_bytes_max = 1024" in run.stderr
+    assert "Parquet sink" in run.stderr
+
+
+def test_an_error_of_the_job_file_itself_is_shown_as_python_does(tmp_path: Path) -> None:
+    run = flinknet_run(job(tmp_path, "1 / 0"), cwd=tmp_path)
+    assert run.returncode == 1
+    assert "Traceback" in run.stderr
+    assert "ZeroDivisionError" in run.stderr
+
+
+# -- what is refused before anything starts
+
+
+def refused(tmp_path: Path, *arguments: str, program: str = WORD_COUNT) -> str:
+    run = flinknet_run(job(tmp_path, program), *arguments, "a b", cwd=tmp_path)
+    assert run.returncode == 2, run.stderr
+    assert "Traceback" not in run.stderr
+    assert "worker-0 |" not in run.stderr
+    return run.stderr
+
+
+def test_too_few_slots_are_refused(tmp_path: Path) -> None:
+    message = refused(tmp_path, "--workers", "1", "--slots", "1")
+    assert "needs 2 slots" in message
+    assert "--workers 2" in message
+    assert "--slots 2" in message
+
+
+def test_too_few_buffers_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.toml").write_text('[network]\nnetwork_memory_bytes = "64KiB"\n')
+    message = refused(tmp_path, "--config", "cluster.toml")
+    assert "network buffers of 32768 bytes" in message
+    assert "network.network_memory_bytes = 65536 holds 2" in message
+
+
+@pytest.mark.parametrize("option", ["coordinator_port", "data_port"])
+def test_a_port_in_use_is_refused(tmp_path: Path, option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (tmp_path / "cluster.toml").write_text(f"[cluster]\n{option} = {port}\n")
+        message = refused(tmp_path, "--config", "cluster.toml")
+    assert f"port {port} of 127.0.0.1 cannot be used" in message
+    assert f"cluster.{option}" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workers", "0"], "choose 1 to 1024 worker processes"),
+        (["--slots", "-1"], "slots_per_worker"),
+        (["--event-loop", "trio"], "event-loop"),
+        (["--config", "nothing.toml"], "nothing.toml"),
+        (["--speed", "9"], "--speed"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_impossible_options_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+    assert message in refused(tmp_path, *arguments)
+
+
+def test_a_function_that_cannot_travel_is_refused(tmp_path: Path) -> None:
+    program = WORD_COUNT.replace(
+        "def tag(word):", "import threading\nlock = threading.Lock()\ndef tag(word):\n    lock"
+    )
+    message = refused(tmp_path, program=program)
+    assert '"Map" cannot be sent to the workers' in message
+
+
+def test_a_file_without_a_job_is_refused(tmp_path: Path) -> None:
+    assert "executed no job" in refused(tmp_path, program="print('nothing to do')")
+    run = flinknet_run("nothing.py", cwd=tmp_path)
+    assert (run.returncode, "no job file nothing.py" in run.stderr) == (2, True)

@@ -1,0 +1,70 @@
+"""Coordinator and worker without a launcher, as a container would start them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from flinknet.cluster.credentials import TOKEN_VARIABLE, new_token
+
+PATIENCE_S = 60.0
+
+
+@contextmanager
+def process(module: str, *arguments: str, token: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", f"flinknet.cluster.{module}", *arguments],
+        env={**os.environ, TOKEN_VARIABLE: token, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def event(coordinator: subprocess.Popen[str]) -> dict[str, str]:
+    assert coordinator.stdout is not None
+    news: dict[str, str] = json.loads(coordinator.stdout.readline())
+    return news
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signals) -> None:
+    """When it stops it says so: status 0; when it is killed they have lost it: status 3."""
+    token = new_token()
+    config = tmp_path / "cluster.toml"
+    config.write_text("[cluster]\nworkers = 1\n")
+    with process("coordinator", f"--config={config}", token=token) as coordinator:
+        address = event(coordinator)["address"]
+        where = f"--coordinator={address}"
+        with process("worker", where, "--worker-id=alone", token=token) as worker:
+            assert event(coordinator) == {"event": "ready"}
+            coordinator.send_signal(number)
+            assert worker.wait(PATIENCE_S) == (3 if number == signal.SIGKILL else 0)
+        assert coordinator.wait(PATIENCE_S) == (-9 if number == signal.SIGKILL else 0)
+
+
+def test_a_worker_that_may_not_join_says_why(tmp_path: Path) -> None:
+    token = new_token()
+    with process("coordinator", token=token) as coordinator:
+        where = f"--coordinator={event(coordinator)['address']}"
+        with process("worker", where, "--worker-id=stranger", token=new_token()) as stranger:
+            _, errors = stranger.communicate(timeout=PATIENCE_S)
+            assert stranger.returncode == 2
+            assert "cluster token" in errors
+        with process("worker", where, "--worker-id=weak", token="weak") as weak:
+            _, errors = weak.communicate(timeout=PATIENCE_S)
+            assert weak.returncode == 2
+            assert TOKEN_VARIABLE in errors

@@ -1,0 +1,99 @@
+"""A job file runs as a script does, and its jobs go to the executor."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from flinknet.cluster.job_file import run_job_file
+from flinknet.cluster.job_result import JobResult
+from flinknet.errors import ConfigurationError
+from flinknet.task import execution
+from flinknet.task.graph import JobGraph
+from tests.unit.cluster.graphs import keyed_graph
+
+JOB = """
+import sys
+from flinknet.task import StreamExecutionEnvironment
+from beside import label
+
+def tag(record):
+    return label, record
+
+environment = StreamExecutionEnvironment()
+environment.from_collection([1]).map(tag).print()
+assert __name__ == "__main__"
+result = environment.execute(sys.argv[1])
+print("file", sys.argv[0])
+print("result", result.state)
+"""
+
+
+class Executor:
+    """Remembers the graphs as they would travel."""
+
+    def __init__(self) -> None:
+        self.graphs: list[bytes] = []
+
+    def __call__(self, graph: JobGraph) -> JobResult:
+        self.graphs.append(graph.to_bytes())
+        return JobResult("id", graph.name, "FINISHED", 1.0, (), (), {})
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    (tmp_path / "beside.py").write_text("label = 'from a module beside the job'\n")
+    path = tmp_path / "job.py"
+    path.write_text(JOB)
+    return path
+
+
+def test_the_executor_gets_the_jobs_and_the_file_its_arguments(
+    job_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, path = sys.argv.copy(), sys.path.copy()
+    executor = Executor()
+    run_job_file(job_file, ["flights", "--scale=3"], executor)
+    assert capsys.readouterr().out == f"file {job_file}\nresult FINISHED\n"
+    assert len(executor.graphs) == 1
+    assert (sys.argv, sys.path) == (arguments, path)
+
+
+def test_functions_of_the_file_travel_by_value(job_file: Path) -> None:
+    """A worker has never seen the file: nothing in the graph may refer to its ``__main__``."""
+    executor = Executor()
+    run_job_file(job_file, ["flights"], executor)
+    assert b"tag" in executor.graphs[0]
+    graph = JobGraph.from_bytes(executor.graphs[0])
+    assert graph.name == "flights"
+    assert not hasattr(sys.modules["__main__"], "tag")
+    sys.modules.pop("beside", None)
+
+
+@pytest.fixture
+def wrong_file(job_file: Path) -> Path:
+    job_file.write_text("raise ZeroDivisionError('in the file')")
+    return job_file
+
+
+async def test_an_error_of_the_file_comes_out_and_the_executor_goes(wrong_file: Path) -> None:
+    executor = Executor()
+    with pytest.raises(ZeroDivisionError, match="in the file"):
+        run_job_file(wrong_file, [], executor)
+    with pytest.raises(ConfigurationError, match="running event loop"):
+        execution.execute(keyed_graph())  # no executor: an embedded cluster, which needs no loop
+    assert not executor.graphs
+
+
+def test_the_exit_of_the_file_comes_out(job_file: Path) -> None:
+    job_file.write_text("import sys; sys.exit(5)")
+    with pytest.raises(SystemExit) as raised:
+        run_job_file(job_file, [], Executor())
+    assert raised.value.code == 5
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no job file"):
+        run_job_file(tmp_path / "nothing.py", [], Executor())

@@ -1,0 +1,162 @@
+"""Two workers in one process, their connections joined without sockets.
+
+Everything is the real thing but the socket: what one connection has to send is handed to the other,
+in one piece or in many, and the buffers are recycled as when a socket has taken them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+
+from flinknet.buffer.buffer import DataType
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.config import NetworkConfig
+from flinknet.connection.connection import Connection
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.partition.registry import PartitionRegistry
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.wire.messages import MessageType
+from tests.unit.arrangements import assert_everything_returned, content_of, make_config
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+class Worker:
+    """One side: memory, partitions, gates, and its end of the connection."""
+
+    def __init__(
+        self, address: str, peer: str, config: NetworkConfig, on_output: Callable[[], None]
+    ) -> None:
+        self.address = address
+        self.config = config
+        self.pool = NetworkBufferPool(config.segments, config.segment_bytes)
+        self.registry = PartitionRegistry(REQUEST_TIMEOUT_S)
+        self.connection = Connection(peer, self.registry, config, on_output)
+        self.now = 0.0
+
+    def make_partition(self, partition_id: str = "p", subpartitions: int = 1) -> ResultPartition:
+        """Make and register a partition."""
+        partition = ResultPartition(partition_id, subpartitions, self.pool, self.config)
+        self.registry.register(partition)
+        return partition
+
+    def make_gate(self, *locations: PartitionLocation) -> InputGate:
+        """Make a gate that requests its partitions over the connection, in order."""
+        gate = InputGate("gate", locations, self.address, self.pool, self.config)
+
+        def request() -> None:
+            for channel in gate.remote_channels:
+                channel.request(self.connection)
+
+        gate.setup(request)
+        return gate
+
+    def receive(self, data: bytes, piece: int | None = None) -> None:
+        """Let bytes arrive, all at once or in pieces."""
+        piece = len(data) if piece is None else piece
+        for start in range(0, len(data), piece or 1):
+            part = data[start : start + piece]
+            while part:
+                memory = self.connection.get_buffer()
+                size = min(len(memory), len(part))
+                memory[:size] = part[:size]
+                memory.release()
+                self.connection.received(size, self.now)
+                part = part[size:]
+        self.connection.check_invariants()
+
+    def send(self, budget_bytes: int = 2**20) -> bytes:
+        """Return what one write would give the socket, and let the socket take it."""
+        data = b"".join(self.connection.next_frames(budget_bytes))
+        self.connection.frames_written()
+        self.connection.check_invariants()
+        return data
+
+    def lose(self, cause: BaseException) -> None:
+        """The socket is gone."""
+        self.connection.lost(cause)
+        self.connection.check_invariants()
+
+    def assert_nothing_is_left(self) -> None:
+        """Every buffer is back and the connection has forgotten everything."""
+        statistics = self.connection.statistics()
+        assert (statistics.channels, statistics.readers, statistics.buffers_in_flight) == (0, (), 0)
+        assert self.registry.waiting == 0
+        assert_everything_returned(self.pool)
+
+
+class Joined:
+    """A producer and a consumer; nothing but these names says that they are not equal."""
+
+    def __init__(self, *, on_output: Callable[[], None] = lambda: None, **options: Any) -> None:
+        config = make_config(**{"receive_buffer_bytes": 4096, **options})
+        self.producer = Worker("127.0.0.1:1", "the consumer", config, on_output)
+        self.consumer = Worker("127.0.0.1:2", "the producer", config, on_output)
+        self.to_producer = bytearray()
+        self.to_consumer = bytearray()
+
+    def produced(self, subpartition: int = 0, partition_id: str = "p") -> PartitionLocation:
+        """Where the consumer finds a subpartition of the producer."""
+        return PartitionLocation(self.producer.address, partition_id, subpartition)
+
+    def pump(self, piece: int | None = None, budget_bytes: int = 2**20) -> None:
+        """Carry bytes to and fro until neither side has anything to send."""
+        while self.producer.connection.has_output or self.consumer.connection.has_output:
+            data = self.consumer.send(budget_bytes)
+            self.to_producer += data
+            self.producer.receive(data, piece)
+            data = self.producer.send(budget_bytes)
+            self.to_consumer += data
+            self.consumer.receive(data, piece)
+
+    def close(self) -> None:
+        """Cut the connection, release what is left, and see that everything comes back."""
+        for worker in (self.producer, self.consumer):
+            worker.lose(ConnectionError("the test is over"))
+            for partition in worker.registry.partitions():
+                partition.release()
+        for worker in (self.producer, self.consumer):
+            worker.assert_nothing_is_left()
+
+
+def messages(data: bytes | bytearray) -> list[tuple[Any, ...]]:
+    """Read a stream with a plain unpacker; the body of a buffer is the last item of its tuple."""
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(data)
+    found = []
+    for message in unpacker:
+        kind, *fields = message
+        if kind == MessageType.BUFFER_RESPONSE:
+            fields.append(next(unpacker))
+            fields[3] = DataType(fields[3])
+        found.append((MessageType(kind), *fields))
+    assert unpacker.tell() == len(data)
+    return found
+
+
+def kinds(data: bytes | bytearray) -> list[MessageType]:
+    """Return the types of the messages in a stream."""
+    return [message[0] for message in messages(data)]
+
+
+def poll(gate: InputGate) -> tuple[int, bytes | DataType] | None:
+    """Take the next buffer of a gate, process it, and say what it was."""
+    polled = gate.poll()
+    if polled is None:
+        return None
+    index, buffer = polled
+    what = content_of(buffer) if buffer.data_type.is_buffer else buffer.data_type
+    buffer.recycle()
+    return index, what
+
+
+def poll_all(gate: InputGate) -> list[tuple[int, bytes | DataType]]:
+    """Take and process everything that a gate has now."""
+    found = []
+    while (polled := poll(gate)) is not None:
+        found.append(polled)
+    return found

@@ -1,0 +1,454 @@
+"""The producer's end of one channel: what it may send, and what the consumer may say to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.view import SubpartitionView
+from flinknet.connection.subpartition_reader import SubpartitionReader
+from flinknet.errors import PartitionNotFoundError, RemoteProtocolError
+from flinknet.partition.result_partition import ResultPartition
+from tests.unit.arrangements import assert_everything_returned, event_of, make_partition, put
+
+CREDIT_MAX = 100
+BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
+
+
+class Owner:
+    """A ReaderOwner that notes what it is told, and queues no reader."""
+
+    def __init__(self) -> None:
+        self.available = 0
+        self.failures: list[BaseException] = []
+        self.announced: list[int] = []
+
+    def on_reader_available(self, reader: SubpartitionReader) -> None:
+        self.available += 1
+
+    def on_reader_failed(self, reader: SubpartitionReader, cause: BaseException) -> None:
+        self.failures.append(cause)
+
+    def announce_backlog(self, reader: SubpartitionReader, backlog: int) -> None:
+        self.announced.append(backlog)
+
+
+class Reading:
+    """A reader of the one subpartition of a partition."""
+
+    def __init__(self, credit: int) -> None:
+        self.owner = Owner()
+        self.partition, self.pool = make_partition()
+        self.reader = SubpartitionReader(self.owner, 0, credit, CREDIT_MAX)
+        self.reader.on_view_created(self.partition.create_view(0, self.reader))
+
+    def write(self, content: bytes = b"data") -> None:
+        put(self.partition, 0, content)
+        self.partition.subpartitions[0].seal_open()
+
+    def add(self, data_type: DataType) -> None:
+        self.partition.subpartitions[0].add_event(event_of(data_type))
+
+    def send(self) -> DataType | None:
+        polled = self.reader.poll()
+        if polled is None:
+            return None
+        polled.buffer.recycle()
+        return polled.buffer.data_type
+
+    def send_all(self) -> list[DataType]:
+        sent = []
+        while (data_type := self.send()) is not None:
+            sent.append(data_type)
+        return sent
+
+    def close(self) -> None:
+        self.reader.release()
+        self.partition.release()
+        assert_everything_returned(self.pool)
+
+
+DATA = DataType.DATA_BUFFER_WITH_CLEAR_END
+
+
+# -- credit ----------------------------------------------------------------------------------------
+
+
+def test_an_event_needs_no_credit() -> None:
+    """E1."""
+    reading = Reading(credit=0)
+    reading.add(DataType.EVENT_BUFFER)
+    assert reading.reader.available()
+    assert reading.owner.available == 1
+    assert reading.send_all() == [DataType.EVENT_BUFFER]
+    assert reading.reader.credit == 0
+    reading.close()
+
+
+def test_data_needs_credit() -> None:
+    """E2: 5 buffers, no credit; each credit lets one go, and data is left."""
+    reading = Reading(credit=0)
+    for _ in range(5):
+        reading.write()
+    assert not reading.reader.available()
+    assert reading.send() is None
+    for _ in range(3):
+        reading.reader.add_credit(1)
+        assert reading.send_all() == [DATA]
+    assert reading.reader.statistics().backlog == 2
+    reading.close()
+
+
+def test_every_data_buffer_costs_one_credit_and_no_event_does() -> None:
+    reading = Reading(credit=3)
+    reading.write()
+    reading.add(DataType.EVENT_BUFFER)
+    reading.write()
+    assert reading.send_all() == [DATA, DataType.EVENT_BUFFER, DATA]
+    assert reading.reader.credit == 1
+    reading.close()
+
+
+def test_events_behind_unpaid_data_wait_with_it() -> None:
+    reading = Reading(credit=1)
+    reading.write()
+    reading.write()
+    reading.add(DataType.EVENT_BUFFER)
+    assert reading.send_all() == [DATA]
+    reading.reader.add_credit(1)
+    assert reading.send_all() == [DATA, DataType.EVENT_BUFFER]
+    reading.close()
+
+
+@pytest.mark.parametrize("credit", [0, CREDIT_MAX - 1, CREDIT_MAX, 2**32 - 1])
+def test_an_impossible_credit_breaks_the_protocol(credit: int) -> None:
+    reading = Reading(credit=2)
+    with pytest.raises(RemoteProtocolError, match=f"a credit of {credit} to channel 0"):
+        reading.reader.add_credit(credit)
+    assert reading.reader.credit == 2
+    reading.close()
+
+
+def test_credit_may_reach_its_limit() -> None:
+    reading = Reading(credit=2)
+    reading.reader.add_credit(CREDIT_MAX - 2)
+    assert reading.reader.credit == CREDIT_MAX
+    reading.close()
+
+
+# -- the backlog of a channel without exclusive buffers --------------------------------------------
+
+
+def test_only_a_reader_that_began_without_credit_announces_its_backlog() -> None:
+    """E4, E10."""
+    for initial, announced in ((0, [1]), (2, [])):
+        reading = Reading(credit=initial)
+        if initial:
+            reading.write()
+            reading.write()
+            assert reading.send_all() == [DATA, DATA]
+        assert reading.reader.credit == 0
+        reading.write()
+        assert reading.owner.announced == announced
+        reading.close()
+
+
+def test_a_reader_with_credit_has_no_need_to_announce() -> None:
+    """E10: (0: yes, +2: no, spent: yes)."""
+    reading = Reading(credit=0)
+    reading.write()
+    assert reading.owner.announced == [1]
+    reading.reader.add_credit(2)
+    assert reading.send_all() == [DATA]
+    reading.write()
+    assert reading.owner.announced == [1]
+    assert reading.send_all() == [DATA]
+    reading.write()
+    assert reading.owner.announced == [1, 1]
+    reading.close()
+
+
+def test_what_is_announced_is_what_the_subpartition_has() -> None:
+    """E4."""
+    owner = Owner()
+    partition, pool = make_partition()
+    for _ in range(3):
+        put(partition, 0, b"data")
+    partition.subpartitions[0].seal_open()
+    reader = SubpartitionReader(owner, 0, 0, CREDIT_MAX)
+    reader.on_view_created(partition.create_view(0, reader))
+    assert owner.announced == [3]
+    reader.release()
+    partition.release()
+    assert_everything_returned(pool)
+
+
+def test_nothing_is_announced_for_a_buffer_that_is_still_being_filled() -> None:
+    reading = Reading(credit=0)
+    put(reading.partition, 0, b"data")
+    assert reading.owner.announced == []
+    reading.partition.flush(0)
+    assert reading.owner.announced == [1]
+    reading.close()
+
+
+# -- blocking events -------------------------------------------------------------------------------
+
+
+def test_nothing_passes_a_blocking_event_until_it_is_answered() -> None:
+    """E3."""
+    reading = Reading(credit=2)
+    reading.add(BARRIER)
+    reading.write()
+    assert reading.send_all() == [BARRIER]
+    assert not reading.reader.available()
+    reading.reader.resume_consumption()
+    assert reading.send_all() == [DATA]
+    reading.close()
+
+
+@pytest.mark.parametrize(("initial", "left"), [(0, 0), (2, 3)])
+def test_a_resume_without_exclusive_buffers_starts_from_no_credit(initial: int, left: int) -> None:
+    """E11."""
+    reading = Reading(credit=initial)
+    reading.reader.add_credit(left - initial or 1)
+    reading.add(BARRIER)
+    assert reading.send_all() == [BARRIER]
+    reading.reader.resume_consumption()
+    assert reading.reader.credit == left
+    reading.close()
+
+
+def test_after_a_resume_without_credit_the_backlog_is_announced_again() -> None:
+    """E10, E11."""
+    reading = Reading(credit=0)
+    reading.add(BARRIER)
+    reading.write()
+    reading.write()
+    assert reading.send_all() == [BARRIER]
+    assert reading.owner.announced == []
+    reading.reader.resume_consumption()
+    assert reading.owner.announced == [2]
+    reading.close()
+
+
+# -- answers that nobody asked for -----------------------------------------------------------------
+
+ILLEGAL: dict[str, Callable[[Reading], None]] = {
+    "resume before anything was sent": lambda reading: reading.reader.resume_consumption(),
+    "resume after data": lambda reading: (
+        reading.write(),
+        reading.send_all(),
+        reading.reader.resume_consumption(),
+    )[2],
+    "resume while the blocking event waits": lambda reading: (
+        reading.add(BARRIER),
+        reading.reader.resume_consumption(),
+    )[1],
+    "resume twice": lambda reading: (
+        reading.add(BARRIER),
+        reading.send_all(),
+        reading.reader.resume_consumption(),
+        reading.reader.resume_consumption(),
+    )[3],
+    "acknowledge before anything was sent": lambda reading: (
+        reading.reader.acknowledge_all_data_processed()
+    ),
+    "acknowledge while the end of data waits": lambda reading: (
+        reading.partition.notify_end_of_data(),
+        reading.reader.acknowledge_all_data_processed(),
+    )[1],
+    "acknowledge twice": lambda reading: (
+        reading.partition.notify_end_of_data(),
+        reading.send_all(),
+        reading.reader.acknowledge_all_data_processed(),
+        reading.reader.acknowledge_all_data_processed(),
+    )[3],
+}
+
+
+@pytest.mark.parametrize("answer", ILLEGAL)
+def test_an_answer_to_what_was_not_sent_breaks_the_protocol(answer: str) -> None:
+    reading = Reading(credit=2)
+    with pytest.raises(RemoteProtocolError, match="the peer (resumed|acknowledged)"):
+        ILLEGAL[answer](reading)
+    reading.close()
+
+
+def test_the_end_of_data_is_acknowledged_to_the_partition() -> None:
+    """E12."""
+    reading = Reading(credit=2)
+    reading.partition.notify_end_of_data()
+    assert reading.send_all() == [DataType.END_OF_DATA]
+    assert not reading.partition.all_data_processed.available
+    reading.reader.acknowledge_all_data_processed()
+    assert reading.partition.all_data_processed.available
+    reading.close()
+
+
+def test_an_acknowledgement_may_come_after_the_end_of_the_partition() -> None:
+    """A producer need not wait for it."""
+    reading = Reading(credit=2)
+    reading.partition.notify_end_of_data()
+    reading.partition.finish()
+    assert reading.send_all() == [DataType.END_OF_DATA, DataType.END_OF_PARTITION]
+    reading.reader.acknowledge_all_data_processed()
+    reading.close()
+
+
+# -- life ------------------------------------------------------------------------------------------
+
+
+def waiting_reader(owner: Owner) -> SubpartitionReader:
+    return SubpartitionReader(owner, 0, 2, CREDIT_MAX)
+
+
+def test_a_reader_waits_for_its_partition() -> None:
+    owner = Owner()
+    reader = waiting_reader(owner)
+    assert not reader.available()
+    assert reader.poll() is None
+    reader.notify_data_available()
+    reader.notify_new_buffer_size(10)
+    reader.add_credit(1)
+    assert (owner.available, owner.announced, owner.failures) == (0, [], [])
+    assert reader.statistics() == (0, 3, 0, False, False)
+    with pytest.raises(RemoteProtocolError):
+        reader.resume_consumption()
+    with pytest.raises(RemoteProtocolError):
+        reader.acknowledge_all_data_processed()
+
+
+def test_a_request_that_failed_is_told_once() -> None:
+    """E9."""
+    owner = Owner()
+    reader = waiting_reader(owner)
+    cause = PartitionNotFoundError("gone")
+    reader.on_request_failed(cause)
+    reader.on_request_failed(PartitionNotFoundError("gone again"))
+    assert owner.failures == [cause]
+    assert reader.done
+
+
+def test_the_producers_failure_is_told_once_and_nothing_follows() -> None:
+    reading = Reading(credit=2)
+    reading.write()
+    reading.partition.fail(ValueError("boom"))
+    reading.reader.notify_data_available()
+    assert [str(failure) for failure in reading.owner.failures] == [
+        "the producer failed: ValueError: boom"
+    ]
+    assert reading.send_all() == []
+    reading.close()
+
+
+def test_a_failed_or_ended_reader_still_takes_credit() -> None:
+    """The consumer's credit may have been on its way."""
+    for end in (lambda p: p.fail(ValueError("boom")), lambda p: p.finish()):
+        reading = Reading(credit=2)
+        end(reading.partition)
+        reading.send_all()
+        assert reading.reader.done
+        reading.reader.add_credit(1)
+        reading.reader.notify_new_buffer_size(32)
+        assert reading.send_all() == []
+        reading.close()
+
+
+def test_a_blocked_reader_whose_producer_failed_may_be_resumed() -> None:
+    """The consumer's resume may have been on its way; nothing is sent after it."""
+    reading = Reading(credit=2)
+    reading.add(BARRIER)
+    reading.send_all()
+    reading.partition.fail(ValueError("boom"))
+    reading.reader.resume_consumption()
+    assert reading.send_all() == []
+    reading.close()
+
+
+def test_the_end_of_the_partition_lets_go_of_the_subpartition() -> None:
+    reading = Reading(credit=0)
+    reading.partition.finish()
+    assert reading.send_all() == [DataType.END_OF_PARTITION]
+    assert reading.reader.done
+    assert reading.partition.released
+    reading.close()
+
+
+def test_a_cancelled_reader_gives_back_what_is_queued_for_it() -> None:
+    """E5."""
+    reading = Reading(credit=2)
+    reading.write()
+    reading.write()
+    reading.reader.release()
+    assert reading.send_all() == []
+    assert reading.partition.cancelled
+    reading.close()
+
+
+def test_a_new_buffer_size_holds_for_new_buffers() -> None:
+    """E6: the buffer that is open keeps its size."""
+    reading = Reading(credit=9)
+    first = put(reading.partition, 0, b"x" * 10)
+    reading.reader.notify_new_buffer_size(20)
+    assert first.remaining == 54
+    assert put(reading.partition, 0, b"x" * 10).remaining == 10
+    reading.close()
+
+
+class View:
+    """A SubpartitionView that promises an event and then has nothing: another reader took it."""
+
+    def __init__(self) -> None:
+        self.released: list[BaseException | None] = []
+
+    def poll(self) -> None:
+        return None
+
+    def next_data_type(self) -> DataType:
+        return DataType.EVENT_BUFFER
+
+    def backlog(self) -> int:
+        return 0
+
+    def resume_consumption(self) -> None:
+        raise AssertionError
+
+    def acknowledge_all_data_processed(self) -> None:
+        raise AssertionError
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        raise AssertionError
+
+    def failure_cause(self) -> BaseException | None:
+        return None
+
+    def release(self, cause: BaseException | None = None) -> None:
+        self.released.append(cause)
+
+
+def test_a_view_that_turns_out_empty_is_no_error() -> None:
+    """E7."""
+    view: SubpartitionView = View()
+    owner = Owner()
+    reader = waiting_reader(owner)
+    reader.on_view_created(view)
+    assert owner.available == 1
+    assert reader.poll() is None
+
+
+def test_the_cause_of_a_loss_reaches_the_view_once() -> None:
+    """E14."""
+    view = View()
+    reader = waiting_reader(Owner())
+    reader.on_view_created(view)
+    cause = ConnectionError("reset")
+    reader.release(cause)
+    reader.release()
+    assert view.released == [cause]
+
+
+def never(partition: ResultPartition, buffer: Buffer) -> None:
+    raise AssertionError

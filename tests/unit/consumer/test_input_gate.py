@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import pytest
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.consumer.input_gate import InputGate
+from flinknet.errors import (
+    ClosedResourceError,
+    InsufficientNetworkBuffersError,
+    LocalProtocolError,
+    PartitionNotFoundError,
+    ProducerFailedError,
+    RemoteProtocolError,
+    RemoteTransportError,
+)
+from flinknet.partition.registry import PartitionRegistry
+from flinknet.partition.result_partition import ResultPartition
+from tests.unit.arrangements import (
+    HERE,
+    THERE,
+    Client,
+    assert_everything_returned,
+    connect_local,
+    content_of,
+    deliver,
+    locations,
+    make_config,
+    make_gate,
+    make_remote_gate,
+    put,
+)
+
+EVENT = DataType.EVENT_BUFFER
+END_OF_DATA = DataType.END_OF_DATA
+END = DataType.END_OF_PARTITION
+
+
+def poll(gate: InputGate) -> tuple[int, bytes]:
+    """Poll what must be there, and recycle it."""
+    polled = gate.poll()
+    assert polled is not None
+    index, buffer = polled
+    content = content_of(buffer)
+    buffer.recycle()
+    return index, content
+
+
+def woken_by(gate: InputGate) -> list[bool]:
+    """Subscribe to the gate's availability; the list is not empty once it was called."""
+    woken: list[bool] = []
+    gate.availability.subscribe(lambda: woken.append(True))
+    return woken
+
+
+# -- making and setting up -------------------------------------------------------------------------
+
+
+def test_a_gate_without_partitions_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="no partition to read"):
+        make_gate()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "exclusive", "floating"),
+    [((THERE,), 2, 8), ((THERE,) * 5, 10, 8), ((HERE, THERE, HERE), 2, 8), ((HERE, HERE), 0, 0)],
+)
+def test_a_gate_takes_buffers_for_its_remote_channels(
+    addresses: tuple[str, ...], exclusive: int, floating: int
+) -> None:
+    """B30, I3, I14: exclusive and floating ones are counted apart, local channels need none."""
+    gate, pool = make_gate(*addresses)
+    assert pool.statistics().exclusive == exclusive
+    counts = gate.statistics()
+    assert counts.floating_pool.maximum == floating
+    assert counts.floating_pool.size == floating
+    assert [channel.exclusive_free for channel in counts.channels] == [
+        2 if address == THERE else 0 for address in addresses
+    ]
+    assert [channel.kind for channel in counts.channels] == [
+        "remote" if address == THERE else "local" for address in addresses
+    ]
+    gate.release()
+    assert_everything_returned(pool)
+
+
+def test_setting_up_requests_no_partition() -> None:
+    """I3: whoever set it up does, when the exclusive buffers are there."""
+    pool = NetworkBufferPool(64, 64)
+    gate = InputGate("gate", locations(THERE, HERE), HERE, pool, make_config())
+    ready: list[bool] = []
+    gate.setup(lambda: ready.append(True))
+    assert ready == [True]
+    assert [channel.initial_credit for channel in gate.remote_channels] == [2]
+    gate.release()
+
+
+def test_a_gate_waits_for_exclusive_buffers_that_others_still_use() -> None:
+    """B2, B29."""
+    pool = NetworkBufferPool(12, 64)
+    other = pool.create_local_pool(1, owner="other")
+    in_use = []
+    while (segment := other.request()) is not None:
+        in_use.append(segment)
+    gate = InputGate("gate", locations(THERE, THERE), HERE, pool, make_config())
+    ready: list[bool] = []
+    gate.setup(lambda: ready.append(True))
+    assert ready == []
+    for segment in in_use[:3]:
+        other.recycle(segment)
+    assert ready == []
+    for segment in in_use[3:]:
+        other.recycle(segment)
+    assert ready == [True]
+    assert [channel.initial_credit for channel in gate.remote_channels] == [2, 2]
+    gate.release()
+    other.destroy()
+    assert_everything_returned(pool)
+
+
+def test_a_gate_released_before_it_was_ready_leaves_nothing() -> None:
+    """B9."""
+    pool = NetworkBufferPool(6, 64)
+    other = pool.create_local_pool(1, owner="other")
+    in_use = []
+    while (segment := other.request()) is not None:
+        in_use.append(segment)
+    gate = InputGate("gate", locations(THERE, THERE), HERE, pool, make_config())
+    ready: list[bool] = []
+    gate.setup(lambda: ready.append(True))
+    other.recycle(in_use.pop())
+    gate.release()
+    for segment in in_use:
+        other.recycle(segment)
+    assert ready == []
+    other.destroy()
+    assert_everything_returned(pool)
+
+
+def test_a_gate_released_as_soon_as_it_is_ready_leaves_nothing() -> None:
+    pool = NetworkBufferPool(8, 64)
+    gate = InputGate("gate", locations(THERE, THERE), HERE, pool, make_config())
+    gate.setup(gate.release)
+    assert_everything_returned(pool)
+
+
+@pytest.mark.parametrize("segments", [0, 4])
+def test_a_gate_that_does_not_fit_leaves_nothing_behind(segments: int) -> None:
+    """B29: 2 channels need 2 x 2 + 1."""
+    pool = NetworkBufferPool(segments, 64)
+    with pytest.raises(InsufficientNetworkBuffersError, match="gate gate needs"):
+        gate = InputGate("gate", locations(THERE, THERE), HERE, pool, make_config())
+        try:
+            gate.setup(lambda: None)
+        finally:
+            gate.release()
+    assert_everything_returned(pool)
+
+
+def test_a_gate_of_minimal_size_fits() -> None:
+    """B29, L1."""
+    gate, pool = make_remote_gate(2, segments=5)
+    assert gate.statistics().floating_pool.size == 1
+    gate.release()
+    assert_everything_returned(pool)
+
+
+# -- polling ---------------------------------------------------------------------------------------
+
+
+def test_buffers_and_events_come_in_order() -> None:
+    """I1: interleaved on two channels."""
+    gate, _ = make_remote_gate(2)
+    first, second = gate.remote_channels
+    deliver(first, 0, b"1")
+    deliver(second, 0, b"event", data_type=EVENT)
+    deliver(first, 1, b"event", data_type=EVENT)
+    deliver(second, 1, b"2")
+    assert [poll(gate) for _ in range(4)] == [
+        (0, b"1"),
+        (1, b"event"),
+        (0, b"event"),
+        (1, b"2"),
+    ]
+    assert gate.poll() is None
+
+
+def test_no_channel_starves_another() -> None:
+    """L2, row 43: one buffer each in turn, however many a channel has."""
+    gate, _ = make_remote_gate(3)
+    for channel, number in zip(gate.remote_channels, (4, 1, 2), strict=True):
+        for sequence in range(number):
+            deliver(channel, sequence, b"event", data_type=EVENT)
+    assert [poll(gate)[0] for _ in range(7)] == [0, 1, 2, 0, 2, 0, 0]
+
+
+def test_a_channel_is_queued_once() -> None:
+    gate, _ = make_remote_gate(2)
+    first, second = gate.remote_channels
+    deliver(first, 0, b"event", data_type=EVENT)
+    gate.notify_channel_non_empty(first)
+    gate.notify_channel_non_empty(first)
+    assert gate.statistics().channels_queued == 1
+    deliver(second, 0, b"event", data_type=EVENT)
+    gate.notify_channel_non_empty(second, priority=True)
+    assert gate.statistics().channels_queued == 2
+    assert [poll(gate)[0] for _ in range(2)] == [1, 0]
+
+
+def test_a_false_alarm_is_passed_over() -> None:
+    gate, _ = make_remote_gate(2)
+    gate.notify_channel_non_empty(gate.channels[0])
+    deliver(gate.remote_channels[1], 0, b"data")
+    assert poll(gate) == (1, b"data")
+    assert gate.poll() is None
+
+
+def test_a_gate_is_available_while_something_may_be_there() -> None:
+    """I1, I7."""
+    gate, _ = make_remote_gate(1)
+    assert not gate.availability.available
+    woken = woken_by(gate)
+    deliver(gate.remote_channels[0], 0, b"data")
+    assert woken
+    poll(gate)
+    assert gate.poll() is None
+    assert not gate.availability.available
+    woken = woken_by(gate)
+    deliver(gate.remote_channels[0], 1, b"data")
+    assert woken
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+def test_a_gate_is_finished_when_all_channels_are() -> None:
+    """I1, I7: it is available then, for good, and has nothing more."""
+    client = Client()
+    gate, pool = make_remote_gate(2, client=client)
+    first, second = gate.remote_channels
+    deliver(first, 0, b"\x90", data_type=END)
+    assert poll(gate)[0] == 0
+    assert client.sent.count(("close", 0)) == 1
+    assert not gate.finished
+    assert gate.poll() is None
+    assert not gate.availability.available
+    woken = woken_by(gate)
+    deliver(second, 0, b"\x90", data_type=END)
+    assert woken
+    poll(gate)
+    assert gate.finished
+    for _ in range(2):
+        assert gate.poll() is None
+        assert gate.availability.available
+    counts = gate.statistics()
+    assert (counts.channels_finished, counts.finished) == (2, True)
+    gate.release()
+    assert_everything_returned(pool)
+
+
+def test_each_channel_is_acknowledged_for_itself() -> None:
+    """I2, D12."""
+    client = Client()
+    gate, _ = make_remote_gate(2, client=client)
+    deliver(gate.remote_channels[1], 0, b"\x91\x01", data_type=END_OF_DATA)
+    index, _ = poll(gate)
+    gate.acknowledge(index)
+    assert [message for message in client.sent if message[0] == "acknowledge"] == [
+        ("acknowledge", 1)
+    ]
+
+
+# -- failure and release ---------------------------------------------------------------------------
+
+
+def test_an_error_comes_before_all_data() -> None:
+    """G14, I5: and again with every poll; a task that has failed does not go on."""
+    gate, pool = make_remote_gate(3)
+    first, second, third = gate.remote_channels
+    deliver(first, 0)
+    deliver(third, 0)
+    woken = woken_by(gate)
+    second.fail(ProducerFailedError("first cause"))
+    assert woken
+    for _ in range(3):
+        with pytest.raises(ProducerFailedError, match="first cause"):
+            gate.poll()
+        assert gate.availability.available, "whoever waits would wait for ever"
+    gate.release()
+    assert_everything_returned(pool)
+
+
+def test_the_first_error_is_the_one_that_counts() -> None:
+    """A failed producer says why, then its connection goes too: the user sees why."""
+    gate, _ = make_remote_gate(3)
+    first, second, third = gate.remote_channels
+    deliver(first, 0)
+    second.fail(ProducerFailedError("first cause"))
+    for channel in (first, second, third):
+        channel.fail(RemoteTransportError("connection lost"))
+    with pytest.raises(ProducerFailedError, match="first cause"):
+        gate.poll()
+
+
+def test_an_error_in_what_was_delivered_ends_the_gate() -> None:
+    """Whatever else the channel has: also its end."""
+    gate, _ = make_remote_gate(1)
+    (channel,) = gate.remote_channels
+    deliver(channel, 0)
+    deliver(channel, 1, b"\x90", data_type=END)
+    poll(gate)
+    woken = woken_by(gate)
+    gate.fail(RemoteProtocolError("no record"))
+    channel.fail(RemoteTransportError("later"))
+    assert woken
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="no record"):
+            gate.poll()
+
+
+def test_a_partition_that_is_not_there_fails_the_gate() -> None:
+    """I5."""
+    registry = PartitionRegistry(10.0)
+    gate, _ = make_gate(HERE)
+    connect_local(gate, registry)
+    assert gate.poll() is None
+    registry.expire(10.0)
+    with pytest.raises(PartitionNotFoundError, match="not registered within"):
+        gate.poll()
+
+
+def test_a_released_gate_wakes_whoever_waits_and_says_so() -> None:
+    """I5: idempotent, and whoever asked is told once."""
+    gate, pool = make_remote_gate(2)
+    told: list[InputGate] = []
+    gate.when_released(told.append)
+    deliver(gate.remote_channels[0], 0)
+    assert gate.poll() is not None
+    assert gate.poll() is None
+    woken = woken_by(gate)
+    gate.release()
+    gate.release()
+    assert woken
+    assert told == [gate]
+    with pytest.raises(ClosedResourceError, match="gate gate has been closed"):
+        gate.poll()
+    assert pool.statistics().local_pools == 0
+
+
+def test_what_arrives_after_the_release_is_recycled() -> None:
+    """G6, F6."""
+    gate, pool = make_remote_gate(1)
+    (channel,) = gate.remote_channels
+    memory = channel.begin_buffer(0, 0, DataType.DATA_BUFFER, 4)
+    gate.release()
+    memory.release()
+    channel.end_buffer()
+    gate.notify_channel_non_empty(channel)
+    channel.fail(RemoteTransportError("late"))
+    assert gate.statistics().channels_queued == 0
+    assert_everything_returned(pool)
+
+
+def test_local_and_remote_channels_in_one_gate() -> None:
+    """I1, I13, by meaning: whatever carries the data."""
+    gate, pool = make_gate(HERE, THERE)
+    registry = PartitionRegistry(10.0)
+    partition = ResultPartition("p0", 1, pool, make_config())
+    registry.register(partition)
+    connect_local(gate, registry)
+    (remote,) = gate.remote_channels
+    put(partition, 0, b"local 1")
+    put(partition, 0, b"local 2")
+    partition.flush(0)
+    deliver(remote, 0, b"remote 1")
+    deliver(remote, 1, b"remote 2")
+    assert [poll(gate) for _ in range(4)] == [
+        (0, b"local 1"),
+        (1, b"remote 1"),
+        (0, b"local 2"),
+        (1, b"remote 2"),
+    ]
+    partition.finish()
+    deliver(remote, 2, b"\x90", data_type=END)
+    buffers: list[Buffer] = []
+    while (polled := gate.poll()) is not None:
+        buffers.append(polled[1])
+    assert [buffer.data_type for buffer in buffers] == [END, END]
+    assert gate.finished
+    gate.release()
+    assert_everything_returned(pool)

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+from asyncio import CancelledError
+
+import pytest
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.consumer.input_channel import InputChannel, PartitionLocation
+from flinknet.consumer.local_channel import LocalInputChannel
+from flinknet.errors import PartitionNotFoundError, ProducerFailedError
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.partition.result_partition import ResultPartition
+from tests.unit.arrangements import (
+    HERE,
+    assert_everything_returned,
+    connect_local,
+    content_of,
+    make_config,
+    make_gate,
+    put,
+)
+
+BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
+END = DataType.END_OF_PARTITION
+
+
+class Gate:
+    """A ChannelListener that counts notices."""
+
+    def __init__(self) -> None:
+        self.notices = 0
+
+    def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
+        self.notices += 1
+
+
+class Arranged:
+    """A partition in this worker, a registry that knows it or not yet, and a channel."""
+
+    def __init__(self, *, registered: bool = True, requested: bool = True) -> None:
+        self.network = NetworkBufferPool(16, 64)
+        self.registry = PartitionRegistry(10.0)
+        self.partition = ResultPartition("p", 1, self.network, make_config())
+        self.gate = Gate()
+        self.channel = LocalInputChannel(self.gate, 0, PartitionLocation(HERE, "p", 0))
+        if registered:
+            self.registry.register(self.partition)
+        if requested:
+            self.request()
+
+    def request(self) -> None:
+        self.registry.request(wire_partition_id("p"), 0, self.channel, now=0.0)
+
+    def poll(self) -> Buffer:
+        polled = self.channel.poll()
+        assert polled is not None
+        return polled[0]
+
+
+def test_the_buffer_itself_moves() -> None:
+    """Row 42: no copy and no credit; it goes back to the producer's pool when it is recycled."""
+    arranged = Arranged()
+    builder = put(arranged.partition, 0, b"data")
+    arranged.partition.flush(0)
+    buffer = arranged.poll()
+    assert buffer is builder.seal()
+    in_use = arranged.partition.statistics().pool.in_use
+    buffer.recycle()
+    assert arranged.partition.statistics().pool.in_use == in_use - 1
+
+
+def test_a_channel_says_whether_there_is_more() -> None:
+    """I7."""
+    arranged = Arranged()
+    for content in (b"first", b"second", b"third"):
+        put(arranged.partition, 0, content)
+    arranged.partition.flush(0)
+    assert arranged.gate.notices == 1
+    seen = []
+    for _ in range(3):
+        polled = arranged.channel.poll()
+        assert polled is not None
+        seen.append((content_of(polled[0]), polled[1]))
+        polled[0].recycle()
+    assert seen == [(b"first", True), (b"second", True), (b"third", False)]
+    counts = arranged.channel.statistics()
+    assert (counts.buffers_in, counts.bytes_in, counts.kind) == (3, 16, "local")
+    assert (counts.unannounced_credit, counts.exclusive_free, counts.floating_free) == (0, 0, 0)
+
+
+def test_what_is_there_before_the_request_is_noticed() -> None:
+    arranged = Arranged(requested=False)
+    put(arranged.partition, 0, b"data")
+    arranged.partition.flush(0)
+    arranged.request()
+    assert arranged.gate.notices == 1
+    assert content_of(arranged.poll()) == b"data"
+
+
+def test_nothing_there_is_not_noticed() -> None:
+    arranged = Arranged()
+    assert arranged.gate.notices == 0
+    assert arranged.channel.poll() is None
+
+
+def test_a_channel_waits_for_its_partition() -> None:
+    """H2, by meaning: instead of asking again and again."""
+    arranged = Arranged(registered=False)
+    assert arranged.channel.poll() is None
+    arranged.channel.acknowledge_all_data_processed()
+    put(arranged.partition, 0, b"data")
+    arranged.partition.flush(0)
+    arranged.registry.register(arranged.partition)
+    assert arranged.gate.notices == 1
+    assert content_of(arranged.poll()) == b"data"
+
+
+def test_a_partition_that_does_not_come_in_time_fails_the_channel() -> None:
+    """H2: the error is the channel's, not the clock's."""
+    arranged = Arranged(registered=False)
+    arranged.registry.expire(10.0)
+    assert arranged.gate.notices == 1
+    with pytest.raises(PartitionNotFoundError):
+        arranged.channel.poll()
+
+
+def test_a_channel_released_while_it_waits_lets_go_of_the_view() -> None:
+    """H2."""
+    arranged = Arranged(registered=False)
+    arranged.channel.release()
+    arranged.registry.register(arranged.partition)
+    assert arranged.partition.subpartitions[0].released
+    assert arranged.channel.poll() is None
+    assert arranged.partition.cancelled
+
+
+def test_a_released_partition_is_not_found() -> None:
+    """H3."""
+    arranged = Arranged(requested=False)
+    arranged.partition.release()
+    arranged.request()
+    with pytest.raises(PartitionNotFoundError, match="released"):
+        arranged.channel.poll()
+
+
+def test_releasing_drops_what_is_queued() -> None:
+    arranged = Arranged()
+    put(arranged.partition, 0, b"dropped")
+    arranged.partition.flush(0)
+    arranged.channel.release()
+    arranged.channel.release()
+    assert arranged.channel.poll() is None
+    assert arranged.channel.statistics().released
+    assert arranged.partition.cancelled
+    arranged.partition.close()
+    assert_everything_returned(arranged.network)
+
+
+def test_a_resumed_channel_looks_for_data() -> None:
+    """H4."""
+    arranged = Arranged()
+    arranged.partition.broadcast_event(BARRIER, b"barrier")
+    put(arranged.partition, 0, b"behind")
+    arranged.partition.flush(0)
+    assert arranged.poll().data_type is BARRIER
+    assert arranged.channel.poll() is None
+    assert arranged.gate.notices == 1
+    arranged.channel.resume_consumption()
+    assert arranged.gate.notices == 2
+    assert content_of(arranged.poll()) == b"behind"
+
+
+def test_a_resumed_channel_without_data_is_quiet() -> None:
+    """H4."""
+    arranged = Arranged()
+    arranged.partition.broadcast_event(BARRIER, b"barrier")
+    arranged.poll()
+    arranged.channel.resume_consumption()
+    assert arranged.gate.notices == 1
+
+
+def test_resuming_before_the_partition_is_there_is_a_programming_error() -> None:
+    """H4, G15."""
+    arranged = Arranged(registered=False)
+    with pytest.raises(AssertionError, match="before the partition was there"):
+        arranged.channel.resume_consumption()
+
+
+def test_the_end_of_data_is_acknowledged() -> None:
+    """D12."""
+    arranged = Arranged()
+    arranged.partition.notify_end_of_data()
+    arranged.poll()
+    assert not arranged.partition.all_data_processed.available
+    arranged.channel.acknowledge_all_data_processed()
+    assert arranged.partition.all_data_processed.available
+
+
+def test_the_end_finishes_the_channel() -> None:
+    arranged = Arranged()
+    arranged.partition.finish()
+    assert arranged.poll().data_type is END
+    assert arranged.channel.finished
+    arranged.channel.release()
+    assert arranged.partition.released
+    assert_everything_returned(arranged.network)
+
+
+@pytest.mark.parametrize("cause", [ValueError("first cause"), CancelledError("first cause")])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_failed_producer_fails_the_channel_as_a_remote_one_would(
+    cause: BaseException, when: str
+) -> None:
+    """C15, G14: a consumer never raises the producer's own exception, least of all its
+    cancellation."""
+    arranged = Arranged(requested=when == "after")
+    put(arranged.partition, 0, b"lost")
+    arranged.partition.flush(0)
+    arranged.partition.fail(cause)
+    if when == "before":
+        arranged.request()
+    with pytest.raises(ProducerFailedError) as raised:
+        arranged.channel.poll()
+    assert str(raised.value) == f"the producer failed: {type(cause).__name__}: first cause"
+    arranged.channel.release()
+    assert_everything_returned(arranged.network)
+
+
+def test_many_producers_and_many_consumers() -> None:
+    """H1: every consumer gets what every producer wrote for it."""
+    network = NetworkBufferPool(200, 64)
+    registry = PartitionRegistry(10.0)
+    partitions = [
+        ResultPartition(f"p{number}", 1, network, make_config()) for number in range(4)
+    ]
+    gate, _ = make_gate(*[HERE] * 4, pool=network)
+    for partition in partitions[:2]:
+        registry.register(partition)
+    connect_local(gate, registry)
+    for partition in partitions[2:]:
+        registry.register(partition)
+    for turn in range(5):
+        for number, partition in enumerate(partitions):
+            put(partition, 0, f"{number}: {turn}".encode())
+    for partition in partitions:
+        partition.notify_end_of_data()
+        partition.finish()
+    seen: list[list[bytes]] = [[], [], [], []]
+    while (polled := gate.poll()) is not None:
+        index, buffer = polled
+        if buffer.data_type.is_buffer:
+            seen[index].append(content_of(buffer))
+        elif buffer.data_type is DataType.END_OF_DATA:
+            gate.acknowledge(index)
+        buffer.recycle()
+    assert seen == [[f"{number}: {turn}".encode() for turn in range(5)] for number in range(4)]
+    assert gate.finished
+    assert all(partition.released for partition in partitions)
+    gate.release()
+    assert_everything_returned(network)

@@ -1,0 +1,468 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.consumer.input_channel import InputChannel, PartitionLocation
+from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.errors import BufferReorderingError, ProducerFailedError, RemoteProtocolError
+from tests.unit.arrangements import (
+    THERE,
+    Client,
+    assert_everything_returned,
+    content_of,
+    deliver,
+)
+
+BLOCKING = [data_type for data_type in DataType if data_type.is_blocking_upstream]
+EVENT = DataType.EVENT_BUFFER
+END = DataType.END_OF_PARTITION
+
+
+class Gate:
+    """A ChannelListener that notes who has something."""
+
+    def __init__(self) -> None:
+        self.notices: list[tuple[int, bool]] = []
+
+    def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
+        self.notices.append((channel.index, priority))
+
+
+class Arranged:
+    """A requested channel with its gate and client; ``borrowed`` floating buffers are elsewhere."""
+
+    def __init__(
+        self, *, exclusive: int = 2, floating: int = 8, borrowed: int = 0, requested: bool = True
+    ) -> None:
+        self.network = NetworkBufferPool(exclusive + floating, 64)
+        self.pool = self.network.create_local_pool(1, floating, owner="gate")
+        self.gate = Gate()
+        self.client = Client()
+        self.channel = RemoteInputChannel(
+            self.gate, 3, PartitionLocation(THERE, "p", 0), self.network, self.pool
+        )
+        self.network.request_exclusive(exclusive, self.channel.manager.add_exclusive, owner="gate")
+        self.borrowed = [
+            segment for _ in range(borrowed) if (segment := self.pool.request()) is not None
+        ]
+        if requested:
+            self.channel.request(self.client)
+
+    @property
+    def credit_notices(self) -> int:
+        return self.client.sent.count(("credit", 3))
+
+    def poll(self) -> Buffer:
+        polled = self.channel.poll()
+        assert polled is not None
+        return polled[0]
+
+    def close(self) -> None:
+        """Release everything, and see that nothing is missing."""
+        self.channel.release()
+        for segment in self.borrowed:
+            self.pool.recycle(segment)
+        self.pool.destroy()
+        assert_everything_returned(self.network)
+
+
+@pytest.fixture
+def arranged() -> Arranged:
+    return Arranged()
+
+
+@pytest.fixture
+def alone() -> Arranged:
+    """A channel that has its two exclusive buffers and cannot borrow any."""
+    return Arranged(borrowed=8)
+
+
+# -- requesting ------------------------------------------------------------------------------------
+
+
+def test_a_channel_is_requested_once_with_its_exclusive_buffers_as_credit() -> None:
+    """Census 1.6 rule 1."""
+    arranged = Arranged(requested=False)
+    assert arranged.channel.initial_credit == 2
+    assert arranged.client.sent == []
+    arranged.channel.request(arranged.client)
+    assert arranged.client.sent == [("request", 3)]
+    assert arranged.channel.unannounced_credit == 0, "it travels with the request"
+    with pytest.raises(AssertionError, match="requested twice"):
+        arranged.channel.request(arranged.client)
+
+
+def test_a_released_channel_is_not_requested() -> None:
+    arranged = Arranged(requested=False)
+    arranged.channel.release()
+    arranged.channel.request(arranged.client)
+    arranged.channel.acknowledge_all_data_processed()
+    assert arranged.client.sent == []
+    arranged.close()
+
+
+# -- frames ----------------------------------------------------------------------------------------
+
+
+def test_frames_are_polled_in_order(alone: Arranged) -> None:
+    deliver(alone.channel, 0, b"first")
+    deliver(alone.channel, 1, b"event", data_type=EVENT)
+    deliver(alone.channel, 2, b"second")
+    assert alone.gate.notices == [(3, False)], "once, until it was emptied"
+    contents = []
+    for more in (True, True, False):
+        polled = alone.channel.poll()
+        assert polled is not None
+        contents.append((content_of(polled[0]), polled[0].data_type.is_event))
+        assert polled[1] is more
+        polled[0].recycle()
+    assert contents == [(b"first", False), (b"event", True), (b"second", False)]
+    assert alone.channel.poll() is None
+    deliver(alone.channel, 3, b"event", data_type=EVENT)
+    assert alone.gate.notices == [(3, False)] * 2
+
+
+def test_polled_buffers_and_bytes_are_counted(arranged: Arranged) -> None:
+    """G21: events included."""
+    deliver(arranged.channel, 0, b"first")
+    deliver(arranged.channel, 1, b"event!", data_type=EVENT)
+    assert arranged.channel.statistics().queued_buffers == 2
+    arranged.poll().recycle()
+    arranged.poll()
+    counts = arranged.channel.statistics()
+    assert (counts.queued_buffers, counts.buffers_in, counts.bytes_in) == (0, 2, 11)
+    assert (counts.kind, counts.channel) == ("remote", 3)
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 0xFFFFFFFF])
+def test_a_gap_in_the_sequence_is_an_error(arranged: Arranged, sequence: int) -> None:
+    """G11."""
+    with pytest.raises(BufferReorderingError, match=f"received buffer {sequence}, expected 0"):
+        deliver(arranged.channel, sequence)
+    arranged.close()
+
+
+def test_a_repeated_buffer_is_an_error(arranged: Arranged) -> None:
+    """G11, I2."""
+    deliver(arranged.channel, 0)
+    with pytest.raises(BufferReorderingError, match="received buffer 0, expected 1"):
+        deliver(arranged.channel, 0)
+
+
+def test_data_without_credit_breaks_the_protocol(alone: Arranged) -> None:
+    """F4, I5, census 1.6 rule 10: it is never queued in ordinary memory instead."""
+    deliver(alone.channel, 0)
+    deliver(alone.channel, 1)
+    with pytest.raises(RemoteProtocolError, match="sent without credit"):
+        deliver(alone.channel, 2)
+    assert alone.channel.statistics().queued_buffers == 2
+
+
+def test_events_need_no_credit() -> None:
+    """Census 1.6 rule 11."""
+    arranged = Arranged(exclusive=0)
+    for sequence in range(20):
+        deliver(arranged.channel, sequence, b"event", data_type=EVENT)
+    assert arranged.channel.statistics().queued_buffers == 20
+    arranged.close()
+
+
+def test_an_empty_data_buffer_only_carries_its_credit_back(arranged: Arranged) -> None:
+    """F7, census 1.6 rule 9: sequence and backlog count, and nothing is queued."""
+    deliver(arranged.channel, 0, b"", backlog=3)
+    assert arranged.gate.notices == []
+    assert arranged.channel.sender_backlog == 3
+    counts = arranged.channel.statistics()
+    assert (counts.queued_buffers, counts.required) == (0, 5)
+    assert arranged.channel.take_unannounced_credit() == 1 + 3
+    deliver(arranged.channel, 1, b"data")
+
+
+def test_a_frame_that_was_cut_off_gives_its_buffer_back(arranged: Arranged) -> None:
+    memory = arranged.channel.begin_buffer(0, 0, DataType.DATA_BUFFER, 10)
+    memory.release()
+    arranged.channel.abort_buffer()
+    arranged.channel.abort_buffer()
+    assert arranged.channel.manager.available == 2
+    arranged.channel.begin_buffer(1, 0, EVENT, 10)
+    arranged.channel.abort_buffer()
+    assert arranged.channel.poll() is None
+    arranged.close()
+
+
+# -- credit ----------------------------------------------------------------------------------------
+
+
+def test_credit_arises_when_the_operator_has_released_the_buffer(alone: Arranged) -> None:
+    """Census 1.6: never on receipt, nor on polling."""
+    deliver(alone.channel, 0)
+    assert alone.channel.unannounced_credit == 0
+    buffer = alone.poll()
+    assert alone.channel.unannounced_credit == 0
+    buffer.recycle()
+    assert alone.channel.unannounced_credit == 1
+
+
+def test_many_recycles_make_one_announcement() -> None:
+    """F8, census 1.6 rule 6: the client is told on the step from 0, and takes the sum."""
+    arranged = Arranged(exclusive=4, borrowed=8)
+    for sequence in range(4):
+        deliver(arranged.channel, sequence)
+    for _ in range(3):
+        arranged.poll().recycle()
+    assert arranged.credit_notices == 1
+    assert arranged.channel.take_unannounced_credit() == 3
+    assert arranged.channel.take_unannounced_credit() == 0
+    arranged.poll().recycle()
+    assert arranged.credit_notices == 2
+    assert arranged.channel.take_unannounced_credit() == 1
+
+
+def test_a_backlog_makes_floating_buffers_into_credit(arranged: Arranged) -> None:
+    """G1, G22, census 1.6 rule 3: for everything behind, beside the exclusive ones."""
+    deliver(arranged.channel, 0, backlog=5)
+    counts = arranged.channel.statistics()
+    assert (counts.backlog, counts.required) == (5, 7)
+    assert (counts.exclusive_free, counts.floating_free) == (1, 6)
+    assert arranged.credit_notices == 1
+    assert arranged.channel.take_unannounced_credit() == 6
+    arranged.close()
+
+
+def test_starved_channels_have_one_credit_each() -> None:
+    """G4, seen from the channels."""
+    network = NetworkBufferPool(3 * 2 + 3, 64)
+    pool = network.create_local_pool(3, 3, owner="gate")
+    held = [segment for _ in range(3) if (segment := pool.request()) is not None]
+    gate, client = Gate(), Client()
+    channels = [
+        RemoteInputChannel(gate, index, PartitionLocation(THERE, "p", index), network, pool)
+        for index in range(3)
+    ]
+    for channel in channels:
+        network.request_exclusive(2, channel.manager.add_exclusive, owner="gate")
+        channel.request(client)
+        channel.on_backlog(8)
+    for segment in held:
+        pool.recycle(segment)
+    assert [channel.unannounced_credit for channel in channels] == [1, 1, 1]
+    assert [message for message in client.sent if message[0] == "credit"] == [
+        ("credit", 0),
+        ("credit", 1),
+        ("credit", 2),
+    ]
+
+
+@pytest.mark.parametrize("data_type", BLOCKING)
+def test_without_exclusive_buffers_a_block_starts_credit_from_zero(data_type: DataType) -> None:
+    """E11, census 1.6 rule 8: floating buffers go back, on resume nothing is owed."""
+    arranged = Arranged(exclusive=0)
+    arranged.channel.on_backlog(3)
+    assert arranged.channel.unannounced_credit == 3
+    deliver(arranged.channel, 0, b"barrier", data_type=data_type, backlog=0)
+    assert arranged.channel.manager.available == 0
+    arranged.channel.resume_consumption()
+    assert arranged.channel.unannounced_credit == 0
+    assert arranged.client.sent[-1] == ("resume", 3)
+    arranged.channel.on_backlog(2)
+    assert arranged.channel.take_unannounced_credit() == 2
+    arranged.close()
+
+
+def test_with_exclusive_buffers_a_block_keeps_credit(arranged: Arranged) -> None:
+    """E11."""
+    deliver(arranged.channel, 0, backlog=3)
+    credit = arranged.channel.unannounced_credit
+    deliver(arranged.channel, 1, b"barrier", data_type=BLOCKING[0], backlog=0)
+    arranged.channel.resume_consumption()
+    assert arranged.channel.unannounced_credit == credit > 0
+
+
+def test_resuming_an_unrequested_channel_is_a_programming_error() -> None:
+    """G15."""
+    arranged = Arranged(requested=False)
+    with pytest.raises(AssertionError, match="before the partition was requested"):
+        arranged.channel.resume_consumption()
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+def test_processed_data_is_acknowledged(arranged: Arranged) -> None:
+    """D12."""
+    arranged.channel.acknowledge_all_data_processed()
+    assert arranged.client.sent == [("request", 3), ("acknowledge", 3)]
+
+
+def test_after_the_end_no_credit_is_announced(alone: Arranged) -> None:
+    """F8."""
+    deliver(alone.channel, 0)
+    deliver(alone.channel, 1, b"\x90", data_type=END)
+    buffer = alone.poll()
+    assert not alone.channel.finished
+    assert alone.poll().data_type is END
+    assert alone.channel.finished
+    buffer.recycle()
+    assert alone.channel.unannounced_credit == 0
+    assert alone.credit_notices == 0
+    alone.close()
+
+
+def test_releasing_returns_everything_and_cancels_the_request(arranged: Arranged) -> None:
+    """G6 to G10, row 36: what is queued, free, arriving, and what the operator still has."""
+    for sequence in range(3):
+        deliver(arranged.channel, sequence, backlog=4)
+        arranged.channel.take_unannounced_credit()
+    buffer = arranged.poll()
+    memory = arranged.channel.begin_buffer(3, 0, DataType.DATA_BUFFER, 4)
+    arranged.channel.release()
+    arranged.channel.release()
+    assert arranged.client.sent.count(("close", 3)) == 1
+    assert arranged.channel.unannounced_credit == 0
+    memory.release()
+    arranged.channel.end_buffer()
+    assert arranged.channel.poll() is None
+    notices = arranged.credit_notices
+    buffer.recycle()
+    assert arranged.credit_notices == notices
+    assert arranged.channel.take_unannounced_credit() == 0
+    arranged.close()
+
+
+def test_an_error_comes_before_what_is_queued(arranged: Arranged) -> None:
+    """G14: the first one, every time; after the end or the release there is none."""
+    deliver(arranged.channel, 0)
+    first = ProducerFailedError("first")
+    arranged.channel.fail(first)
+    arranged.channel.fail(ProducerFailedError("second"))
+    assert arranged.gate.notices == [(3, False)] * 2
+    for _ in range(2):
+        with pytest.raises(ProducerFailedError, match="first"):
+            arranged.channel.poll()
+    arranged.close()
+
+
+@pytest.mark.parametrize("ended", ["complete", "finished", "released"])
+def test_an_ended_channel_does_not_fail(arranged: Arranged, ended: str) -> None:
+    """F9, I10: the connection may go once everything has arrived."""
+    if ended == "released":
+        arranged.channel.release()
+    else:
+        deliver(arranged.channel, 0, b"\x90", data_type=END)
+    if ended == "finished":
+        arranged.poll()
+    notices = len(arranged.gate.notices)
+    arranged.channel.fail(ProducerFailedError("late"))
+    assert arranged.channel.error is None
+    assert len(arranged.gate.notices) == notices
+    arranged.close()
+
+
+def test_sequence_numbers_wrap() -> None:
+    """G19, row 48: 32 bits."""
+    arranged = Arranged()
+    arranged.channel._expected_sequence = 0xFFFFFFFE
+    for sequence in (0xFFFFFFFE, 0xFFFFFFFF, 0, 1):
+        deliver(arranged.channel, sequence, b"event", data_type=EVENT)
+    with pytest.raises(BufferReorderingError, match="received buffer 3, expected 2"):
+        deliver(arranged.channel, 3)
+
+
+# -- any history -----------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.sampled_from(
+        ["write", "write", "write", "send", "send", "send", "event", "poll", "poll", "recycle",
+         "recycle", "announce", "barrier", "resume"]
+    ),
+    max_size=80,
+)  # fmt: skip
+
+
+class Producer:
+    """The other side of a channel, as the protocol describes it: what it may send and what not."""
+
+    def __init__(self, arranged: Arranged) -> None:
+        self.channel = arranged.channel
+        self.initial = self.channel.initial_credit
+        self.credit = self.initial
+        self.queue: list[DataType] = []
+        self.sequence = 0
+        self.blocked = False
+
+    @property
+    def backlog(self) -> int:
+        return sum(data_type.is_buffer for data_type in self.queue)
+
+    def send(self) -> None:
+        if not self.queue or self.blocked:
+            return
+        if self.queue[0].is_buffer and not self.credit:
+            if not self.initial:
+                self.channel.on_backlog(self.backlog)
+            return
+        data_type = self.queue.pop(0)
+        self.credit -= data_type.is_buffer
+        self.blocked = data_type.is_blocking_upstream
+        backlog = 0 if self.blocked else self.backlog
+        deliver(self.channel, self.sequence, b"x", data_type=data_type, backlog=backlog)
+        self.sequence += 1
+
+    def resume(self) -> None:
+        self.blocked = False
+        if not self.initial:
+            self.credit = 0
+
+
+@given(st.integers(0, 3), st.integers(1, 5), STEPS)
+def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps: list[str]) -> None:
+    """I4, I5, L1: producer's credit + unannounced credit = free buffers, after every step; so no
+    frame ever finds no buffer, and at the end everything written has arrived."""
+    arranged = Arranged(exclusive=exclusive, floating=floating)
+    channel, producer = arranged.channel, Producer(arranged)
+    held: list[Buffer] = []
+    written = received = 0
+
+    def announce() -> None:
+        producer.credit += channel.take_unannounced_credit()
+
+    for name in steps:
+        if name == "write":
+            producer.queue.append(DataType.DATA_BUFFER)
+            written += 1
+        elif name == "event":
+            producer.queue.append(EVENT)
+        elif name == "barrier":
+            producer.queue.append(DataType.ALIGNED_CHECKPOINT_BARRIER)
+        elif name == "send":
+            producer.send()
+        elif name == "poll" and (polled := channel.poll()) is not None:
+            received += polled[0].data_type.is_buffer
+            held.append(polled[0])
+        elif name == "recycle" and held:
+            held.pop().recycle()
+        elif name == "announce":
+            announce()
+        elif name == "resume" and producer.blocked:
+            channel.resume_consumption()
+            producer.resume()
+        if exclusive or not producer.blocked:
+            assert producer.credit + channel.unannounced_credit == channel.manager.available
+    for _ in range(4 * (len(steps) + 1)):
+        if producer.blocked:
+            channel.resume_consumption()
+            producer.resume()
+        producer.send()
+        while (polled := channel.poll()) is not None:
+            received += polled[0].data_type.is_buffer
+            polled[0].recycle()
+        while held:
+            held.pop().recycle()
+        announce()
+    assert received == written
+    assert not producer.queue
+    arranged.close()

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.errors import (
+    LocalProtocolError,
+    PartitionNotFoundError,
+    PartitionRequestTimeoutError,
+    ProducerFailedError,
+)
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.partition.result_partition import ResultPartition
+from tests.unit.arrangements import Reader, make_config, put, take_all
+
+WIRE_ID = wire_partition_id("p")
+
+Produce = Callable[..., ResultPartition]
+
+
+@pytest.fixture
+def registry() -> PartitionRegistry:
+    return PartitionRegistry(10.0)
+
+
+@pytest.fixture
+def produce(registry: PartitionRegistry) -> Produce:
+    """Make a partition and register it."""
+    pool = NetworkBufferPool(64, 64)
+
+    def make(partition_id: str = "p", subpartitions: int = 1) -> ResultPartition:
+        partition = ResultPartition(partition_id, subpartitions, pool, make_config())
+        registry.register(partition)
+        return partition
+
+    return make
+
+
+def test_a_name_is_16_bytes_on_the_wire() -> None:
+    assert len(WIRE_ID) == 16
+    assert wire_partition_id("p") == WIRE_ID
+    assert len({wire_partition_id(f"p{number}") for number in range(1_000)}) == 1_000
+
+
+def test_a_registered_partition_answers_at_once(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """D17, E13."""
+    partition = produce()
+    put(partition, 0, b"data")
+    partition.flush_all()
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    (view,) = reader.views
+    assert take_all(view) == [b"data"]
+    assert registry.waiting == 0
+    assert registry.next_deadline() is None
+
+
+def test_a_request_waits_for_its_partition(registry: PartitionRegistry, produce: Produce) -> None:
+    """D17, E13: the registration answers it, and only it."""
+    reader, second, stranger = Reader(), Reader(), Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    registry.request(WIRE_ID, 1, second, now=1.0)
+    registry.request(wire_partition_id("other"), 0, stranger, now=2.0)
+    assert (registry.waiting, registry.next_deadline()) == (3, 10.0)
+    produce(subpartitions=2)
+    assert (len(reader.views), len(second.views), len(stranger.views)) == (1, 1, 0)
+    assert (registry.waiting, registry.next_deadline()) == (1, 12.0)
+
+
+def test_a_request_that_waits_too_long_fails_once(registry: PartitionRegistry) -> None:
+    """D17, E9, E13: at its deadline, not before."""
+    early, late = Reader(), Reader()
+    registry.request(WIRE_ID, 0, early, now=5.0)
+    registry.request(WIRE_ID, 0, late, now=6.0)
+    registry.expire(14.9)
+    assert early.failures == []
+    registry.expire(15.0)
+    registry.expire(15.5)
+    (failure,) = early.failures
+    assert isinstance(failure, PartitionRequestTimeoutError)
+    assert isinstance(failure, PartitionNotFoundError)
+    assert "10 s" in str(failure)
+    assert "partition_request_timeout_ms" in str(failure)
+    assert late.failures == []
+    assert registry.next_deadline() == 16.0
+
+
+def test_a_late_registration_does_not_answer_what_has_failed(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    registry.expire(10.0)
+    produce()
+    assert (len(reader.failures), reader.views) == (1, [])
+
+
+def test_a_cancelled_request_is_forgotten(registry: PartitionRegistry, produce: Produce) -> None:
+    """E5, E13."""
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    registry.cancel(reader)
+    registry.cancel(reader)
+    assert registry.next_deadline() is None
+    produce()
+    registry.expire(100.0)
+    assert (reader.views, reader.failures) == ([], [])
+
+
+def test_a_released_partition_is_refused_at_once(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """D2, D17."""
+    produce().release()
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    (failure,) = reader.failures
+    assert type(failure) is PartitionNotFoundError
+    assert registry.waiting == 0
+    assert registry.partitions() == ()
+
+
+def test_a_failed_partition_is_refused_with_the_first_cause(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """C15."""
+    produce().fail(ValueError("first cause"))
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    (failure,) = reader.failures
+    assert isinstance(failure, ProducerFailedError)
+    assert "ValueError: first cause" in str(failure)
+
+
+def test_a_name_can_be_used_again_after_the_release(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    produce().release()
+    partition = produce()
+    assert registry.partitions() == (partition,)
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    assert len(reader.views) == 1
+
+
+def test_a_name_in_use_is_refused(registry: PartitionRegistry, produce: Produce) -> None:
+    partition = produce()
+    with pytest.raises(LocalProtocolError, match="partition p is already registered"):
+        produce()
+    assert registry.partitions() == (partition,)
+
+
+def test_a_request_for_what_cannot_be_read_fails(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """C12: a subpartition that is not there, and one that somebody reads already."""
+    produce()
+    missing, first, second = Reader(), Reader(), Reader()
+    registry.request(WIRE_ID, 1, missing, now=0.0)
+    assert isinstance(missing.failures[0], PartitionNotFoundError)
+    registry.request(WIRE_ID, 0, first, now=0.0)
+    registry.request(WIRE_ID, 0, second, now=0.0)
+    assert len(first.views) == 1
+    assert isinstance(second.failures[0], LocalProtocolError)
+
+
+def test_a_waiting_request_that_cannot_be_met_does_not_hurt_the_others(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    missing, reader = Reader(), Reader()
+    registry.request(WIRE_ID, 7, missing, now=0.0)
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    produce()
+    assert isinstance(missing.failures[0], PartitionNotFoundError)
+    assert len(reader.views) == 1
+
+
+def test_what_is_remembered_of_released_partitions_is_bounded(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """A long-lived worker does not grow with every job; the oldest is forgotten first."""
+    for number in range(10_001):
+        produce(f"p{number}").release()
+    first, second = Reader(), Reader()
+    registry.request(wire_partition_id("p0"), 0, first, now=0.0)
+    registry.request(wire_partition_id("p1"), 0, second, now=0.0)
+    assert (registry.waiting, len(first.failures), len(second.failures)) == (1, 0, 1)

@@ -1,0 +1,509 @@
+from __future__ import annotations
+
+import pytest
+
+from flinknet.buffer.buffer import DataType
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.errors import (
+    InsufficientNetworkBuffersError,
+    LocalProtocolError,
+    PartitionNotFoundError,
+    ProducerFailedError,
+    RemoteTransportError,
+)
+from flinknet.partition.result_partition import ResultPartition, pool_size
+from tests.unit.arrangements import (
+    Reader,
+    assert_everything_returned,
+    content_of,
+    make_config,
+    make_partition,
+    put,
+    take,
+    take_all,
+    view_of,
+)
+
+END_OF_DATA = DataType.END_OF_DATA
+END = DataType.END_OF_PARTITION
+EVENT = DataType.EVENT_BUFFER
+
+
+def fill_the_pool(partition: ResultPartition) -> int:
+    """Write buffers until there is none, overdraft included; return how many."""
+    taken = 0
+    while (builder := partition.request_builder(0)) is not None:
+        builder.append(memoryview(b"data"))
+        taken += 1
+    return taken
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("subpartitions", "required", "maximum"), [(1, 2, 10), (4, 5, 16), (100, 101, 208)])  # fmt: skip
+def test_a_pool_is_bounded(subpartitions: int, required: int, maximum: int) -> None:
+    """D3: n + 1 and 2n + 8."""
+    assert pool_size(subpartitions, make_config()) == (required, maximum)
+    partition, _ = make_partition(subpartitions, segments=300)
+    counts = partition.statistics().pool
+    assert (counts.required, counts.maximum, counts.size) == (required, maximum, maximum)
+    assert counts.owner == "partition p"
+
+
+def test_the_bounds_follow_the_options() -> None:
+    config = make_config(buffers_per_channel=3, floating_buffers_per_gate=5)
+    assert pool_size(4, config) == (5, 17)
+    config = make_config(buffers_per_channel=0, floating_buffers_per_gate=1)
+    assert pool_size(4, config) == (5, 5), "never under the requirement"
+
+
+def test_a_partition_that_does_not_fit_leaves_nothing_behind() -> None:
+    """D15, B29: with one buffer fewer than needed it is refused."""
+    pool = NetworkBufferPool(5, 64)
+    ResultPartition("fits", 4, pool, make_config()).release()
+    pool = NetworkBufferPool(4, 64)
+    with pytest.raises(InsufficientNetworkBuffersError, match="partition p needs 5"):
+        ResultPartition("p", 4, pool, make_config())
+    assert_everything_returned(pool)
+
+
+def test_a_partition_without_subpartitions_is_refused() -> None:
+    pool = NetworkBufferPool(4, 64)
+    with pytest.raises(LocalProtocolError, match="it needs 1 or more"):
+        ResultPartition("p", 0, pool, make_config())
+    assert_everything_returned(pool)
+
+
+def test_a_partition_is_available_while_a_buffer_is_idle() -> None:
+    """D4: pool of 2, both buffers full, no record can begin; reading one makes it available."""
+    partition, _ = make_partition(1, segments=2)
+    view = view_of(partition)
+    assert partition.availability.available
+    put(partition, 0, b"x" * 64)
+    assert partition.availability.available
+    put(partition, 0, b"y" * 64)
+    assert not partition.availability.available
+    assert partition.request_builder(0) is None
+    assert take(view) == b"x" * 64
+    assert partition.availability.available
+
+
+def test_a_subpartition_at_its_quota_stops_the_beginning_of_records() -> None:
+    """B17, row 22: the skew limiter; the record in progress is served."""
+    partition, _ = make_partition(2, buffers_per_subpartition_max=3)
+    views = [view_of(partition, index) for index in range(2)]
+    for _ in range(3):
+        put(partition, 0, b"skewed")
+    assert not partition.availability.available
+    assert partition.statistics().pool.idle > 0
+    put(partition, 0, b"in progress")
+    put(partition, 1, b"also")
+    assert take(views[0]) == b"skewed"
+    assert not partition.availability.available
+    assert take(views[0]) == b"skewed"
+    assert partition.availability.available
+
+
+def test_overdraft_serves_a_record_in_progress() -> None:
+    """Row 8: beyond its size the pool lends 5, if the worker has them, and is unavailable."""
+    partition, pool = make_partition(1, segments=64)
+    taken = fill_the_pool(partition)
+    counts = partition.statistics().pool
+    assert (taken, counts.size, counts.overdraft) == (15, 10, 5)
+    assert not partition.availability.available
+    partition.release()
+    assert_everything_returned(pool)
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def test_every_reader_gets_its_own_data() -> None:
+    """D1, D13: bytes are counted per subpartition."""
+    partition, _ = make_partition(3)
+    views = [view_of(partition, index) for index in range(3)]
+    put(partition, 0, b"to the first")
+    put(partition, 2, b"to the third, longer")
+    partition.broadcast_event(EVENT, b"to all")
+    assert [take_all(view) for view in views] == [
+        [b"to the first", EVENT],
+        [EVENT],
+        [b"to the third, longer", EVENT],
+    ]
+    counts = partition.statistics().subpartitions
+    assert [part.bytes_out for part in counts] == [18, 6, 26]
+
+
+def test_a_broadcast_builder_is_one_buffer_for_all() -> None:
+    """A18, D13: n x its size leaves, each subpartition counts it once; it is recycled after the
+    last read."""
+    partition, _ = make_partition(4)
+    views = [view_of(partition, index) for index in range(4)]
+    in_use = partition.statistics().pool.in_use
+    builder = partition.request_broadcast_builder()
+    assert builder is not None
+    builder.append(memoryview(b"for everyone"))
+    assert partition.statistics().pool.in_use == in_use + 1
+    partition.flush_all()
+    for index, view in enumerate(views):
+        assert partition.statistics().pool.in_use == in_use + 1
+        assert take(view) == b"for everyone"
+        assert partition.statistics().subpartitions[index].bytes_out == 12
+    assert partition.statistics().pool.in_use == in_use
+
+
+def test_a_broadcast_builder_that_one_reader_took_is_closed_for_all() -> None:
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    builder = partition.request_broadcast_builder()
+    assert builder is not None
+    builder.append(memoryview(b"early"))
+    partition.flush(0)
+    assert take(views[0]) == b"early"
+    assert builder.remaining == 0
+    assert views[1].backlog() == 0, "not flushed for the other one"
+    put(partition, 1, b"late")
+    partition.flush_all()
+    assert take_all(views[1]) == [b"early", b"late"]
+    assert take_all(views[0]) == []
+
+
+@pytest.mark.parametrize("first", ["unicast", "broadcast"])
+def test_changing_between_one_and_all_keeps_the_order(first: str) -> None:
+    """A17, A20, D14: a new builder finishes the one before it, whoever shares that."""
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    order = ["unicast", "broadcast"] if first == "unicast" else ["broadcast", "unicast"]
+    for number in range(3):
+        for mode in order:
+            builder = (
+                partition.request_builder(0)
+                if mode == "unicast"
+                else partition.request_broadcast_builder()
+            )
+            assert builder is not None
+            builder.append(memoryview(f"{mode} {number}".encode()))
+    partition.flush_all()
+    to_first = [f"{mode} {number}".encode() for number in range(3) for mode in order]
+    assert take_all(views[0]) == to_first
+    assert take_all(views[1]) == [content for content in to_first if b"broadcast" in content]
+
+
+def test_an_event_is_shared_and_finishes_open_buffers() -> None:
+    """A17, A18."""
+    partition, _ = make_partition(4)
+    views = [view_of(partition, index) for index in range(4)]
+    put(partition, 1, b"open")
+    partition.broadcast_event(EVENT, b"event")
+    buffers = []
+    for index, view in enumerate(views):
+        if index == 1:
+            assert take(view) == b"open"
+        polled = view.poll()
+        assert polled is not None
+        buffers.append(polled.buffer)
+    assert all(buffer is buffers[0] for buffer in buffers)
+    assert buffers[0].references == 4
+    for buffer in buffers:
+        assert content_of(buffer) == b"event"
+        buffer.recycle()
+    assert buffers[0].references == 0
+
+
+def test_a_record_over_several_buffers_is_marked() -> None:
+    """D6, by meaning: only the last of its buffers ends with a record."""
+    partition, _ = make_partition(1)
+    view = view_of(partition)
+    rest = memoryview(b"r" * 150)
+    while rest:
+        builder = partition.request_builder(0)
+        assert builder is not None
+        rest = rest[builder.append(rest) :]
+    partition.flush(0)
+    types = []
+    while (polled := view.poll()) is not None:
+        types.append((polled.buffer.size, polled.buffer.data_type))
+        polled.buffer.recycle()
+    assert types == [
+        (64, DataType.DATA_BUFFER),
+        (64, DataType.DATA_BUFFER),
+        (22, DataType.DATA_BUFFER_WITH_CLEAR_END),
+    ]
+
+
+# -- buffer sizes ----------------------------------------------------------------------------------
+
+
+def test_new_builders_have_the_size_that_the_reader_wants() -> None:
+    """C14, E6, D9: all of the segment by default, what was asked for after that, and never more
+    than the segment."""
+    partition, _ = make_partition(2)
+    view = view_of(partition)
+
+    def room(index: int) -> int:
+        builder = partition.request_builder(index)
+        assert builder is not None
+        return builder.remaining
+
+    assert room(0) == 64
+    view.notify_new_buffer_size(42)
+    assert (room(0), room(1)) == (42, 64)
+    view.notify_new_buffer_size(1_000)
+    assert room(0) == 64
+
+
+@pytest.mark.parametrize(("hints", "capacity"), [((6, 10), 6), ((4, 12), 4), ((8, 5), 5)])
+def test_a_broadcast_builder_has_the_least_of_the_sizes(
+    hints: tuple[int, int], capacity: int
+) -> None:
+    """D10."""
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    for view, hint in zip(views, hints, strict=True):
+        view.notify_new_buffer_size(hint)
+    builder = partition.request_broadcast_builder()
+    assert builder is not None
+    assert builder.remaining == capacity
+    views[hints.index(min(hints))].release()
+    builder = partition.request_broadcast_builder()
+    assert builder is not None
+    assert builder.remaining == max(hints), "who has left does not count"
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+def test_the_end_of_data_is_told_once_and_acknowledged_by_all() -> None:
+    """D12."""
+    partition, _ = make_partition(3)
+    views = [view_of(partition, index) for index in range(3)]
+    partition.notify_end_of_data()
+    partition.notify_end_of_data()
+    assert [take_all(view) for view in views] == [[END_OF_DATA]] * 3
+    for view in views[:2]:
+        view.acknowledge_all_data_processed()
+        view.acknowledge_all_data_processed()
+    assert not partition.all_data_processed.available
+    views[2].acknowledge_all_data_processed()
+    assert partition.all_data_processed.available
+
+
+def test_a_reader_that_leaves_counts_as_acknowledged() -> None:
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    partition.notify_end_of_data()
+    views[0].acknowledge_all_data_processed()
+    views[0].release()
+    assert not partition.all_data_processed.available
+    views[1].release()
+    assert partition.all_data_processed.available
+
+
+def test_finishing_ends_every_subpartition_once() -> None:
+    """D1, row 20: then nothing can be written."""
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    put(partition, 0, b"last")
+    partition.finish()
+    for write in (
+        partition.finish,
+        lambda: partition.request_builder(0),
+        partition.request_broadcast_builder,
+        lambda: partition.broadcast_event(EVENT, b"late"),
+    ):
+        with pytest.raises(LocalProtocolError, match="partition p has been finished"):
+            write()
+    assert [take_all(view) for view in views] == [[b"last", END], [END]]
+
+
+def test_nothing_can_be_written_after_the_release() -> None:
+    """D1: and nobody is notified."""
+    partition, pool = make_partition(1)
+    reader = Reader()
+    view_of(partition, reader=reader)
+    partition.release()
+    for write in (
+        partition.finish,
+        lambda: partition.request_builder(0),
+        partition.request_broadcast_builder,
+        partition.notify_end_of_data,
+    ):
+        with pytest.raises(LocalProtocolError, match="partition p has been released"):
+            write()
+    assert reader.notices == 0
+    assert_everything_returned(pool)
+
+
+def test_a_partition_is_released_when_it_is_finished_and_everybody_has_read_it() -> None:
+    """C22, row 21: not before, and only once."""
+    partition, pool = make_partition(2)
+    released: list[ResultPartition] = []
+    partition.when_released(released.append)
+    views = [view_of(partition, index) for index in range(2)]
+    put(partition, 0, b"data")
+    partition.finish()
+    partition.close()
+    assert not partition.released, "it is still being read"
+    for view in views:
+        assert not partition.released
+        take_all(view)
+        view.release()
+        view.release()
+    assert partition.released
+    assert released == [partition]
+    assert partition.all_consumed.available
+    assert partition.lost is None
+    partition.release()
+    partition.close()
+    assert released == [partition]
+    assert_everything_returned(pool)
+
+
+def test_readers_that_leave_before_the_end_do_not_release_the_partition() -> None:
+    """C22: the producer finds out, and then closes it."""
+    partition, pool = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    views[0].release()
+    assert not partition.cancelled
+    views[1].release()
+    assert partition.cancelled
+    assert not partition.released
+    partition.close()
+    assert partition.released
+    assert_everything_returned(pool)
+
+
+def test_readers_that_leave_wake_a_producer_that_waits() -> None:
+    """C21: though no buffer is idle, because the readers hold them all."""
+    partition, _ = make_partition(1, segments=2)
+    view = view_of(partition)
+    buffers = []
+    for _ in range(2):
+        put(partition, 0, b"data")
+        polled = view.poll()
+        assert polled is not None
+        buffers.append(polled.buffer)
+    woken: list[bool] = []
+    partition.availability.subscribe(lambda: woken.append(True))
+    view.release()
+    assert woken
+    assert partition.cancelled
+    assert not partition.availability.available
+    for buffer in buffers:
+        buffer.recycle()
+    assert partition.availability.available
+
+
+def test_a_lost_reader_leaves_its_cause() -> None:
+    """C21: the first one; a reader that goes of its own accord has none."""
+    partition, _ = make_partition(3)
+    views = [view_of(partition, index) for index in range(3)]
+    woken: list[bool] = []
+    fill_the_pool(partition)
+    partition.availability.subscribe(lambda: woken.append(True))
+    views[1].release()
+    assert partition.lost is None
+    first, second = RemoteTransportError("first"), RemoteTransportError("second")
+    views[0].release(first)
+    views[2].release(second)
+    assert partition.lost is first
+    assert woken
+
+
+def test_a_reader_lost_after_it_read_everything_is_no_loss() -> None:
+    partition, pool = make_partition(1)
+    view = view_of(partition)
+    partition.finish()
+    assert take_all(view) == [END]
+    view.release(RemoteTransportError("connection closed"))
+    assert partition.lost is None
+    assert_everything_returned(pool)
+
+
+def test_a_reader_lost_before_it_read_the_end_is_a_loss() -> None:
+    partition, pool = make_partition(1)
+    view = view_of(partition)
+    partition.finish()
+    cause = RemoteTransportError("connection closed")
+    view.release(cause)
+    assert partition.lost is cause
+    assert_everything_returned(pool)
+
+
+# -- failure ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        (ValueError("first cause"), "the producer failed: ValueError: first cause"),
+        (LocalProtocolError("first cause"), "the producer failed: first cause"),
+        (KeyboardInterrupt(), "the producer failed: KeyboardInterrupt: "),
+    ],
+    ids=["user", "flinknet", "not an Exception"],
+)
+def test_a_failed_producer_gives_its_readers_the_first_cause(
+    cause: BaseException, text: str
+) -> None:
+    """C15: as text, so that it can travel and holds on to nothing."""
+    partition, pool = make_partition(2)
+    readers = [Reader(), Reader()]
+    views = [view_of(partition, index, reader) for index, reader in enumerate(readers)]
+    put(partition, 0, b"dropped")
+    partition.fail(cause)
+    partition.fail(ValueError("second"))
+    for view, reader in zip(views, readers, strict=True):
+        failure = view.failure_cause()
+        assert isinstance(failure, ProducerFailedError)
+        assert str(failure) == text
+        assert failure.__cause__ is None
+        assert reader.notices > 0
+        assert take(view) is None
+    assert partition.released
+    assert partition.all_data_processed.available, "nobody waits for ever"
+    assert partition.all_consumed.available
+    for view in views:
+        view.release()
+    assert_everything_returned(pool)
+
+
+def test_a_cause_from_further_up_stays_what_it_is() -> None:
+    partition, _ = make_partition(1)
+    view = view_of(partition)
+    cause = ProducerFailedError("the producer failed: ValueError: far away")
+    partition.fail(cause)
+    assert view.failure_cause() is cause
+
+
+def test_a_failed_or_released_partition_cannot_be_read() -> None:
+    """D2."""
+    partition, _ = make_partition(1)
+    partition.fail(ValueError("first cause"))
+    with pytest.raises(ProducerFailedError, match="first cause"):
+        view_of(partition)
+    partition, _ = make_partition(1)
+    partition.release()
+    with pytest.raises(PartitionNotFoundError, match="has been released"):
+        view_of(partition)
+
+
+@pytest.mark.parametrize("index", [-1, 2, 100])
+def test_a_subpartition_that_does_not_exist_cannot_be_read(index: int) -> None:
+    """Flink checks `index > length`: off by one."""
+    partition, _ = make_partition(2)
+    with pytest.raises(PartitionNotFoundError, match=f"no subpartition {index}"):
+        view_of(partition, index)
+
+
+def test_buffers_that_are_being_sent_come_back_after_the_release() -> None:
+    partition, pool = make_partition(1)
+    view = view_of(partition)
+    put(partition, 0, b"on its way")
+    polled = view.poll()
+    assert polled is not None
+    partition.release()
+    assert content_of(polled.buffer) == b"on its way"
+    assert pool.statistics().free == pool.statistics().total - 1
+    polled.buffer.recycle()
+    assert_everything_returned(pool)

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from operator import itemgetter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.errors import ConfigurationError, SerializationError
+from flinknet.records.key_groups import key_group, operator_index
+from flinknet.records.partitioner import (
+    BroadcastPartitioner,
+    CustomPartitioner,
+    ForwardPartitioner,
+    GlobalPartitioner,
+    HashPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+    RescalePartitioner,
+    ShufflePartitioner,
+)
+
+
+def set_up(partitioner: Partitioner, channels: int, **options: int) -> Partitioner:
+    partitioner.setup(channels, **options)
+    return partitioner
+
+
+def choices(partitioner: Partitioner, number: int) -> list[int]:
+    return [partitioner.select(record) for record in range(number)]
+
+
+def test_forward_goes_to_the_only_channel() -> None:
+    """Q1."""
+    assert choices(set_up(ForwardPartitioner(), 1), 3) == [0, 0, 0]
+    with pytest.raises(ConfigurationError, match="both sides need the same parallelism"):
+        ForwardPartitioner().setup(2)
+
+
+def test_global_goes_to_the_first() -> None:
+    """Q1."""
+    assert choices(set_up(GlobalPartitioner(), 4), 3) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("subtask_index", [0, 1, 2, 5])
+def test_rebalance_goes_round_from_the_subtasks_own_start(subtask_index: int) -> None:
+    """Q1: 0, 1, 2, 0."""
+    partitioner = set_up(RebalancePartitioner(), 3, subtask_index=subtask_index, parallelism=6)
+    start = subtask_index % 3
+    assert choices(partitioner, 7) == [(start + turn) % 3 for turn in range(7)]
+
+
+def test_rescale_goes_round_from_the_first() -> None:
+    """Q1: whichever subtask writes."""
+    partitioner = set_up(RescalePartitioner(), 3, subtask_index=2, parallelism=4)
+    assert choices(partitioner, 5) == [0, 1, 2, 0, 1]
+
+
+def test_one_channel_is_every_turn() -> None:
+    assert choices(set_up(RebalancePartitioner(), 1, subtask_index=3), 3) == [0, 0, 0]
+
+
+def test_shuffle_stays_in_range_and_can_be_repeated() -> None:
+    """Q1."""
+    first = choices(set_up(ShufflePartitioner(Random(7).randrange), 5), 500)
+    assert set(first) == set(range(5))
+    assert choices(set_up(ShufflePartitioner(Random(7).randrange), 5), 500) == first
+
+
+def test_broadcast_does_not_select() -> None:
+    """Q1."""
+    partitioner = set_up(BroadcastPartitioner(), 3)
+    assert partitioner.is_broadcast
+    with pytest.raises(AssertionError, match="does not select"):
+        partitioner.select("record")
+
+
+@given(st.integers(1, 128), st.lists(st.text() | st.integers(0, 50), max_size=30))
+def test_the_same_key_goes_to_the_same_channel(channels: int, keys: list[str | int]) -> None:
+    """Q2: the owner of the key's group, for 1 to n channels; remembered or not."""
+    partitioner = set_up(HashPartitioner(itemgetter(0)), channels)
+    for key in keys * 2:
+        expected = operator_index(key_group(key, 128), 128, channels)
+        assert partitioner.select((key, "value")) == expected
+
+
+def test_the_maximum_parallelism_decides_the_groups() -> None:
+    few = set_up(HashPartitioner(lambda record: record, max_parallelism=4), 4)
+    assert choices(few, 100) == [key_group(record, 4) for record in range(100)]
+    with pytest.raises(ConfigurationError, match="to 5 subtasks has only 4 key groups"):
+        HashPartitioner(lambda record: record, max_parallelism=4).setup(5)
+
+
+def test_a_new_set_up_forgets_the_channels_of_the_old_one() -> None:
+    partitioner = set_up(HashPartitioner(lambda record: record), 8)
+    choices(partitioner, 100)
+    partitioner.setup(2)
+    assert set(choices(partitioner, 100)) == {0, 1}
+
+
+def test_a_key_that_python_cannot_hash_still_has_a_channel() -> None:
+    partitioner = set_up(HashPartitioner(lambda record: record), 16)
+    for key in ([1, "a"], [2], [[3]]):
+        as_tuple = tuple(tuple(part) if isinstance(part, list) else part for part in key)
+        assert partitioner.select(key) == partitioner.select(as_tuple)
+
+
+@pytest.mark.parametrize("key", [None, {1}, object()], ids=["None", "set", "object"])
+def test_a_record_without_a_key_is_refused(key: object) -> None:
+    """Q2."""
+    with pytest.raises(SerializationError, match="key"):
+        set_up(HashPartitioner(lambda record: record), 2).select(key)
+
+
+def test_remembered_keys_are_bounded() -> None:
+    """A stream of ever new keys does not grow the writer."""
+    partitioner = HashPartitioner(lambda record: record)
+    partitioner.setup(3)
+    for key in range(70_000):
+        partitioner.select(key)
+    assert len(partitioner._channel_of) == 70_000 - 65_536
+    assert partitioner.select(5) == operator_index(key_group(5, 128), 128, 3)
+
+
+def test_a_custom_function_gets_the_key_and_the_number_of_channels() -> None:
+    partitioner = set_up(CustomPartitioner(lambda key, n: (key + 1) % n, itemgetter("id")), 4)
+    assert [partitioner.select({"id": number}) for number in range(5)] == [1, 2, 3, 0, 1]
+
+
+@pytest.mark.parametrize("choice", [-1, 4, 100])
+def test_a_custom_choice_out_of_range_is_refused(choice: int) -> None:
+    partitioner = set_up(CustomPartitioner(lambda key, n: choice, itemgetter(0)), 4)
+    with pytest.raises(ConfigurationError, match=f"chose channel {choice} of 4"):
+        partitioner.select(("key",))
+
+
+@pytest.mark.parametrize(
+    ("make", "pointwise"),
+    [(ForwardPartitioner, True), (RescalePartitioner, True), (RebalancePartitioner, False),
+     (GlobalPartitioner, False), (BroadcastPartitioner, False)],
+)  # fmt: skip
+def test_which_exchanges_are_pointwise(make: Callable[[], Partitioner], pointwise: bool) -> None:
+    """Section 4."""
+    assert make().is_pointwise is pointwise
+
+
+@pytest.mark.parametrize(
+    "partitioner",
+    [RebalancePartitioner(), RescalePartitioner(), HashPartitioner(itemgetter(0))],
+    ids=lambda partitioner: type(partitioner).__name__,
+)
+def test_a_copy_chooses_like_its_original(partitioner: Partitioner) -> None:
+    """Q5, by meaning: subtasks get copies."""
+    copied = copy.deepcopy(partitioner)
+    records = [(number,) for number in range(50)]
+    selected = [
+        [set_up_one.select(record) for record in records]
+        for set_up_one in (set_up(partitioner, 5), set_up(copied, 5))
+    ]
+    assert selected[0] == selected[1]

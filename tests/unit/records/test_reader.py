@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinknet.buffer.buffer import DataType
+from flinknet.errors import (
+    ClosedResourceError,
+    ProducerFailedError,
+    RemoteProtocolError,
+    RemoteTransportError,
+    SerializationError,
+)
+from flinknet.records.reader import RecordBatch, RecordReader
+from flinknet.records.serializer import UnpackerPool
+from tests.unit.arrangements import (
+    THERE,
+    Client,
+    Running,
+    assert_everything_returned,
+    deliver,
+    make_gate,
+    run,
+    wait,
+)
+
+CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+END_OF_DATA = DataType.END_OF_DATA
+END = DataType.END_OF_PARTITION
+
+
+def packed(*records: Any) -> bytes:
+    return b"".join(map(msgpack.packb, records))
+
+
+class Arranged:
+    """A reader of remote channels, to which frames come by hand."""
+
+    def __init__(self, channels: int = 1, *, record_bytes_max: int = 10_000) -> None:
+        self.client = Client()
+        self.gate, self.pool = make_gate(
+            *[THERE] * channels, client=self.client, segment_bytes=4_096, segments=128
+        )
+        self.sequences = [0] * channels
+        unpackers = UnpackerPool(record_bytes_max, 1_000, 4_096)
+        self.reader = RecordReader(self.gate, wait=wait, unpackers=unpackers)
+
+    def arrive(
+        self, content: bytes, *, channel: int = 0, data_type: DataType = CLEAR_END
+    ) -> None:
+        """Let a frame arrive, paid with what the channel has announced."""
+        target = self.gate.remote_channels[channel]
+        target.take_unannounced_credit()
+        deliver(target, self.sequences[channel], content, data_type=data_type)
+        self.sequences[channel] += 1
+
+    def end(self, channel: int = 0) -> None:
+        self.arrive(b"\x91\x01", channel=channel, data_type=END_OF_DATA)
+        self.arrive(b"\x90", channel=channel, data_type=END)
+
+    def batch(self) -> RecordBatch:
+        """Read a batch that must be there."""
+        batch = run(self.reader.next_batch())
+        assert batch is not None
+        return batch
+
+    @property
+    def exclusive_in_use(self) -> int:
+        """Buffers that are neither free nor waiting in a channel."""
+        counts = self.gate.statistics()
+        free = sum(part.exclusive_free + part.floating_free for part in counts.channels)
+        idle = counts.floating_pool.idle
+        queued = sum(part.queued_buffers for part in counts.channels)
+        ahead = self.pool.statistics().free
+        return self.pool.total - ahead - idle - free - queued
+
+    def close(self) -> None:
+        self.reader.close()
+        assert_everything_returned(self.pool)
+
+
+async def all_records(reader: RecordReader) -> list[Any]:
+    return [record async for record in reader]
+
+
+async def all_batches(reader: RecordReader) -> list[tuple[int, int, list[Any]]]:
+    return [(batch.channel, batch.size_bytes, list(batch)) async for batch in reader.batches()]
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def test_records_come_until_the_end() -> None:
+    arranged = Arranged()
+    arranged.arrive(packed(1, "two", (3,)))
+    arranged.arrive(packed({"four": None}))
+    arranged.end()
+    assert run(all_records(arranged.reader)) == [1, "two", (3,), {"four": None}]
+    assert run(all_records(arranged.reader)) == [], "and stays at the end"
+    assert run(arranged.reader.next_batch()) is None
+    arranged.close()
+
+
+def test_a_batch_is_what_a_buffer_holds() -> None:
+    arranged = Arranged(2)
+    arranged.arrive(packed(1, 2), channel=1)
+    arranged.arrive(packed("three"), channel=0)
+    arranged.end(0)
+    arranged.end(1)
+    assert run(all_batches(arranged.reader)) == [(1, 2, [1, 2]), (0, 6, ["three"])]
+    assert arranged.reader.bytes_in == 8
+    arranged.close()
+
+
+def test_a_record_over_two_buffers_comes_with_the_second() -> None:
+    arranged = Arranged()
+    data = packed("first", "second")
+    arranged.arrive(data[:9], data_type=DataType.DATA_BUFFER)
+    arranged.arrive(data[9:])
+    arranged.end()
+    assert run(all_batches(arranged.reader)) == [(0, 9, ["first"]), (0, 4, ["second"])]
+
+
+def test_channels_do_not_mix_inside_records() -> None:
+    """A2: one deserializer per channel."""
+    arranged = Arranged(2)
+    data = packed("long record")
+    for half in (data[:5], data[5:]):
+        data_type = DataType.DATA_BUFFER if half == data[:5] else CLEAR_END
+        arranged.arrive(half, channel=0, data_type=data_type)
+        arranged.arrive(half, channel=1, data_type=data_type)
+    arranged.end(0)
+    arranged.end(1)
+    assert run(all_records(arranged.reader)) == ["long record"] * 2
+
+
+def test_reading_waits_for_data() -> None:
+    """Cancelling a waiting read loses nothing."""
+    arranged = Arranged()
+    Running(arranged.reader.next_batch()).cancel()
+    assert arranged.gate.availability.waiting == 0
+    reading = Running(arranged.reader.next_batch())
+    assert reading.waits_for is arranged.gate.availability
+    arranged.arrive(packed("data"))
+    reading.go_on()
+    assert reading.result is not None
+    assert list(reading.result) == ["data"]
+    arranged.close()
+
+
+def test_a_read_cancelled_after_a_batch_loses_nothing() -> None:
+    arranged = Arranged()
+    arranged.arrive(packed("first"))
+    arranged.arrive(packed("second"))
+    assert list(arranged.batch()) == ["first"]
+    reading = Running(arranged.reader.next_batch(), start=False)
+    reading.step()
+    assert not reading.done
+    assert reading.waits_for is None, "it lets others run, once per buffer"
+    reading.cancel()
+    assert list(arranged.batch()) == ["second"]
+    arranged.close()
+
+
+# -- giving back -----------------------------------------------------------------------------------
+
+
+def test_a_buffer_goes_back_when_the_next_batch_is_asked_for() -> None:
+    """Section 1.6: credit comes back when the operator is done, not before."""
+    arranged = Arranged()
+    arranged.arrive(packed(1, 2, 3))
+    batch = arranged.batch()
+    assert arranged.exclusive_in_use == 1
+    assert list(batch) == [1, 2, 3]
+    assert arranged.exclusive_in_use == 1
+    reading = Running(arranged.reader.next_batch())
+    assert arranged.exclusive_in_use == 0
+    assert reading.waits_for is not None
+    arranged.close()
+
+
+def test_a_batch_that_nobody_looked_at_counts_as_processed() -> None:
+    arranged = Arranged()
+    data = packed(1, 2, 3, "cut here")
+    arranged.arrive(data[:6], data_type=DataType.DATA_BUFFER)
+    arranged.arrive(data[6:] + packed("next"))
+    assert len(arranged.batch()) == 3
+    assert list(arranged.batch()) == ["cut here", "next"]
+    assert arranged.exclusive_in_use == 1
+
+
+def test_a_batch_can_be_read_again() -> None:
+    arranged = Arranged()
+    arranged.arrive(packed(1, 2))
+    batch = arranged.batch()
+    assert [list(batch), list(batch), batch.records] == [[1, 2]] * 3
+
+
+def test_the_end_of_data_is_acknowledged_after_the_last_record() -> None:
+    """D12, I2: each channel for itself."""
+    arranged = Arranged(2)
+    arranged.arrive(packed("last"))
+    arranged.end()
+    batch = arranged.batch()
+    assert list(batch) == ["last"]
+    assert ("acknowledge", 0) not in arranged.client.sent
+    reading = Running(arranged.reader.next_batch())
+    assert arranged.client.sent.count(("acknowledge", 0)) == 1
+    assert ("acknowledge", 1) not in arranged.client.sent
+    arranged.end(1)
+    reading.go_on()
+    assert reading.done
+    assert reading.result is None
+    assert ("acknowledge", 1) in arranged.client.sent
+    arranged.close()
+
+
+def test_other_events_are_passed_over() -> None:
+    arranged = Arranged()
+    arranged.arrive(b"event", data_type=DataType.EVENT_BUFFER)
+    arranged.arrive(packed("data"))
+    assert list(arranged.batch()) == ["data"]
+
+
+def test_closing_gives_everything_back() -> None:
+    """In the middle of a batch, and of a record; idempotent."""
+    arranged = Arranged(2)
+    arranged.arrive(packed(1, 2))
+    arranged.arrive(packed("x" * 100)[:50], channel=1, data_type=DataType.DATA_BUFFER)
+    arranged.arrive(packed("queued"))
+    records = iter(arranged.batch())
+    assert next(records) == 1
+    arranged.reader.close()
+    arranged.reader.close()
+    assert_everything_returned(arranged.pool)
+    assert [message for message in arranged.client.sent if message[0] == "close"] == [
+        ("close", 0),
+        ("close", 1),
+    ]
+    with pytest.raises(ClosedResourceError):
+        run(arranged.reader.next_batch())
+
+
+def test_closing_wakes_a_read_that_waits() -> None:
+    arranged = Arranged()
+    reading = Running(arranged.reader.next_batch())
+    arranged.reader.close()
+    with pytest.raises(ClosedResourceError):
+        reading.go_on()
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [ProducerFailedError("cause"), RemoteTransportError("cause")])
+def test_the_error_of_a_channel_ends_the_reading(error: Exception) -> None:
+    """Before what is queued, and with every further read."""
+    arranged = Arranged(2)
+    arranged.arrive(packed("queued"), channel=1)
+    arranged.gate.channels[0].fail(error)
+    for _ in range(2):
+        with pytest.raises(type(error), match="cause"):
+            run(arranged.reader.next_batch())
+    arranged.close()
+
+
+BAD_BYTES = [
+    b"\xc1",  # a byte that msgpack never uses
+    b"\xa1\xff",  # no UTF-8
+    b"\x81\x80\x01",  # a key that cannot be hashed
+    b"\x81\x91\x80\x01",
+    b"\xc7\x0c\xff" + b"\0" * 4 + b"\x7f" + b"\xff" * 7,  # a date that does not exist
+    b"\xd7\xff" + b"\xff" * 8,
+    b"\xdd\x00\x00\xff\xff",  # more elements than a record may have
+    b"\x91" * 2_000,  # deeper than msgpack can
+]
+
+
+@pytest.mark.parametrize("bad", BAD_BYTES, ids=lambda bad: bad[:4].hex())
+@pytest.mark.parametrize("clear_end", [True, False])
+def test_bytes_that_are_no_record_are_an_error_of_their_channel(
+    bad: bytes, clear_end: bool
+) -> None:
+    """I10: it is named, and nothing is read behind it, nor from the other channels."""
+    arranged = Arranged(2)
+    data_type = CLEAR_END if clear_end else DataType.DATA_BUFFER
+    arranged.arrive(packed("good") + bad, channel=1, data_type=data_type)
+    arranged.arrive(packed("behind"), channel=1)
+    arranged.arrive(packed("other"), channel=0)
+    with pytest.raises(SerializationError, match="bytes on channel 1 .* are not a record") as first:
+        run(arranged.reader.next_batch())
+    for _ in range(2):
+        with pytest.raises(SerializationError) as again:
+            run(arranged.reader.next_batch())
+        assert again.value is first.value
+    assert arranged.exclusive_in_use == 0
+    arranged.close()
+
+
+def test_a_record_over_the_limit_is_an_error() -> None:
+    arranged = Arranged(record_bytes_max=2_000)
+    data = packed("x" * 20_000)
+    error = None
+    for start in range(0, 20_000, 1_000):
+        arranged.arrive(data[start : start + 1_000], data_type=DataType.DATA_BUFFER)
+        try:
+            assert list(arranged.batch()) == []
+        except SerializationError as raised:
+            error = raised
+            break
+    assert start <= 2_000 + 2 * 4_096
+    assert "record_bytes_max" in str(error)
+    assert "channel 0 (p0[0] at 127.0.0.1:2)" in str(error)
+    with pytest.raises(SerializationError):
+        run(arranged.reader.next_batch())
+    arranged.close()
+
+
+@pytest.mark.parametrize("cut_off", [b"\x92\x01", b"\xa2\xc3", b"\xd9"], ids=bytes.hex)
+def test_a_record_cut_where_its_end_was_announced_is_an_error(cut_off: bytes) -> None:
+    arranged = Arranged()
+    arranged.arrive(packed(1) + cut_off)
+    arranged.arrive(packed("behind"))
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="cut a record"):
+            run(arranged.reader.next_batch())
+    arranged.close()
+
+
+def test_data_that_ends_inside_a_record_is_an_error() -> None:
+    arranged = Arranged()
+    arranged.arrive(packed("torn record")[:5], data_type=DataType.DATA_BUFFER)
+    arranged.end()
+    assert list(arranged.batch()) == []
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="channel 0 .* ended inside a record"):
+            run(arranged.reader.next_batch())
+    assert ("acknowledge", 0) not in arranged.client.sent
+    arranged.close()
+
+
+# -- any stream ------------------------------------------------------------------------------------
+
+VALUES = st.none() | st.integers(0, 2**40) | st.text(max_size=30) | st.binary(max_size=200)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 2), VALUES), max_size=25), st.integers(1, 120))
+def test_any_cutting(writes: list[tuple[int, Any]], segment_bytes: int) -> None:
+    """I1, I2: records of three channels, cut anywhere, come with the buffer that has their last
+    byte, in the order of their channel."""
+    arranged = Arranged(3)
+    for channel in range(3):
+        records = [record for to, record in writes if to == channel]
+        ends, stream = [0], b""
+        for record in records:
+            stream += packed(record)
+            ends.append(len(stream))
+        read: list[Any] = []
+        for start in range(0, len(stream), segment_bytes):
+            part = stream[start : start + segment_bytes]
+            data_type = CLEAR_END if start + len(part) in ends else DataType.DATA_BUFFER
+            arranged.arrive(part, channel=channel, data_type=data_type)
+            batch = arranged.batch()
+            due = sum(start < end <= start + len(part) for end in ends)
+            assert (batch.channel, batch.size_bytes, len(batch)) == (channel, len(part), due)
+            read += batch
+        assert read == records
+        arranged.end(channel)
+    assert run(all_records(arranged.reader)) == []
+    arranged.close()

@@ -1,0 +1,111 @@
+"""What a decoder hands out, noted down; and messages written by hand, independent of the codec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from flinknet.buffer.buffer import DataType
+from flinknet.config import WireLimits
+from flinknet.wire.codec import FrameDecoder
+from flinknet.wire.messages import MessageType
+
+SEGMENT_BYTES = 64
+GOLDEN = Path(__file__).parent / "golden"
+SPEC = Path(__file__).parents[3] / "flinknet" / "wire" / "SPEC.md"
+
+
+class Received:
+    """A MessageReceiver that notes every event as a tuple; bodies of ``skipped`` channels are not
+    wanted."""
+
+    def __init__(self, skipped: Iterable[int] = ()) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        self.bodies_begun = 0
+        self._skipped = set(skipped)
+        self._head: tuple[Any, ...] = ()
+        self._body = bytearray()
+
+    def begin_buffer(
+        self, channel: int, sequence: int, backlog: int, data_type: DataType, size: int
+    ) -> memoryview | None:
+        self.bodies_begun += 1
+        if channel in self._skipped:
+            return None
+        self._head = (channel, sequence, backlog, data_type)
+        self._body = bytearray(size)
+        return memoryview(self._body)
+
+    def end_buffer(self) -> None:
+        self.events.append((MessageType.BUFFER_RESPONSE, *self._head, bytes(self._body)))
+
+    def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
+        self.events.append((message_type, *fields))
+
+    def on_error_response(self, channel: int, code: int, text: str) -> None:
+        self.events.append((MessageType.ERROR_RESPONSE, channel, code, text))
+
+
+def make_decoder(
+    received: Received,
+    *,
+    limits: WireLimits | None = None,
+    segment_bytes: int = SEGMENT_BYTES,
+    receive_buffer_bytes: int = 4096,
+) -> FrameDecoder:
+    """Make a decoder for small segments."""
+    return FrameDecoder(
+        received,
+        limits if limits is not None else WireLimits(),
+        segment_bytes=segment_bytes,
+        receive_buffer_bytes=receive_buffer_bytes,
+    )
+
+
+def decode(data: bytes, **options: Any) -> list[tuple[Any, ...]]:
+    """Return the events in ``data``, which must end with a message."""
+    received = Received()
+    decoder = make_decoder(received, **options)
+    decoder.feed(data)
+    assert not decoder.inside_message
+    return received.events
+
+
+def u32(number: int) -> bytes:
+    """A msgpack integer of the fixed width that SPEC asks for."""
+    return b"\xce" + number.to_bytes(4, "big")
+
+
+def buffer_response(
+    channel: int = 0,
+    sequence: int = 0,
+    backlog: int = 0,
+    data_type: int = DataType.DATA_BUFFER_WITH_CLEAR_END,
+    body: bytes = b"\x01",
+    *,
+    size: int | None = None,
+) -> bytes:
+    """A BufferResponse, or with ``size`` one whose body is not as long as it says."""
+    size = len(body) if size is None else size
+    head = b"\x95\x00" + u32(channel) + u32(sequence) + u32(backlog) + bytes([data_type])
+    return head + b"\xc6" + size.to_bytes(4, "big") + body
+
+
+def error_response(channel: int, code: int, text: bytes, *, size: int | None = None) -> bytes:
+    """An ErrorResponse."""
+    size = len(text) if size is None else size
+    return b"\x94\x01" + u32(channel) + bytes([code]) + b"\xda" + size.to_bytes(2, "big") + text
+
+
+def partition_request(
+    channel: int = 0, partition: bytes = bytes(16), subpartition: int = 0, credit: int = 2
+) -> bytes:
+    """A PartitionRequest."""
+    return b"\x95\x02" + u32(channel) + b"\xc4\x10" + partition + u32(subpartition) + u32(credit)
+
+
+def about(message_type: MessageType, channel: int, *numbers: int) -> bytes:
+    """A message of integers about one channel."""
+    head = bytes([0x92 + len(numbers), message_type])
+    return head + b"".join(map(u32, (channel, *numbers)))
