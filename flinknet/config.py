@@ -327,8 +327,6 @@ class ClusterConfig:
     jobs_retained: int = 20
     """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
 
-    output_lines_kept: int = 40
-    """Last lines of a process's output that the launcher keeps to explain an early exit."""
 
     def __post_init__(self) -> None:
         _require(
@@ -376,7 +374,6 @@ class ClusterConfig:
             ("job_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
             ("jobs_retained", 1),
-            ("output_lines_kept", 1),
         ):
             value = getattr(self, name)
             _require(value >= least, f"{name} is {value}: choose {least} or more")

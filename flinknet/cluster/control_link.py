@@ -67,7 +67,8 @@ class ControlLink:
     async def register(self, message: Register) -> Registered:
         """Join the cluster.
 
-        ConfigurationError if the coordinator refuses, RemoteTransportError if nobody is there.
+        ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, or
+        not any more.
         """
         assert self._session is not None
         try:
@@ -85,6 +86,8 @@ class ControlLink:
             raise RemoteTransportError(f"no coordinator at {self._coordinator}: {error}") from error
         await self.send(message)
         answer = await self.receive()
+        if answer is None:
+            raise RemoteTransportError(f"the coordinator at {self._coordinator} is gone")
         if isinstance(answer, Refused):
             raise ConfigurationError(answer.reason)
         if not isinstance(answer, Registered):

@@ -41,7 +41,7 @@ from flinknet.cluster.messages import (
 )
 from flinknet.cluster.parent import watch_parent
 from flinknet.config import ClusterConfig, FlinknetConfig
-from flinknet.errors import FlinknetError, RemoteProtocolError
+from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.settings import load_settings
 
@@ -176,6 +176,9 @@ def main() -> int:
             return runner.run(
                 work(options.worker_id, options.coordinator, options.data_port, config, token)
             )
+    except RemoteTransportError as error:
+        print(f"lost the coordinator: {error}", file=sys.stderr)
+        return EXIT_COORDINATOR_LOST
     except FlinknetError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2

@@ -31,6 +31,7 @@ from flinknet.errors import ConfigurationError, RemoteProtocolError
 __all__ = ["WorkerConnection", "Workers"]
 
 OUTBOX_MESSAGES_MAX = 10_000
+"""Far more than all jobs of a cluster ever send to one worker at a time: it does not read."""
 
 log = logging.getLogger("flinknet.coordinator")
 

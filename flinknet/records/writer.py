@@ -86,6 +86,7 @@ class RecordWriter:
             self.partitioner.setup(channels)
         self.buffer_timeout_ms = buffer_timeout_ms
         self.buffers_opened = 0
+        self._opened_before_turn = 0
         self._records_out = 0
         self._wait = wait
         self._flusher = flusher
@@ -178,13 +179,15 @@ class RecordWriter:
             subpartition = self.partition.subpartitions[index]
             if not self._broadcast_builder.sealed:
                 self._seal_all()
+            if len(data) > self._builders[index].remaining:
+                await self._wait_to_begin()
             rest = self._fill_up(self._builders[index], data)
             if not rest:
                 self._records_out += 1
                 return
             subpartition.seal_open()
             while rest:
-                await self._wait_for_buffer(begins=len(rest) == len(data))
+                self._check_consumers()
                 if subpartition.released:
                     break
                 builder = self.partition.request_builder(index)
@@ -198,7 +201,7 @@ class RecordWriter:
             self._torn = False
             self._records_out += 1
         self._ask_for_flush(index)
-        if self._turn_is_over(data):
+        if subpartition.released or self._turn_is_over(data):
             await yield_to_loop()
 
     async def _append_broadcast(self, data: bytes) -> None:
@@ -206,13 +209,15 @@ class RecordWriter:
         self._check_size(data)
         async with self._slow_path:
             self._check_writable()
+            if len(data) > self._broadcast_builder.remaining:
+                await self._wait_to_begin()
             rest = self._fill_up(self._broadcast_builder, data)
             if not rest:
                 self._records_out += 1
                 return
             self._seal_all()
             while rest:
-                await self._wait_for_buffer(begins=len(rest) == len(data))
+                self._check_consumers()
                 builder = self.partition.request_broadcast_builder()
                 if builder is None:
                     await self._wait(self.partition.availability)
@@ -247,11 +252,11 @@ class RecordWriter:
         self._torn = bool(rest)
         return rest
 
-    async def _wait_for_buffer(self, *, begins: bool) -> None:
-        """Hold a record back that has not begun until the pool is available; raise if nobody
-        reads."""
+    async def _wait_to_begin(self) -> None:
+        """Hold a record back until the pool is available and a buffer certain: a record no longer
+        than that is then written without another wait, whole or not at all."""
         self._check_consumers()
-        while begins and not self.partition.availability.available:
+        while not self.partition.availability.available:
             await self._wait(self.partition.availability)
             self._check_consumers()
 
@@ -261,9 +266,11 @@ class RecordWriter:
         A buffer of small records took long enough to fill; one of large records costs less than a
         turn of the loop does.
         """
-        if len(data) < _LARGE_RECORD_BYTES:
-            return True
-        return self.buffers_opened % _BUFFERS_PER_TURN == 0
+        opened = self.buffers_opened - self._opened_before_turn
+        if len(data) >= _LARGE_RECORD_BYTES and opened < _BUFFERS_PER_TURN:
+            return False
+        self._opened_before_turn = self.buffers_opened
+        return True
 
     def _check_size(self, data: bytes) -> None:
         if len(data) > self._record_bytes_max:

@@ -6,14 +6,12 @@ loads the same program with its own executor installed, and gets its jobs instea
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol
 
 from flinknet.config import FlinknetConfig
-from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
 
 __all__ = ["Executor", "JobResult", "embedded_config", "execute", "set_executor"]
@@ -56,23 +54,10 @@ def execute(graph: JobGraph, config: FlinknetConfig | None = None) -> JobResult:
     """
     if _installed:
         return _installed[0](graph)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_execute_embedded(graph, config or embedded_config(graph)))
-    raise ConfigurationError(
-        "execute() waits for the job, so it cannot be called from a running event loop: use "
-        "`async with LocalCluster(config) as cluster` and `await cluster.execute(graph)` with "
-        "the environment's job_graph()"
-    )
-
-
-async def _execute_embedded(graph: JobGraph, config: FlinknetConfig) -> JobResult:
     # By name, because the cluster is built on this package and not the other way round.
-    local_cluster = import_module("flinknet.cluster").LocalCluster
-    async with local_cluster(config) as cluster:
-        result: JobResult = await cluster.execute(graph)
-        return result
+    run_job: Callable[[JobGraph, FlinknetConfig], JobResult]
+    run_job = import_module("flinknet.cluster").run_job
+    return run_job(graph, config or embedded_config(graph))
 
 
 def embedded_config(graph: JobGraph) -> FlinknetConfig:

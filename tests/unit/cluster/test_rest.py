@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from flinknet.cluster.control_link import ControlLink
 from flinknet.cluster.credentials import authorization_headers, new_token
@@ -203,6 +204,27 @@ async def test_a_worker_finds_no_coordinator() -> None:
     async with gone.client() as client:
         with pytest.raises(RemoteTransportError, match="cannot be reached"):
             await client.progress("job")
+
+
+async def test_a_coordinator_that_goes_while_a_worker_registers() -> None:
+    async def hang_up(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        await socket.close()
+        return socket
+
+    application = web.Application()
+    application.add_routes([web.get("/api/v1/worker", hang_up)])
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    link = ControlLink(f"{host}:{port}", new_token(), control_message_bytes_max=65_536)
+    async with link:
+        with pytest.raises(RemoteTransportError, match="is gone"):
+            await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
+    await runner.cleanup()
 
 
 # -- jobs

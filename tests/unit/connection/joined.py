@@ -132,7 +132,7 @@ def messages(data: bytes | bytearray) -> list[tuple[Any, ...]]:
         kind, *fields = message
         if kind == MessageType.BUFFER_RESPONSE:
             fields.append(next(unpacker))
-            fields[3] = DataType(fields[3])
+            fields[3] = list(DataType)[fields[3]]
         found.append((MessageType(kind), *fields))
     assert unpacker.tell() == len(data)
     return found

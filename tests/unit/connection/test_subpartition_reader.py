@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.buffer.view import SubpartitionView
+from flinknet.buffer.buffer import DataType
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.errors import PartitionNotFoundError, RemoteProtocolError
-from flinknet.partition.result_partition import ResultPartition
 from tests.unit.arrangements import assert_everything_returned, event_of, make_partition, put
 
 CREDIT_MAX = 100
@@ -71,6 +69,10 @@ class Reading:
 
 
 DATA = DataType.DATA_BUFFER_WITH_CLEAR_END
+
+
+def acknowledged(reading: Reading) -> bool:
+    return reading.partition.all_data_processed.available
 
 
 # -- credit ----------------------------------------------------------------------------------------
@@ -236,44 +238,34 @@ def test_after_a_resume_without_credit_the_backlog_is_announced_again() -> None:
 
 # -- answers that nobody asked for -----------------------------------------------------------------
 
-ILLEGAL: dict[str, Callable[[Reading], None]] = {
-    "resume before anything was sent": lambda reading: reading.reader.resume_consumption(),
-    "resume after data": lambda reading: (
-        reading.write(),
-        reading.send_all(),
-        reading.reader.resume_consumption(),
-    )[2],
-    "resume while the blocking event waits": lambda reading: (
-        reading.add(BARRIER),
-        reading.reader.resume_consumption(),
-    )[1],
-    "resume twice": lambda reading: (
-        reading.add(BARRIER),
-        reading.send_all(),
-        reading.reader.resume_consumption(),
-        reading.reader.resume_consumption(),
-    )[3],
-    "acknowledge before anything was sent": lambda reading: (
-        reading.reader.acknowledge_all_data_processed()
-    ),
-    "acknowledge while the end of data waits": lambda reading: (
-        reading.partition.notify_end_of_data(),
-        reading.reader.acknowledge_all_data_processed(),
-    )[1],
-    "acknowledge twice": lambda reading: (
-        reading.partition.notify_end_of_data(),
-        reading.send_all(),
-        reading.reader.acknowledge_all_data_processed(),
-        reading.reader.acknowledge_all_data_processed(),
-    )[3],
+ILLEGAL = {
+    "resume before anything was sent": "resume",
+    "resume after data": "data send resume",
+    "resume while the blocking event waits": "barrier resume",
+    "resume twice": "barrier send resume resume",
+    "acknowledge before anything was sent": "acknowledge",
+    "acknowledge after data": "data send acknowledge",
+    "acknowledge while the end of data waits": "end acknowledge",
+    "acknowledge twice": "end send acknowledge acknowledge",
 }
 
 
 @pytest.mark.parametrize("answer", ILLEGAL)
 def test_an_answer_to_what_was_not_sent_breaks_the_protocol(answer: str) -> None:
     reading = Reading(credit=2)
-    with pytest.raises(RemoteProtocolError, match="the peer (resumed|acknowledged)"):
-        ILLEGAL[answer](reading)
+    steps: dict[str, Callable[[], object]] = {
+        "data": reading.write,
+        "barrier": lambda: reading.add(BARRIER),
+        "end": reading.partition.notify_end_of_data,
+        "send": reading.send_all,
+        "resume": reading.reader.resume_consumption,
+        "acknowledge": reading.reader.acknowledge_all_data_processed,
+    }
+    *before, last = ILLEGAL[answer].split()
+    for step in before:
+        steps[step]()
+    with pytest.raises(RemoteProtocolError, match=r"the peer (resumed|acknowledged)"):
+        steps[last]()
     reading.close()
 
 
@@ -282,9 +274,9 @@ def test_the_end_of_data_is_acknowledged_to_the_partition() -> None:
     reading = Reading(credit=2)
     reading.partition.notify_end_of_data()
     assert reading.send_all() == [DataType.END_OF_DATA]
-    assert not reading.partition.all_data_processed.available
+    assert not acknowledged(reading)
     reading.reader.acknowledge_all_data_processed()
-    assert reading.partition.all_data_processed.available
+    assert acknowledged(reading)
     reading.close()
 
 
@@ -398,57 +390,21 @@ def test_a_new_buffer_size_holds_for_new_buffers() -> None:
     reading.close()
 
 
-class View:
-    """A SubpartitionView that promises an event and then has nothing: another reader took it."""
-
-    def __init__(self) -> None:
-        self.released: list[BaseException | None] = []
-
-    def poll(self) -> None:
-        return None
-
-    def next_data_type(self) -> DataType:
-        return DataType.EVENT_BUFFER
-
-    def backlog(self) -> int:
-        return 0
-
-    def resume_consumption(self) -> None:
-        raise AssertionError
-
-    def acknowledge_all_data_processed(self) -> None:
-        raise AssertionError
-
-    def notify_new_buffer_size(self, size_bytes: int) -> None:
-        raise AssertionError
-
-    def failure_cause(self) -> BaseException | None:
-        return None
-
-    def release(self, cause: BaseException | None = None) -> None:
-        self.released.append(cause)
-
-
-def test_a_view_that_turns_out_empty_is_no_error() -> None:
+def test_a_reader_that_was_available_and_is_not_any_more_has_nothing() -> None:
     """E7."""
-    view: SubpartitionView = View()
-    owner = Owner()
-    reader = waiting_reader(owner)
-    reader.on_view_created(view)
-    assert owner.available == 1
-    assert reader.poll() is None
+    reading = Reading(credit=2)
+    reading.write()
+    assert reading.owner.available == 1
+    reading.partition.fail(ValueError("boom"))
+    assert reading.reader.poll() is None
+    reading.close()
 
 
-def test_the_cause_of_a_loss_reaches_the_view_once() -> None:
+def test_the_cause_of_a_loss_reaches_the_partition() -> None:
     """E14."""
-    view = View()
-    reader = waiting_reader(Owner())
-    reader.on_view_created(view)
+    reading = Reading(credit=2)
     cause = ConnectionError("reset")
-    reader.release(cause)
-    reader.release()
-    assert view.released == [cause]
-
-
-def never(partition: ResultPartition, buffer: Buffer) -> None:
-    raise AssertionError
+    reading.reader.release(cause)
+    reading.reader.release()
+    assert reading.partition.lost is cause
+    reading.close()

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.errors import LocalProtocolError
 from flinknet.records.partitioner import CustomPartitioner
-from flinknet.records.serializer import RecordDeserializer, UnpackerPool
+from flinknet.records.serializer import RecordDeserializer, UnpackerPool, record_packer
 from flinknet.records.writer import RecordWriter
 from tests.unit.arrangements import (
     Flusher,
@@ -92,6 +92,7 @@ class RecordHistories(RuleBasedStateMachine):
         self.received: list[list[Record]] = [[] for _ in self.views]
         self.held: list[Buffer] = []
         self.torn = False
+        self.may_be_torn = False
 
     # -- the tasks ---------------------------------------------------------------------------------
 
@@ -108,6 +109,7 @@ class RecordHistories(RuleBasedStateMachine):
         try:
             running.go_on()
         except LocalProtocolError:
+            assert self.may_be_torn, "a record no longer than a buffer was torn"
             self.torn = True
             self.may_be_missing.update(self.began[task][-3:])
         else:
@@ -147,7 +149,10 @@ class RecordHistories(RuleBasedStateMachine):
     def cancel(self, task: int) -> None:
         if task in self.running:
             self.running.pop(task).cancel()
-            self.may_be_missing.update(self.began[task][-3:])
+            cancelled = self.began[task][-3:]
+            self.may_be_missing.update(cancelled)
+            longest = max(len(record_packer()(record)) for record in cancelled)
+            self.may_be_torn |= longest > self.segment_bytes
 
     @rule()
     def flush(self) -> None:
@@ -244,6 +249,7 @@ class RecordHistories(RuleBasedStateMachine):
             try:
                 self.complete(Running(self.writer.finish()))
             except LocalProtocolError:
+                assert self.may_be_torn
                 self.torn = True
             else:
                 assert not any(self.deserializers[index].inside_record for index in self.readers)

@@ -208,6 +208,22 @@ def test_every_buffer_yields_to_the_loop() -> None:
     assert yields == arranged.writer.buffers_opened == 10
 
 
+@pytest.mark.parametrize("first", [10, 700])
+def test_large_records_let_the_loop_turn_every_few_buffers(first: int) -> None:
+    """However many buffers each of them opens."""
+    arranged = Arranged(
+        segment_bytes=600, floating_buffers_per_gate=60, buffers_per_subpartition_max=60
+    )
+    emitting = Running(arranged.writer.emit_many([sized(first)] + [sized(1_150)] * 20), start=False)
+    opened = 0
+    while not emitting.done:
+        emitting.step()
+        assert emitting.waits_for is None
+        assert arranged.writer.buffers_opened - opened <= 6
+        opened = arranged.writer.buffers_opened
+    assert opened > 30
+
+
 def test_a_builder_that_the_reader_took_is_not_written_to() -> None:
     arranged = Arranged()
     arranged.emit("first")
@@ -493,6 +509,29 @@ def test_a_record_cancelled_after_it_was_written_is_written() -> None:
     assert arranged.writer.records_out == 2
 
 
+@pytest.mark.parametrize("size", [5, 40, 63, 64])
+@pytest.mark.parametrize("open_bytes", [1, 30, 63, 64])
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_a_record_up_to_a_buffer_is_never_torn(size: int, open_bytes: int, broadcast: bool) -> None:
+    """Also if it would begin in what is left of the open buffer: it waits before it begins."""
+    arranged = Arranged(segments=2)
+    emit = arranged.writer.broadcast_emit if broadcast else arranged.writer.emit
+    run(emit(sized(64)))
+    run(emit(sized(open_bytes)))
+    if open_bytes + size > 64:
+        emitting = Running(emit(sized(size)))
+        assert emitting.waits_for is arranged.partition.availability
+        emitting.cancel()
+    else:
+        run(emit(sized(size)))
+    written = arranged.writer.records_out
+    taken = arranged.take()
+    run(emit("next"))
+    arranged.writer.flush()
+    taken += arranged.take()
+    assert taken == [sized(64), sized(open_bytes), sized(size), "next"][:written] + ["next"]
+
+
 def test_cancelling_many_leaves_whole_records() -> None:
     arranged = Arranged(segments=2)
     emitting = Running(arranged.writer.emit_many(sized(16, str(n % 10)) for n in range(100)))
@@ -739,6 +778,10 @@ def test_what_is_written_for_a_reader_that_left_is_dropped() -> None:
         assert not emitting.done
         assert emitting.waits_for is None
         emitting.go_on()
+        large = Running(arranged.writer.emit((0, sized(1_000))), start=False)
+        large.step()
+        assert not large.done
+        large.go_on()
         arranged.emit((1, number))
         run(arranged.writer.broadcast_emit(("all", number)))
     arranged.writer.flush()

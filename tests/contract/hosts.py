@@ -1,0 +1,187 @@
+"""Who produces and who consumes in the contract: the same calls, whatever carries the channel.
+
+*local*: one environment is both. *memory*: two workers whose connections are joined without any
+socket. *tcp*: two environments over loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from flinknet.buffer.availability import Availability
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.config import BufferTimeout, NetworkConfig
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.flusher import EventLoopFlusher
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.records.partitioner import Partitioner
+from flinknet.records.reader import RecordReader
+from flinknet.records.serializer import UnpackerPool
+from flinknet.records.writer import RecordWriter
+from tests.unit.connection.joined import Worker
+
+KINDS = ("local", "memory", "tcp")
+
+
+class Host(Protocol):
+    """What a worker offers to its tasks; NetworkEnvironment is the real one."""
+
+    config: NetworkConfig
+    network_pool: NetworkBufferPool
+
+    @property
+    def address(self) -> str: ...
+
+    def create_result_partition(
+        self, partition_id: str, *, subpartitions: int
+    ) -> ResultPartition: ...
+
+    def create_record_writer(
+        self,
+        partition: ResultPartition,
+        partitioner: Partitioner | None = None,
+        *,
+        buffer_timeout_ms: BufferTimeout | None = None,
+    ) -> RecordWriter: ...
+
+    def create_input_gate(
+        self, locations: Sequence[PartitionLocation], *, name: str = "gate"
+    ) -> InputGate: ...
+
+    def create_record_reader(self, gate: InputGate) -> RecordReader: ...
+
+
+class MemoryHost:
+    """A worker of the core alone; what its connection has to send is carried once per loop turn."""
+
+    def __init__(self, address: str, config: NetworkConfig) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.config = config
+        self.worker = Worker(address, "the other", config, self._on_output)
+        self.network_pool = self.worker.pool
+        self.address = address
+        self.peer: MemoryHost
+        self._flusher = EventLoopFlusher(self.loop, config.adaptive_flush_ms_max)
+        self._carrying = False
+
+    def _on_output(self) -> None:
+        if not self._carrying:
+            self._carrying = True
+            self.loop.call_soon(self._carry)
+
+    def _carry(self) -> None:
+        self._carrying = False
+        self.peer.worker.receive(self.worker.send(self.config.outbox_bytes_max), piece=1000)
+        if self.worker.connection.has_output:
+            self._on_output()
+
+    async def wait(self, availability: Availability) -> None:
+        """Suspend until something is available."""
+        event = asyncio.Event()
+        availability.subscribe(event.set)
+        try:
+            await event.wait()
+        finally:
+            availability.unsubscribe(event.set)
+
+    def create_result_partition(self, partition_id: str, *, subpartitions: int) -> ResultPartition:
+        return self.worker.make_partition(partition_id, subpartitions)
+
+    def create_record_writer(
+        self,
+        partition: ResultPartition,
+        partitioner: Partitioner | None = None,
+        *,
+        buffer_timeout_ms: BufferTimeout | None = None,
+    ) -> RecordWriter:
+        default = self.config.buffer_timeout_ms
+        writer = RecordWriter(
+            partition,
+            partitioner,
+            wait=self.wait,
+            flusher=self._flusher,
+            buffer_timeout_ms=default if buffer_timeout_ms is None else buffer_timeout_ms,
+            record_bytes_max=self.config.record_bytes_max,
+        )
+        partition.when_released(lambda _: self._flusher.forget(writer))
+        return writer
+
+    def create_input_gate(
+        self, locations: Sequence[PartitionLocation], *, name: str = "gate"
+    ) -> InputGate:
+        return self.worker.make_gate(*locations)
+
+    def create_record_reader(self, gate: InputGate) -> RecordReader:
+        unpackers = UnpackerPool(
+            self.config.record_bytes_max, self.config.record_elements_max, self.config.segment_bytes
+        )
+        return RecordReader(gate, wait=self.wait, unpackers=unpackers)
+
+
+class Exchange:
+    """A producing and a consuming host, and short ways to use them."""
+
+    def __init__(self, kind: str, producer: Host, consumer: Host) -> None:
+        self.kind = kind
+        self.producer = producer
+        self.consumer = consumer
+
+    def writer(
+        self,
+        name: str = "p",
+        *,
+        subpartitions: int = 1,
+        partitioner: Partitioner | None = None,
+        buffer_timeout_ms: BufferTimeout | None = None,
+        back: bool = False,
+    ) -> RecordWriter:
+        """Make a partition and its writer, at the consumer's side if ``back``."""
+        host = self.consumer if back else self.producer
+        partition = host.create_result_partition(name, subpartitions=subpartitions)
+        return host.create_record_writer(
+            partition, partitioner, buffer_timeout_ms=buffer_timeout_ms
+        )
+
+    def reader(self, *subpartitions: int, name: str = "p", back: bool = False) -> RecordReader:
+        """Make a gate over subpartitions (0 by default) and its reader."""
+        source, host = self.producer, self.consumer
+        if back:
+            source, host = host, source
+        locations = [
+            PartitionLocation(source.address, name, index) for index in subpartitions or (0,)
+        ]
+        return host.create_record_reader(host.create_input_gate(locations, name=f"gate of {name}"))
+
+
+@asynccontextmanager
+async def open_exchange(kind: str, **options: Any) -> AsyncIterator[Exchange]:
+    """Open a small exchange of a kind; every buffer must be back when it is left."""
+    config = NetworkConfig(**{"segment_bytes": 1024, "network_memory_bytes": 128 * 1024, **options})
+    if kind == "memory":
+        one, other = MemoryHost("127.0.0.1:1", config), MemoryHost("127.0.0.1:2", config)
+        one.peer, other.peer = other, one
+        yield Exchange(kind, one, other)
+        for worker in (one.worker, other.worker):
+            worker.lose(ConnectionError("the exchange is closed"))
+            for partition in worker.registry.partitions():
+                partition.release()
+        hosts: list[Host] = [one, other]
+    elif kind == "local":
+        async with NetworkEnvironment(config=config) as environment:
+            yield Exchange(kind, environment, environment)
+        hosts = [environment]
+    else:
+        async with (
+            NetworkEnvironment(config=config) as producer,
+            NetworkEnvironment(config=config) as consumer,
+        ):
+            yield Exchange(kind, producer, consumer)
+        hosts = [producer, consumer]
+    for host in hosts:
+        statistics = host.network_pool.statistics()
+        assert (statistics.required, statistics.exclusive, statistics.local_pools) == (0, 0, 0)

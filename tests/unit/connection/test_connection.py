@@ -1,0 +1,667 @@
+"""Two connections, joined: many channels, fair turns, credit, and buffers that come back once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.errors import (
+    PartitionNotFoundError,
+    PartitionRequestTimeoutError,
+    ProducerFailedError,
+    RemoteError,
+    RemoteTransportError,
+)
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.wire.messages import MessageType
+from tests.unit.arrangements import event_of, put
+from tests.unit.connection.joined import Joined, kinds, messages, poll, poll_all
+
+DATA = DataType.DATA_BUFFER_WITH_CLEAR_END
+BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
+M = MessageType
+
+
+def write(partition: ResultPartition, index: int, content: bytes) -> None:
+    put(partition, index, content)
+    partition.subpartitions[index].seal_open()
+
+
+def exchange(
+    joined: Joined, subpartitions: int = 1, *, pump: bool = True
+) -> tuple[ResultPartition, InputGate]:
+    """A partition and a gate that reads all of it."""
+    partition = joined.producer.make_partition("p", subpartitions)
+    gate = joined.consumer.make_gate(*[joined.produced(index) for index in range(subpartitions)])
+    if pump:
+        joined.pump()
+        joined.to_consumer.clear()
+        joined.to_producer.clear()
+    return partition, gate
+
+
+def buffers(data: bytes | bytearray) -> list[tuple[int, bytes]]:
+    """Channel and body of every data buffer in a stream."""
+    return [
+        (message[1], message[5])
+        for message in messages(data)
+        if message[0] is M.BUFFER_RESPONSE and message[4].is_buffer
+    ]
+
+
+def acknowledged(partition: ResultPartition) -> bool:
+    return partition.all_data_processed.available
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+def test_requests_carry_the_initial_credit_and_count_up() -> None:
+    """F14, 1.6 rule 1."""
+    joined = Joined(buffers_per_channel=3)
+    _, gate = exchange(joined, 4, pump=False)
+    sent = messages(joined.consumer.send())
+    assert [(message[0], message[1], message[3:]) for message in sent] == [
+        (M.PARTITION_REQUEST, index, (index, 3)) for index in range(4)
+    ]
+    gate.release()
+    joined.close()
+
+
+def test_a_partition_may_be_there_before_or_after_its_request() -> None:
+    """E13."""
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced(partition_id="early"), joined.produced())
+    early = joined.producer.make_partition("early")
+    write(early, 0, b"\x01")
+    joined.pump()
+    assert poll_all(gate) == [(0, b"\x01")]
+    assert joined.producer.registry.waiting == 1
+    late = joined.producer.make_partition("p")
+    write(late, 0, b"\x02")
+    joined.pump()
+    assert poll_all(gate) == [(1, b"\x02")]
+    gate.release()
+    joined.close()
+
+
+def test_a_request_for_a_partition_that_never_comes_times_out() -> None:
+    """E9, E13, F5."""
+    joined = Joined()
+    joined.producer.now = 100.0
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    deadline = joined.producer.registry.next_deadline()
+    assert deadline is not None
+    joined.producer.registry.expire(deadline - 0.001)
+    joined.pump()
+    assert gate.poll() is None
+    joined.producer.registry.expire(deadline)
+    joined.pump()
+    with pytest.raises(PartitionRequestTimeoutError, match="not registered within 10 s"):
+        gate.poll()
+    gate.release()
+    joined.close()
+
+
+@pytest.mark.parametrize(
+    ("location", "error", "text"),
+    [
+        (("p", 7), PartitionNotFoundError, "has 1 subpartitions, there is no subpartition 7"),
+        (("released", 0), PartitionNotFoundError, "released"),
+        (("failed", 0), ProducerFailedError, "the producer failed: ValueError: boom"),
+        (("taken", 0), RemoteError, "already has, or has had, a reader"),
+    ],
+)
+def test_a_request_that_cannot_be_met_fails_its_channel_only(
+    location: tuple[str, int], error: type[RemoteError], text: str
+) -> None:
+    """F5, F10."""
+    joined = Joined()
+    partition = joined.producer.make_partition()
+    joined.producer.make_partition("released").release()
+    joined.producer.make_partition("failed").fail(ValueError("boom"))
+    joined.producer.make_partition("taken")
+    taken = joined.consumer.make_gate(joined.produced(partition_id="taken"))
+    gate = joined.consumer.make_gate(joined.produced())
+    failing = joined.consumer.make_gate(PartitionLocation(joined.producer.address, *location))
+    joined.pump()
+    with pytest.raises(error, match=text) as raised:
+        failing.poll()
+    assert type(raised.value) is error
+    write(partition, 0, b"\x01")
+    joined.pump()
+    assert poll_all(gate) == [(0, b"\x01")]
+    for one in (gate, failing, taken):
+        one.release()
+    joined.close()
+
+
+def test_a_cancelled_request_that_waits_is_forgotten() -> None:
+    """E13, E15, F9."""
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    gate.release()
+    joined.pump()
+    assert joined.producer.registry.waiting == 0
+    partition = joined.producer.make_partition()
+    assert not partition.cancelled
+    joined.close()
+
+
+def test_both_directions_share_the_numbers_and_nothing_else() -> None:
+    joined = Joined()
+    there = joined.producer.make_partition("there")
+    back = joined.consumer.make_partition("back")
+    gate = joined.consumer.make_gate(joined.produced(partition_id="there"))
+    other = joined.producer.make_gate(PartitionLocation(joined.consumer.address, "back", 0))
+    write(there, 0, b"\x01")
+    write(back, 0, b"\x02")
+    joined.pump()
+    assert (poll_all(gate), poll_all(other)) == ([(0, b"\x01")], [(0, b"\x02")])
+    assert buffers(joined.to_consumer) == [(0, b"\x01")]
+    assert buffers(joined.to_producer) == [(0, b"\x02")]
+    gate.release()
+    other.release()
+    joined.close()
+
+
+# -- order and fairness ----------------------------------------------------------------------------
+
+
+def test_ready_channels_take_turns_of_one_buffer() -> None:
+    """Census row 34."""
+    joined = Joined(buffers_per_channel=3)
+    partition, gate = exchange(joined, 3)
+    for number in range(3):
+        for index in range(3):
+            write(partition, index, bytes([number]))
+    sent = buffers(joined.producer.send())
+    assert sent == [(index, bytes([number])) for number in range(3) for index in range(3)]
+    gate.release()
+    joined.close()
+
+
+def test_a_channel_that_becomes_ready_waits_for_its_turn() -> None:
+    """L2: it is served after those that were ready, not before and not never."""
+    joined = Joined(buffers_per_channel=4)
+    partition, gate = exchange(joined, 2)
+    for number in range(3):
+        write(partition, 0, bytes([number]))
+    assert buffers(joined.producer.send(budget_bytes=1)) == [(0, b"\x00")]
+    write(partition, 1, b"\x09")
+    assert buffers(joined.producer.send(budget_bytes=60)) == [
+        (0, b"\x01"),
+        (1, b"\x09"),
+        (0, b"\x02"),
+    ]
+    gate.release()
+    joined.close()
+
+
+def test_the_budget_is_exceeded_by_one_buffer_at_most() -> None:
+    joined = Joined(buffers_per_channel=20)
+    partition, gate = exchange(joined)
+    for _ in range(9):
+        write(partition, 0, bytes(60))
+    sizes = []
+    while joined.producer.connection.has_output:
+        sizes.append(len(joined.producer.send(budget_bytes=200)))
+    assert sizes == [3 * 83, 3 * 83, 3 * 83]
+    gate.release()
+    joined.close()
+
+
+def test_one_write_has_no_more_pieces_than_a_system_call_takes() -> None:
+    """IOV_MAX is 1024; what does not fit follows with the next write."""
+    joined = Joined(network_memory_bytes=64 * 4000)
+    partition, gate = exchange(joined, 600)
+    for index in range(600):
+        write(partition, index, b"\x01")
+    pieces = []
+    while joined.producer.connection.has_output:
+        pieces.append(len(joined.producer.connection.next_frames(2**20)))
+        joined.producer.connection.frames_written()
+    assert pieces == [1000, 200]
+    gate.release()
+    joined.close()
+
+
+def test_messages_without_body_go_ahead_of_buffers() -> None:
+    joined = Joined()
+    partition, gate = exchange(joined)
+    back = joined.producer.make_gate(PartitionLocation(joined.consumer.address, "back", 0))
+    write(partition, 0, b"\x01")
+    assert kinds(joined.producer.send()) == [M.PARTITION_REQUEST, M.BUFFER_RESPONSE]
+    gate.release()
+    back.release()
+    joined.close()
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 90), st.lists(st.binary(min_size=1, max_size=64), max_size=30))
+def test_pieces_do_not_matter(piece: int, written: list[bytes]) -> None:
+    """F2, F3: the whole of both streams, cut anywhere."""
+    joined = Joined()
+    partition, gate = exchange(joined, 3)
+    taken = {0: b"", 1: b"", 2: b""}
+    expected = dict(taken)
+
+    def take() -> None:
+        joined.pump(piece)
+        for channel, body in poll_all(gate):
+            assert isinstance(body, bytes)
+            taken[channel] += body
+
+    for number, content in enumerate(written):
+        while not partition.availability.available:
+            take()
+        write(partition, number % 3, content)
+        expected[number % 3] += content
+    while taken != expected:
+        take()
+    gate.release()
+    joined.close()
+
+
+# -- credit ----------------------------------------------------------------------------------------
+
+
+def test_without_credit_nothing_is_sent_and_one_credit_sends_one() -> None:
+    """E2: the reader is queued once only, and leaves with data still there."""
+    joined = Joined(
+        buffers_per_channel=1, floating_buffers_per_gate=0, buffers_per_subpartition_max=20
+    )
+    partition = joined.producer.make_partition()
+    held = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    for number in range(5):
+        write(partition, 0, bytes([number]))
+    joined.pump()
+    assert buffers(joined.to_consumer) == [(0, b"\x00")]
+    assert joined.producer.connection.statistics().readers_available == 0
+    for number in range(1, 4):
+        assert poll(held) == (0, bytes([number - 1]))
+        joined.pump()
+        assert len(buffers(joined.to_consumer)) == number + 1
+    held.release()
+    joined.close()
+
+
+def test_credit_that_gathers_while_nothing_can_be_written_becomes_one_message() -> None:
+    """F8, 1.6 rule 6: one AddCredit per channel with the total, in the order of first need."""
+    joined = Joined(buffers_per_channel=3, floating_buffers_per_gate=0)
+    partition, gate = exchange(joined, 2)
+    for number in range(3):
+        for index in (1, 0):
+            write(partition, index, bytes([number]))
+    joined.consumer.receive(joined.producer.send())
+    joined.consumer.send()
+    assert [index for index, _ in poll_all(gate)] == [1, 0, 1, 0, 1, 0]
+    sent = [message for message in messages(joined.consumer.send()) if message[0] is M.ADD_CREDIT]
+    assert [(channel, credit) for _, channel, credit in sent] == [(1, 3), (0, 3)]
+    assert joined.consumer.connection.statistics().credit_messages_out == 2
+    assert not joined.consumer.connection.has_output
+    gate.release()
+    joined.close()
+
+
+def test_no_credit_is_announced_for_a_released_channel() -> None:
+    """F8: not even what had gathered before."""
+    joined = Joined()
+    partition, gate = exchange(joined)
+    write(partition, 0, b"\x01")
+    joined.consumer.receive(joined.producer.send())
+    assert poll(gate) == (0, b"\x01")
+    gate.release()
+    assert kinds(joined.consumer.send()) == [M.CANCEL_PARTITION_REQUEST]
+    joined.close()
+
+
+def test_credit_comes_back_when_the_buffer_is_processed_not_when_it_arrives() -> None:
+    """1.6 rule 5."""
+    joined = Joined(buffers_per_channel=1, floating_buffers_per_gate=0)
+    partition, gate = exchange(joined)
+    write(partition, 0, b"\x01")
+    joined.consumer.receive(joined.producer.send())
+    polled = gate.poll()
+    assert polled is not None
+    assert not joined.consumer.connection.has_output
+    polled[1].recycle()
+    assert messages(joined.consumer.send()) == [(M.ADD_CREDIT, 0, 1)]
+    gate.release()
+    joined.close()
+
+
+def test_a_backlog_gets_the_channel_floating_buffers() -> None:
+    """1.6 rule 3."""
+    joined = Joined(buffers_per_channel=1, floating_buffers_per_gate=4)
+    partition, gate = exchange(joined)
+    for number in range(4):
+        write(partition, 0, bytes([number]))
+    first = joined.producer.send()
+    assert messages(first)[0][3] == 3
+    joined.consumer.receive(first)
+    assert messages(joined.consumer.send()) == [(M.ADD_CREDIT, 0, 4)]
+    gate.release()
+    joined.close()
+
+
+def test_an_empty_buffer_takes_a_buffer_and_gives_it_back() -> None:
+    """F2, F7, 1.6 rule 9."""
+    joined = Joined(buffers_per_channel=1, floating_buffers_per_gate=0)
+    _, gate = exchange(joined)
+    frame = bytes.fromhex("9500 ce00000000 ce00000000 ce00000000 08 c600000000")
+    joined.consumer.receive(frame)
+    assert poll_all(gate) == []
+    assert messages(joined.consumer.send()) == [(M.ADD_CREDIT, 0, 1)]
+    gate.release()
+    joined.close()
+
+
+def test_a_channel_without_exclusive_buffers_lives_on_announcements() -> None:
+    """E4, 1.6 rule 7."""
+    joined = Joined(buffers_per_channel=0, floating_buffers_per_gate=1)
+    partition, gate = exchange(joined)
+    for number in range(3):
+        write(partition, 0, bytes([number]))
+    assert messages(joined.producer.send()) == [(M.BACKLOG_ANNOUNCEMENT, 0, 1)]
+    taken = []
+    joined.consumer.receive(bytes.fromhex("9309 ce00000000 ce00000001"))
+    for _ in range(3):
+        joined.pump()
+        taken += poll_all(gate)
+    assert taken == [(0, b"\x00"), (0, b"\x01"), (0, b"\x02")]
+    gate.release()
+    joined.close()
+
+
+def test_a_resume_lets_the_data_behind_a_barrier_pass() -> None:
+    """E3, E12, F14."""
+    joined = Joined(buffers_per_channel=2)
+    partition, gate = exchange(joined)
+    partition.subpartitions[0].add_event(event_of(BARRIER))
+    write(partition, 0, b"\x01")
+    joined.pump()
+    assert poll_all(gate) == [(0, BARRIER)]
+    gate.remote_channels[0].resume_consumption()
+    joined.pump()
+    assert M.RESUME_CONSUMPTION in kinds(joined.to_producer)
+    assert poll_all(gate) == [(0, b"\x01")]
+    gate.release()
+    joined.close()
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_a_barrier_without_exclusive_buffers_starts_credit_anew(exclusive: int) -> None:
+    """E11, 1.6 rule 8: both sides forget, and agree afterwards."""
+    joined = Joined(buffers_per_channel=exclusive, floating_buffers_per_gate=3)
+    partition, gate = exchange(joined)
+    for number in range(2):
+        write(partition, 0, bytes([number]))
+    partition.subpartitions[0].add_event(event_of(BARRIER))
+    joined.pump()
+    taken = poll_all(gate)
+    joined.pump()
+    taken += poll_all(gate)
+    assert taken == [(0, b"\x00"), (0, b"\x01"), (0, BARRIER)]
+    channel = gate.remote_channels[0]
+    if exclusive == 0:
+        assert channel.statistics().floating_free == 0
+    write(partition, 0, b"\x02")
+    channel.resume_consumption()
+    joined.pump()
+    [reader] = joined.producer.connection.statistics().readers
+    counts = channel.statistics()
+    assert reader.credit + channel.unannounced_credit == (
+        counts.exclusive_free + counts.floating_free
+    )
+    assert poll_all(gate) == [(0, b"\x02")]
+    gate.release()
+    joined.close()
+
+
+# -- other messages --------------------------------------------------------------------------------
+
+
+def test_a_new_buffer_size_reaches_the_partition() -> None:
+    """E6, E12, F11."""
+    joined = Joined()
+    partition = joined.producer.make_partition()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.producer.receive(joined.consumer.send())
+    joined.producer.receive(bytes.fromhex("930a ce00000000 ce00000014"))
+    assert partition.subpartitions[0].buffer_bytes == 20
+    gate.release()
+    joined.close()
+
+
+def test_a_new_buffer_size_before_there_is_a_partition_changes_nothing() -> None:
+    """E12."""
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.producer.receive(joined.consumer.send())
+    joined.producer.receive(bytes.fromhex("930a ce00000000 ce00000014"))
+    assert joined.producer.make_partition().subpartitions[0].buffer_bytes == 64
+    gate.release()
+    joined.close()
+
+
+def test_a_whole_partition_is_read_and_acknowledged() -> None:
+    """Row 19: end of data, acknowledgement, end of partition, cancel."""
+    joined = Joined()
+    partition, gate = exchange(joined)
+    write(partition, 0, b"\x01")
+    partition.notify_end_of_data()
+    joined.pump()
+    assert poll_all(gate) == [(0, b"\x01"), (0, DataType.END_OF_DATA)]
+    assert not acknowledged(partition)
+    gate.acknowledge(0)
+    joined.pump()
+    assert acknowledged(partition)
+    partition.finish()
+    joined.pump()
+    assert poll_all(gate) == [(0, DataType.END_OF_PARTITION)]
+    joined.pump()
+    assert gate.finished
+    assert partition.released
+    assert not joined.producer.connection.in_use
+    assert not joined.consumer.connection.in_use
+    gate.release()
+    joined.close()
+
+
+def test_a_producers_failure_reaches_its_consumers_and_no_one_else() -> None:
+    """F5, F10."""
+    joined = Joined()
+    partition = joined.producer.make_partition("p", 2)
+    other = joined.producer.make_partition("other")
+    gates = [joined.consumer.make_gate(joined.produced(index)) for index in range(2)]
+    unharmed = joined.consumer.make_gate(joined.produced(partition_id="other"))
+    joined.pump()
+    write(partition, 0, b"\x01")
+    write(other, 0, b"\x02")
+    partition.fail(ValueError("boom"))
+    joined.pump()
+    for gate in gates:
+        with pytest.raises(ProducerFailedError, match=r"^the producer failed: ValueError: boom$"):
+            gate.poll()
+        gate.release()
+    assert poll_all(unharmed) == [(0, b"\x02")]
+    unharmed.release()
+    joined.close()
+
+
+def test_an_unknown_error_code_is_an_error() -> None:
+    joined = Joined()
+    _, gate = exchange(joined)
+    joined.consumer.receive(bytes.fromhex("9401 ce00000000 7f da0003") + b"why")
+    with pytest.raises(RemoteError, match=r"^why$"):
+        gate.poll()
+    gate.release()
+    joined.close()
+
+
+# -- cancelling ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_cancel_releases_the_reader_and_keeps_the_partition(queued: bool) -> None:
+    """E5."""
+    joined = Joined()
+    partition, gate = exchange(joined, 2)
+    if queued:
+        write(partition, 0, b"\x01")
+    gate.channels[0].release()
+    joined.producer.receive(joined.consumer.send())
+    statistics = joined.producer.connection.statistics()
+    assert (len(statistics.readers), statistics.readers_available) == (1, 0)
+    assert not partition.released
+    write(partition, 1, b"\x02")
+    joined.pump()
+    assert poll_all(gate) == [(1, b"\x02")]
+    gate.release()
+    joined.close()
+
+
+def test_what_is_on_its_way_to_a_cancelled_channel_is_skipped() -> None:
+    """E15, F2, F6: data, backlog and errors; what follows them is intact."""
+    joined = Joined()
+    partition, gate = exchange(joined, 2)
+    write(partition, 0, b"\x01")
+    write(partition, 1, b"\x02")
+    on_its_way = joined.producer.send()
+    on_its_way += bytes.fromhex("9309 ce00000000 ce00000001 9401 ce00000000 06 da0000")
+    gate.channels[0].release()
+    joined.consumer.receive(on_its_way)
+    assert poll_all(gate) == [(1, b"\x02")]
+    assert joined.consumer.connection.statistics().buffers_dropped == 1
+    joined.pump()
+    assert kinds(joined.to_producer).count(M.CANCEL_PARTITION_REQUEST) == 1
+    gate.release()
+    joined.close()
+
+
+@pytest.mark.parametrize("cut", [1, 22, 23, 24, 30])
+def test_a_channel_cancelled_in_the_middle_of_a_frame_gets_its_buffer_back(cut: int) -> None:
+    """F6: the frame is completed or skipped, and its buffer returned."""
+    joined = Joined()
+    partition, gate = exchange(joined)
+    write(partition, 0, bytes(range(40)))
+    frame = joined.producer.send()
+    joined.consumer.receive(frame[:cut])
+    gate.release()
+    joined.consumer.receive(frame[cut:])
+    joined.pump()
+    joined.close()
+
+
+def test_cancelling_twice_sends_one_cancel() -> None:
+    """E15, F9."""
+    joined = Joined()
+    _, gate = exchange(joined)
+    gate.channels[0].release()
+    gate.channels[0].release()
+    gate.release()
+    assert kinds(joined.consumer.send()) == [M.CANCEL_PARTITION_REQUEST]
+    joined.close()
+
+
+# -- buffers in the socket -------------------------------------------------------------------------
+
+
+def test_buffers_come_back_when_the_socket_has_taken_them_and_once() -> None:
+    """E8."""
+    joined = Joined()
+    partition, gate = exchange(joined)
+    write(partition, 0, b"\x01")
+    frames = joined.producer.connection.next_frames(2**20)
+    in_use = partition.statistics().pool.in_use
+    assert (in_use, joined.producer.connection.statistics().buffers_in_flight) == (1, 1)
+    del frames
+    joined.producer.connection.frames_written()
+    assert partition.statistics().pool.in_use == 0
+    joined.producer.connection.frames_written()
+    assert partition.statistics().pool.in_use == 0
+    gate.release()
+    joined.close()
+
+
+def test_a_buffer_that_the_socket_still_looks_at_gets_new_memory() -> None:
+    """A transport may say that all is written before it drops its views."""
+    joined = Joined()
+    partition, gate = exchange(joined)
+    write(partition, 0, b"\x01\x02\x03")
+    frames = joined.producer.connection.next_frames(2**20)
+    still = [memoryview(frame) for frame in frames]
+    del frames
+    joined.producer.connection.frames_written()
+    for _ in range(partition.statistics().pool.size):
+        if partition.availability.available:
+            write(partition, 0, b"\xff" * 64)
+    assert bytes(still[-1]) == b"\x01\x02\x03"
+    still.clear()
+    gate.release()
+    joined.close()
+
+
+def test_buffers_of_a_lost_socket_are_abandoned() -> None:
+    """The socket may hold the memory for as long as it likes; nobody else writes to it."""
+    joined = Joined()
+    partition, gate = exchange(joined)
+    write(partition, 0, b"\x01\x02\x03")
+    frames = joined.producer.connection.next_frames(2**20)
+    joined.producer.lose(RemoteTransportError("reset"))
+    other = joined.producer.make_partition("other")
+    while other.availability.available:
+        put(other, 0, b"\xff" * 64)
+    assert bytes(frames[-1]) == b"\x01\x02\x03"
+    gate.release()
+    joined.close()
+    assert bytes(frames[-1]) == b"\x01\x02\x03"
+
+
+def test_a_broadcast_buffer_comes_back_with_its_last_reader() -> None:
+    """E8: two channels of one connection send the same memory."""
+    joined = Joined()
+    partition, gate = exchange(joined, 2)
+    builder = partition.request_broadcast_builder()
+    assert builder is not None
+    builder.append(memoryview(b"\x01"))
+    partition.flush_all()
+    joined.producer.send(budget_bytes=1)
+    assert partition.statistics().pool.in_use == 1
+    joined.producer.send(budget_bytes=1)
+    assert partition.statistics().pool.in_use == 0
+    gate.release()
+    joined.close()
+
+
+def test_read_only_memory_is_sent_as_well() -> None:
+    """E8: events are bytes, not segments."""
+    joined = Joined()
+    partition, gate = exchange(joined)
+    partition.subpartitions[0].add_event(Buffer.event(DataType.EVENT_BUFFER, b"\x90"))
+    joined.pump()
+    assert poll_all(gate) == [(0, DataType.EVENT_BUFFER)]
+    gate.release()
+    joined.close()
+
+
+def test_statistics_count_what_went_through() -> None:
+    joined = Joined()
+    partition, gate = exchange(joined, pump=False)
+    write(partition, 0, b"\x01\x02")
+    joined.pump()
+    out, into = joined.producer.connection.statistics(), joined.consumer.connection.statistics()
+    assert (out.buffers_out, into.buffers_in) == (1, 1)
+    assert out.bytes_out == into.bytes_in == len(joined.to_consumer)
+    assert into.bytes_out == out.bytes_in == len(joined.to_producer)
+    assert (out.peer, into.peer) == ("the consumer", "the producer")
+    gate.release()
+    joined.close()

@@ -1,0 +1,377 @@
+"""Every message in every state: what SPEC allows is taken, the rest breaks the connection.
+
+The tables are written out, not derived: a row is a state, a column a message, `.` legal and `X` a
+violation. After a violation the connection is closed and everything must come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flinknet.buffer.buffer import DataType
+from flinknet.config import WireLimits
+from flinknet.consumer.input_gate import InputGate
+from flinknet.errors import BufferReorderingError, RemoteProtocolError
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
+from tests.unit.arrangements import event_of, put
+from tests.unit.connection.joined import Joined, Worker, messages
+from tests.unit.wire.received import about, buffer_response, error_response, partition_request
+
+BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
+M = MessageType
+
+
+class Setting:
+    """A producer and a consumer with one channel, number 0, in some state."""
+
+    def __init__(self, **options: Any) -> None:
+        self.joined = Joined(**{"buffers_per_channel": 2, **options})
+        self.gates: list[InputGate] = []
+
+    def request(self) -> None:
+        """Request the partition; it waits if there is none."""
+        self.gates.append(self.joined.consumer.make_gate(self.joined.produced()))
+        self.joined.pump()
+
+    def make(self) -> None:
+        self.partition = self.joined.producer.make_partition()
+
+    def write(self) -> None:
+        put(self.partition, 0, b"\x01")
+        self.partition.subpartitions[0].seal_open()
+        self.joined.pump()
+
+    def close(self) -> None:
+        for gate in self.gates:
+            gate.release()
+        self.joined.close()
+
+
+def nothing(_: Setting) -> None:
+    """No channel was ever requested."""
+
+
+def waiting(setting: Setting) -> None:
+    setting.request()
+
+
+def reading(setting: Setting) -> None:
+    setting.make()
+    setting.request()
+    setting.write()
+
+
+def blocked(setting: Setting) -> None:
+    reading(setting)
+    setting.partition.subpartitions[0].add_event(event_of(BARRIER))
+    setting.joined.pump()
+
+
+def end_of_data(setting: Setting) -> None:
+    reading(setting)
+    setting.partition.notify_end_of_data()
+    setting.joined.pump()
+
+
+def ended(setting: Setting) -> None:
+    end_of_data(setting)
+    setting.partition.finish()
+    setting.joined.pump()
+
+
+def failed(setting: Setting) -> None:
+    reading(setting)
+    setting.partition.fail(ValueError("boom"))
+    setting.joined.pump()
+
+
+def cancelled(setting: Setting) -> None:
+    reading(setting)
+    setting.gates.pop().release()
+    setting.joined.pump()
+
+
+def leaving(setting: Setting) -> None:
+    """The other side has said goodbye."""
+    reading(setting)
+    setting.joined.producer.connection.close()
+    setting.joined.consumer.connection.close()
+    setting.joined.pump()
+
+
+TO_PRODUCER = {
+    "request 0": partition_request(0),
+    "request 1": partition_request(1),
+    "cancel 0": about(M.CANCEL_PARTITION_REQUEST, 0),
+    "credit 0": about(M.ADD_CREDIT, 0, 1),
+    "no credit": about(M.ADD_CREDIT, 0, 0),
+    "much credit": about(M.ADD_CREDIT, 0, 65536),
+    "resume 0": about(M.RESUME_CONSUMPTION, 0),
+    "acknowledge": about(M.ACKNOWLEDGE_ALL_RECORDS_PROCESSED, 0),
+    "size 0": about(M.NEW_BUFFER_SIZE, 0, 64),
+    "no size": about(M.NEW_BUFFER_SIZE, 0, 0),
+    "large size": about(M.NEW_BUFFER_SIZE, 0, 65),
+    "cancel 9": about(M.CANCEL_PARTITION_REQUEST, 9),
+    "buffer 0": buffer_response(0),
+    "error 0": error_response(0, 6, b"boom"),
+    "backlog 0": about(M.BACKLOG_ANNOUNCEMENT, 0, 1),
+    "goodbye": b"\x91\x05",
+}
+"""What a consumer might send to the producer, which itself has requested nothing."""
+
+PRODUCER_STATES = """
+             request-0 request-1 cancel-0 credit-0 no-credit much-credit resume-0 acknowledge size-0 no-size large-size cancel-9 buffer-0 error-0 backlog-0 goodbye
+nothing      .         .         X        X        X         X           X        X           X      X       X          X        X        X       X         .
+waiting      X         .         .        .        X         X           X        X           .      X       X          X        X        X       X         .
+reading      X         .         .        .        X         X           X        X           .      X       X          X        X        X       X         .
+blocked      X         .         .        .        X         X           .        X           .      X       X          X        X        X       X         .
+end_of_data  X         .         .        .        X         X           X        .           .      X       X          X        X        X       X         .
+ended        X         .         .        .        X         X           X        .           .      X       X          X        X        X       X         .
+failed       X         .         .        .        X         X           X        X           .      X       X          X        X        X       X         .
+cancelled    X         .         X        X        X         X           X        X           X      X       X          X        X        X       X         .
+leaving      X         X         X        X        X         X           X        X           X      X       X          X        X        X       X         X
+"""  # noqa: E501
+
+TO_CONSUMER = {
+    "next data": lambda sequence: buffer_response(0, sequence),
+    "next event": lambda sequence: buffer_response(0, sequence, data_type=9, body=b"\x91\x01"),
+    "the same again": lambda sequence: buffer_response(0, (sequence - 1) % 2**32),
+    "one left out": lambda sequence: buffer_response(0, sequence + 1),
+    "data 9": lambda _: buffer_response(9, 0),
+    "error 0": lambda _: error_response(0, 6, b"boom"),
+    "error 9": lambda _: error_response(9, 6, b"boom"),
+    "error for all": lambda _: error_response(CONNECTION_CHANNEL, 1, b"you broke it"),
+    "backlog": lambda _: about(M.BACKLOG_ANNOUNCEMENT, 0, 1),
+    "backlog 9": lambda _: about(M.BACKLOG_ANNOUNCEMENT, 9, 1),
+    "credit": lambda _: about(M.ADD_CREDIT, 0, 1),
+    "resume": lambda _: about(M.RESUME_CONSUMPTION, 0),
+    "acknowledge": lambda _: about(M.ACKNOWLEDGE_ALL_RECORDS_PROCESSED, 0),
+    "goodbye": lambda _: b"\x91\x05",
+}
+"""What a producer might send to the consumer, which itself produces nothing."""
+
+CONSUMER_STATES = """
+             next-data next-event the-same-again one-left-out data-9 error-0 error-9 error-for-all backlog backlog-9 credit resume acknowledge goodbye
+nothing      X         X          X              X            X      X       X       X             X       X         X      X      X           .
+waiting      .         .          X              X            X      .       X       X             X       X         X      X      X           .
+reading      .         .          X              X            X      .       X       X             X       X         X      X      X           .
+end_of_data  .         .          X              X            X      .       X       X             X       X         X      X      X           .
+ended        X         X          X              X            X      .       X       X             X       X         X      X      X           .
+failed       .         .          X              X            X      .       X       X             X       X         X      X      X           .
+cancelled    .         .          .              .            X      .       X       X             .       X         X      X      X           .
+leaving      X         X          X              X            X      X       X       X             X       X         X      X      X           X
+"""  # noqa: E501
+
+STATES: dict[str, Callable[[Setting], None]] = {
+    state.__name__: state
+    for state in (
+        nothing,
+        waiting,
+        reading,
+        blocked,
+        end_of_data,
+        ended,
+        failed,
+        cancelled,
+        leaving,
+    )
+}
+
+
+def pairs(table: str) -> list[tuple[str, str, bool]]:
+    head, *lines = table.strip().splitlines()
+    columns = [column.replace("-", " ") for column in head.split()]
+    found = []
+    for line in lines:
+        state, *cells = line.split()
+        found += [(state, column, cell == ".") for column, cell in zip(columns, cells, strict=True)]
+    return found
+
+
+def states(table: str) -> list[str]:
+    return list(dict.fromkeys(state for state, _, _ in pairs(table)))
+
+
+def test_the_tables_are_complete() -> None:
+    assert {message for _, message, _ in pairs(PRODUCER_STATES)} == set(TO_PRODUCER)
+    assert {message for _, message, _ in pairs(CONSUMER_STATES)} == set(TO_CONSUMER)
+    assert {*states(PRODUCER_STATES), *states(CONSUMER_STATES)} == set(STATES)
+
+
+def is_taken(worker: Worker, data: bytes) -> bool:
+    try:
+        worker.receive(data)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("state", states(PRODUCER_STATES))
+def test_what_a_consumer_may_say(state: str) -> None:
+    """E12, E15, E16; reliability 7: every (state, message) pair."""
+    for name, message, legal in pairs(PRODUCER_STATES):
+        if name == state:
+            setting = Setting()
+            STATES[state](setting)
+            assert is_taken(setting.joined.producer, TO_PRODUCER[message]) == legal, message
+            setting.close()
+
+
+@pytest.mark.parametrize("state", states(CONSUMER_STATES))
+def test_what_a_producer_may_say(state: str) -> None:
+    """F4-F6, F10; reliability 7: every (state, message) pair."""
+    for name, message, legal in pairs(CONSUMER_STATES):
+        if name == state:
+            setting = Setting()
+            STATES[state](setting)
+            sent = [m for m in messages(setting.joined.to_consumer) if m[0] is M.BUFFER_RESPONSE]
+            data = TO_CONSUMER[message](len(sent))
+            assert is_taken(setting.joined.consumer, data) == legal, message
+            setting.close()
+
+
+# -- one by one: the reasons -----------------------------------------------------------------------
+
+
+def violation(setting: Setting, data: bytes) -> RemoteProtocolError:
+    with pytest.raises(RemoteProtocolError) as refused:
+        setting.joined.consumer.receive(data)
+    return refused.value
+
+
+def test_a_wrong_sequence_names_both_numbers() -> None:
+    """G11, I2."""
+    setting = Setting()
+    reading(setting)
+    error = violation(setting, buffer_response(0, 5))
+    assert isinstance(error, BufferReorderingError)
+    assert "received buffer 5, expected 1" in str(error)
+    setting.close()
+
+
+def test_data_without_credit_is_refused_and_events_are_not() -> None:
+    """F4, I5: two buffers are there, the third finds none."""
+    setting = Setting(floating_buffers_per_gate=0)
+    setting.make()
+    setting.request()
+    data = b"".join(buffer_response(0, sequence) for sequence in range(2))
+    data += buffer_response(0, 2, data_type=DataType.EVENT_BUFFER, body=b"\x90")
+    setting.joined.consumer.receive(data)
+    error = violation(setting, buffer_response(0, 3))
+    assert str(error).startswith("no buffer available for data on channel 0")
+    setting.close()
+
+
+def test_events_that_nobody_takes_are_limited() -> None:
+    """An event costs no credit, so without a limit it would cost memory without end."""
+    limit = 1_000
+    setting = Setting()
+    setting.make()
+    setting.request()
+    event = DataType.EVENT_BUFFER
+    for sequence in range(limit):
+        setting.joined.consumer.receive(buffer_response(0, sequence, data_type=event, body=b"\x90"))
+    error = violation(setting, buffer_response(0, limit, data_type=event, body=b"\x90"))
+    assert "more than 1000 events on channel 0" in str(error)
+    setting.close()
+
+
+def test_events_that_are_taken_are_not_limited() -> None:
+    setting = Setting()
+    setting.make()
+    setting.request()
+    event = DataType.EVENT_BUFFER
+    for sequence in range(2_500):
+        setting.joined.consumer.receive(buffer_response(0, sequence, data_type=event, body=b"\x90"))
+        polled = setting.gates[0].poll()
+        assert polled is not None
+        polled[1].recycle()
+    setting.close()
+
+
+def test_requests_are_limited() -> None:
+    """A cancelled one no longer counts."""
+    setting = Setting(wire=WireLimits(channels_per_connection_max=5))
+    receive = setting.joined.producer.receive
+    for channel in range(5):
+        receive(partition_request(channel))
+    receive(about(M.CANCEL_PARTITION_REQUEST, 3))
+    receive(partition_request(5))
+    with pytest.raises(RemoteProtocolError, match="more than 5 channels"):
+        receive(partition_request(6))
+    setting.close()
+
+
+def test_a_request_must_have_a_higher_number_than_all_before() -> None:
+    setting = Setting()
+    receive = setting.joined.producer.receive
+    receive(partition_request(5) + about(M.CANCEL_PARTITION_REQUEST, 5))
+    with pytest.raises(RemoteProtocolError, match="requested channel 5; its next number is 6"):
+        receive(partition_request(5))
+    setting.close()
+
+
+def test_the_number_that_stands_for_the_connection_is_no_channel() -> None:
+    setting = Setting()
+    with pytest.raises(RemoteProtocolError, match="requested channel 4294967295"):
+        setting.joined.producer.receive(partition_request(CONNECTION_CHANNEL))
+    setting.close()
+
+
+def test_an_initial_credit_over_the_limit_is_refused() -> None:
+    setting = Setting()
+    with pytest.raises(RemoteProtocolError, match="with a credit of 65536; the limit is 65535"):
+        setting.joined.producer.receive(partition_request(0, credit=65_536))
+    setting.close()
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "backlog", "legal"),
+    [(0, 1, True), (0, 0, False), (1, 1, False)],
+)
+def test_only_a_channel_that_began_without_credit_is_announced_a_backlog(
+    exclusive: int, backlog: int, legal: bool
+) -> None:
+    """1.6 rule 7."""
+    setting = Setting(buffers_per_channel=exclusive, floating_buffers_per_gate=1)
+    setting.make()
+    setting.request()
+    announcement = about(M.BACKLOG_ANNOUNCEMENT, 0, backlog)
+    if legal:
+        setting.joined.consumer.receive(announcement)
+        assert messages(setting.joined.consumer.send()) == [(M.ADD_CREDIT, 0, 1)]
+    else:
+        assert f"a backlog of {backlog}" in str(violation(setting, announcement))
+    setting.close()
+
+
+def test_a_huge_backlog_takes_no_more_than_the_gate_has() -> None:
+    setting = Setting(buffers_per_channel=0, floating_buffers_per_gate=3)
+    setting.make()
+    setting.request()
+    setting.joined.consumer.receive(about(M.BACKLOG_ANNOUNCEMENT, 0, 2**32 - 1))
+    assert messages(setting.joined.consumer.send()) == [(M.ADD_CREDIT, 0, 3)]
+    setting.close()
+
+
+def test_an_error_that_concerns_the_connection_is_not_answered() -> None:
+    """The peer has gone; the text is kept."""
+    setting = Setting()
+    reading(setting)
+    error = violation(setting, error_response(CONNECTION_CHANNEL, 1, b"you broke it"))
+    assert str(error) == "the peer closes the connection: you broke it"
+    assert setting.joined.consumer.connection.farewell(error) == b""
+    setting.close()
+
+
+def test_a_violation_is_answered_with_its_reason() -> None:
+    setting = Setting()
+    reading(setting)
+    error = violation(setting, buffer_response(9))
+    assert messages(setting.joined.consumer.connection.farewell(error)) == [
+        (M.ERROR_RESPONSE, CONNECTION_CHANNEL, 1, str(error))
+    ]
+    setting.close()

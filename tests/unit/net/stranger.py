@@ -1,0 +1,208 @@
+"""A peer made of a bare socket, which says what a test wants it to say."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+from flinknet.config import NetworkConfig, WireLimits
+from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.peers import PeerDirectoryStatistics
+from flinknet.wire.handshake import Hello, Verdict, decode_hello
+from tests.unit.arrangements import assert_everything_returned
+from tests.unit.connection.joined import messages
+
+LIMITS = WireLimits()
+
+
+def quick(**options: Any) -> NetworkConfig:
+    """A small configuration that waits for nothing long."""
+    return NetworkConfig(
+        **{
+            "segment_bytes": 1024,
+            "network_memory_bytes": 1024 * 256,
+            "connect_backoff_ms": 1.0,
+            "close_timeout_ms": 2_000.0,
+            **options,
+        }
+    )
+
+
+def hello_to(environment: NetworkEnvironment, **changes: Any) -> Hello:
+    """A hello that the environment takes, unless ``changes`` spoil it."""
+    fields: dict[str, Any] = {
+        "worker_id": "stranger",
+        "address": "127.0.0.1:9",
+        "job": "embedded",
+        "attempt": 0,
+        "segment_bytes": environment.config.segment_bytes,
+        **changes,
+    }
+    return Hello(**fields)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so: nothing tells about a change of counters."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+def peers(environment: NetworkEnvironment) -> PeerDirectoryStatistics:
+    return environment.statistics().peers
+
+
+async def assert_nothing_is_held(environment: NetworkEnvironment) -> None:
+    """Every buffer comes back, as soon as what was closed is gone."""
+    pool = environment.network_pool
+    await until(lambda: pool.statistics().free == pool.statistics().total)
+    assert_everything_returned(pool)
+
+
+class Stranger:
+    """One socket; ``hello`` is what the other side said."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.hello: Hello | None = None
+        self._received = bytearray()
+
+    @classmethod
+    async def dial(cls, address: str, *, receive_buffer_bytes: int | None = None) -> Stranger:
+        """Connect, and say nothing yet."""
+        host, _, port = address.rpartition(":")
+        bare = socket.socket()
+        if receive_buffer_bytes is not None:
+            bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        bare.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(bare, (host, int(port)))
+        return cls(*await asyncio.open_connection(sock=bare))
+
+    @classmethod
+    @asynccontextmanager
+    async def meet(
+        cls,
+        environment: NetworkEnvironment,
+        *,
+        receive_buffer_bytes: int | None = None,
+        **changes: Any,
+    ) -> AsyncIterator[Stranger]:
+        """Connect and shake hands."""
+        stranger = await cls.dial(environment.address, receive_buffer_bytes=receive_buffer_bytes)
+        try:
+            stranger.send(hello_to(environment, **changes).encode())
+            await stranger.expect_hello()
+            yield stranger
+        finally:
+            await stranger.close()
+
+    def send(self, data: bytes) -> None:
+        """Write; the socket takes it when it can."""
+        self.writer.write(data)
+
+    async def expect_hello(self) -> Hello:
+        """Read the other side's hello."""
+        while (found := decode_hello(self._received, LIMITS)) is None:
+            data = await self.reader.read(4096)
+            assert data, "closed without a hello"
+            self._received += data
+        self.hello, size = found
+        del self._received[:size]
+        return self.hello
+
+    async def read_to_end(self) -> bytes:
+        """Return everything up to the end of the stream, however it ends."""
+        while True:
+            try:
+                data = await self.reader.read(65536)
+            except ConnectionError:
+                break
+            if not data:
+                break
+            self._received += data
+        data, self._received = bytes(self._received), bytearray()
+        return data
+
+    async def read_messages(self, number: int) -> list[tuple[Any, ...]]:
+        """Read until ``number`` messages have come; there must be no more."""
+        while True:
+            try:
+                found = messages(self._received)
+            except (AssertionError, StopIteration):
+                found = []
+            if len(found) >= number:
+                self._received.clear()
+                assert len(found) == number
+                return found
+            data = await self.reader.read(65536)
+            assert data, f"closed after {found}"
+            self._received += data
+
+    async def close(self) -> None:
+        """Close the socket, and with it whatever still waits to be written."""
+        self.writer.transport.abort()
+        try:
+            await self.writer.wait_closed()
+        except ConnectionError:
+            return
+
+
+class Host:
+    """A listening socket that hands out what connects to it."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.strangers: list[Stranger] = []
+        self._server: asyncio.Server | None = None
+        self._arrived: asyncio.Queue[Stranger] = asyncio.Queue()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        self.address = f"{host}:{port}"
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for stranger in self.strangers:
+            await stranger.close()
+        await self._server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        stranger = Stranger(reader, writer)
+        self.strangers.append(stranger)
+        self._arrived.put_nowait(stranger)
+
+    async def accept(self) -> Stranger:
+        """Wait for the next connection and its hello."""
+        stranger = await self._arrived.get()
+        await stranger.expect_hello()
+        return stranger
+
+    def answer(
+        self, stranger: Stranger, verdict: Verdict = Verdict.WELCOME, **changes: Any
+    ) -> None:
+        """Answer a hello."""
+        assert stranger.hello is not None
+        fields: dict[str, Any] = {
+            "worker_id": "host",
+            "address": self.address,
+            "job": stranger.hello.job,
+            "attempt": stranger.hello.attempt,
+            "segment_bytes": stranger.hello.segment_bytes,
+            "verdict": verdict,
+            **changes,
+        }
+        stranger.send(Hello(**fields).encode())
+
+
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as bare:
+        bare.bind(("127.0.0.1", 0))
+        port: int = bare.getsockname()[1]
+    return port
