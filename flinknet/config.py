@@ -192,7 +192,8 @@ class NetworkConfig:
             _require(value >= 0, f"{name} is {value}: choose 0 or more")
         _require(
             self.buffers_per_subpartition_max >= 1,
-            f"buffers_per_subpartition_max is {self.buffers_per_subpartition_max}: choose 1 or more",
+            f"buffers_per_subpartition_max is {self.buffers_per_subpartition_max}: choose 1 or "
+            f"more",
         )
         _require(
             self.buffers_per_channel + self.floating_buffers_per_gate >= 1,
@@ -326,7 +327,6 @@ class ClusterConfig:
 
     jobs_retained: int = 20
     """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
-
 
     def __post_init__(self) -> None:
         _require(

@@ -98,7 +98,8 @@ class InputGate:
         return [channel for channel in self.channels if isinstance(channel, LocalInputChannel)]
 
     def setup(self, on_ready: Callable[[], None]) -> None:
-        """Get the exclusive buffers; ``on_ready`` is called, perhaps at once, when all are there."""
+        """Get the exclusive buffers; ``on_ready`` is called, perhaps at once, when all are
+        there."""
         self._on_ready = on_ready
         self._exclusive_request = self._network_pool.request_exclusive(
             len(self.remote_channels) * self._exclusive_per_channel,

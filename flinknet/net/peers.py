@@ -129,7 +129,7 @@ class PeerDirectory:
         self._dialling.add(address)
         try:
             async with asyncio.timeout(self._config.connect_timeout_ms / 1000):
-                await self._loop.create_connection(lambda: protocol, host, port)
+                await self._connect(protocol, host, port)
                 return await protocol.established
         except TimeoutError:
             protocol.abort()
@@ -144,6 +144,14 @@ class PeerDirectory:
             self._dialling.discard(address)
             if protocol.theirs is not None:
                 self._known_as[address] = protocol.theirs.address
+
+    async def _connect(self, protocol: PeerProtocol, host: str, port: int) -> None:
+        try:
+            await self._loop.create_connection(lambda: protocol, host, port)
+        except BaseException:
+            # uvloop closes the socket of a cancelled connect without telling the protocol.
+            protocol.connection_lost(None)
+            raise
 
     async def _wait_for_arrival(self, address: str, timeout_s: float) -> Connection | None:
         """Return a connection that the peer has made meanwhile, or makes within the time."""

@@ -34,9 +34,9 @@ def print_report(result: DemoResult, console: Console) -> None:
     """Print the runs, the load of every channel, and what was verified."""
     parameters = result.parameters
     workload = parameters.workload
-    flights = "flights" if workload.limit == FLIGHTS else f"of {FLIGHTS:,} flights"
+    first = "" if workload.limit == FLIGHTS else f"the first {workload.limit:,} of "
     console.print(
-        f"\n[bold]{workload.limit:,} real {flights} x {workload.scale} = {workload.records:,} "
+        f"\n[bold]{first}{FLIGHTS:,} real flights x {workload.scale} = {workload.records:,} "
         f"records[/bold], {workload.sources} sources, {parameters.workers} workers x "
         f"{parameters.slots} slots, "
         f"{result.machine['cores']} cores ({result.machine['cpu']})",

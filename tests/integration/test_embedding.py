@@ -25,7 +25,11 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
         [sys.executable, tmp_path / "producer.py"], stderr=subprocess.PIPE, text=True
     ) as producer:
         consumer = subprocess.run(
-            [sys.executable, tmp_path / "consumer.py"], capture_output=True, text=True, timeout=60
+            [sys.executable, tmp_path / "consumer.py"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert consumer.stderr == ""
         assert consumer.stdout == "100000 readings\n"

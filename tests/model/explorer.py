@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from flinknet.errors import FlinknetError
-
-from .world import Shape, Step, Violation, World
+from tests.model.world import BrokenInvariantError, Shape, Step, World
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Exploration:
     ends: int
 
 
-class Found(AssertionError):
+class ViolationFoundError(AssertionError):
     """A violation, with the steps that lead to it."""
 
 
@@ -53,7 +52,8 @@ def freeze(world: World) -> bytes:
 
 
 def explore(shape: Shape, states_max: int) -> Exploration:
-    """Visit every reachable state. Raises Found at the first violation, or if there are too many."""
+    """Visit every reachable state. Raises ViolationFoundError at the first violation, or if there
+    are too many."""
     first = freeze(World(shape))
     origin: dict[bytes, tuple[bytes, Step] | None] = {_digest(first): None}
     waiting = deque([first])
@@ -99,5 +99,7 @@ def _checked(
             f"{taken.name} {taken.channel}" if taken.channel >= 0 else taken.name
             for taken in reversed(path)
         )
-        kind = "" if isinstance(violation, Violation) else f"{type(violation).__name__}: "
-        raise Found(f"{kind}{violation}\nafter: {story}") from violation
+        kind = (
+            "" if isinstance(violation, BrokenInvariantError) else f"{type(violation).__name__}: "
+        )
+        raise ViolationFoundError(f"{kind}{violation}\nafter: {story}") from violation

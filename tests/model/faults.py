@@ -16,8 +16,7 @@ from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.partition.subpartition import PipelinedSubpartition
-
-from .world import Shape
+from tests.model.world import Shape
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .explorer import Found, explore
-from .faults import FAULTS, Fault
-from .world import Shape
+from tests.model.explorer import ViolationFoundError, explore
+from tests.model.faults import FAULTS, Fault
+from tests.model.world import Shape
 
 STATES_MAX = 2_000_000
 
@@ -59,6 +59,6 @@ def test_a_planted_bug_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch) -
     """The exploration of the fault's shape is clean without it, and finds it."""
     original = getattr(fault.owner, fault.method)
     monkeypatch.setattr(fault.owner, fault.method, fault.replace(original))
-    with pytest.raises(Found) as found:
+    with pytest.raises(ViolationFoundError) as found:
         explore(fault.shape, STATES_MAX)
     print(f"{fault.name}: {found.value}")

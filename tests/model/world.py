@@ -1,9 +1,11 @@
-"""The world that is explored: real producer, connections and consumer, and every step they can take.
+"""The world that is explored: real producer, connections and consumer, and every step they can
+take.
 
-Nothing here imitates flinknet. A world holds a result partition, two joined connections and an input
-gate, all real; a *step* is one call into them. What the world adds is the network (two queues of
-chunks), a scripted producer per channel, an operator that processes one buffer at a time and aligns
-barriers, and the oracle: what was written on a channel must come out of it once and in order.
+Nothing here imitates flinknet. A world holds a result partition, two joined connections and an
+input gate, all real; a *step* is one call into them. What the world adds is the network (two
+queues of chunks), a scripted producer per channel, an operator that processes one buffer at a time
+and aligns barriers, and the oracle: what was written on a channel must come out of it once and in
+order.
 
 A world can be pickled, so that the explorer can return to any state.
 """
@@ -60,7 +62,7 @@ class Step(NamedTuple):
     channel: int = -1
 
 
-class Violation(AssertionError):
+class BrokenInvariantError(AssertionError):
     """The world did what must never happen."""
 
 
@@ -228,12 +230,16 @@ class World:
         """What comes out of a channel is what was written there next."""
         script = self.shape.scripts[index]
         if index in self.aligned:
-            raise Violation(f"channel {index} delivered {data_type.name} behind its own barrier")
+            raise BrokenInvariantError(
+                f"channel {index} delivered {data_type.name} behind its own barrier"
+            )
         while self.processed[index] < len(script) and script[self.processed[index]] == FLUSH:
             self.processed[index] += 1
         expected = self.processed[index]
         if payload != bytes([expected]):
-            raise Violation(f"channel {index} delivered {payload!r}, expected number {expected}")
+            raise BrokenInvariantError(
+                f"channel {index} delivered {payload!r}, expected number {expected}"
+            )
         self.processed[index] += 1
 
     # -- the oracle -------------------------------------------------------------------------------
@@ -261,7 +267,7 @@ class World:
             data = sum(operation in (DATA, OPEN_DATA) for operation in left)
             promised = script.rstrip(OPEN_DATA) != script and left[-1:] == [OPEN_DATA]
             if statistics.backlog != data - promised:
-                raise Violation(
+                raise BrokenInvariantError(
                     f"subpartition {index} tells backlog {statistics.backlog}, {data} are queued"
                 )
 
@@ -280,29 +286,30 @@ class World:
             blocked = self.partition.subpartitions[index].statistics().blocked
             window = self.shape.exclusive == 0 and blocked
             if promised != free and not window:
-                raise Violation(f"channel {index}: {promised} credits for {free} free buffers")
+                raise BrokenInvariantError(
+                    f"channel {index}: {promised} credits for {free} free buffers"
+                )
 
     @property
     def complete(self) -> bool:
         """Whether everything was written and everything that was not cancelled delivered."""
         return all(
-            self.written[index] == len(script)
-            and (index in self.ended or index in self.cancelled)
+            self.written[index] == len(script) and (index in self.ended or index in self.cancelled)
             for index, script in enumerate(self.shape.scripts)
         )
 
     def check_end(self) -> None:
         """Nothing can happen any more: it must be because all is done and everything is back."""
         if not self.complete:
-            raise Violation(f"deadlock: {self.describe()}")
+            raise BrokenInvariantError(f"deadlock: {self.describe()}")
         if len(self.cancelled) == 0 and not self.gate.finished:
-            raise Violation("every channel ended but the gate did not finish")
+            raise BrokenInvariantError("every channel ended but the gate did not finish")
         self.partition.release()
         self.gate.release()
         for name, pool in (("producer", self.producer_pool), ("consumer", self.consumer_pool)):
             statistics = pool.statistics()
             if statistics.free != statistics.total or statistics.exclusive:
-                raise Violation(f"the {name} lost buffers: {statistics}")
+                raise BrokenInvariantError(f"the {name} lost buffers: {statistics}")
 
     def describe(self) -> str:
         """Return what an engineer wants to see of a stuck world."""

@@ -26,7 +26,7 @@ def test_the_cases_have_different_names() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_case_can_be_sent_to_a_process_and_weighs_as_an_integer(case: Case) -> None:
-    sent: Case = pickle.loads(pickle.dumps(case))  # noqa: S301
+    sent: Case = pickle.loads(pickle.dumps(case))
     block = sent.make_block()
     assert all(type(sent.weigh(record)) is int for record in block)
     if sent.key is not None:

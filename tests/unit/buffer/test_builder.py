@@ -73,7 +73,14 @@ def test_expanding_keeps_what_is_written() -> None:
         ([b"0123456789", b"abcdefg"], DataType.DATA_BUFFER),
         ([b"0123456789", b"abcdef"], DataType.DATA_BUFFER_WITH_CLEAR_END),
     ],
-    ids=["inside", "to the end", "none of the next", "over the end", "second over the end", "second to the end"],
+    ids=[
+        "inside",
+        "to the end",
+        "none of the next",
+        "over the end",
+        "second over the end",
+        "second to the end",
+    ],
 )
 def test_a_buffer_says_whether_it_ends_with_a_record(
     records: list[bytes], data_type: DataType

@@ -23,7 +23,9 @@ def pool_of(
     return pool, network
 
 
-def take(pool: LocalBufferPool, number: int, subpartition: int | None = None) -> list[MemorySegment]:
+def take(
+    pool: LocalBufferPool, number: int, subpartition: int | None = None
+) -> list[MemorySegment]:
     """Request segments that must be there."""
     taken = []
     for _ in range(number):
@@ -288,13 +290,13 @@ def test_quota_and_overdraft_make_a_pool_unavailable(
         taken.append((subpartition, segment))
         held[subpartition] += 1
         assert pool.availability.available == (len(taken) < size and max(held) < quota)
-    overdraft = [(1, *take(pool, 1, 1)) for _ in range(overdraft_max)]
+    overdraft = [(1, take(pool, 1, 1)[0]) for _ in range(overdraft_max)]
     assert not pool.availability.available
     assert pool.statistics().overdraft == overdraft_max
     for subpartition in range(4):
         assert pool.request(subpartition) is None
-    for subpartition, segment in overdraft:
-        pool.recycle_from(subpartition, segment)
+    for borrower, borrowed in overdraft:
+        pool.recycle_from(borrower, borrowed)
         assert not pool.availability.available
     assert pool.statistics().overdraft == 0
     for subpartition, segment in taken:

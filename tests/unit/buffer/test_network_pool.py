@@ -342,7 +342,9 @@ def test_what_comes_back_after_the_end_is_dropped() -> None:
 def test_a_pool_in_use_is_not_destroyed() -> None:
     network = NetworkBufferPool(10, 64)
     pool = network.create_local_pool(1, owner="partition p")
-    with pytest.raises(LocalProtocolError, match="1 local pools are in use, the first by partition"):
+    with pytest.raises(
+        LocalProtocolError, match="1 local pools are in use, the first by partition"
+    ):
         network.destroy()
     pool.destroy()
     network.destroy()
@@ -569,7 +571,5 @@ class PoolHistories(RuleBasedStateMachine):
         self.network.destroy()
 
 
-PoolHistories.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None
-)
+PoolHistories.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestPoolHistories = PoolHistories.TestCase

@@ -82,7 +82,9 @@ def test_a_gate_without_exclusive_buffers(limit: int | None) -> None:
     assert gate_buffers(1001, 0, 8, limit) == (0, 1, 8, 8)
 
 
-@given(st.integers(0, 3000), st.integers(0, 4), st.integers(1, 16), st.integers(1, 5000) | st.none())
+@given(
+    st.integers(0, 3000), st.integers(0, 4), st.integers(1, 16), st.integers(1, 5000) | st.none()
+)
 def test_a_gate_always_has_a_floating_buffer(
     channels: int, per_channel: int, floating: int, limit: int | None
 ) -> None:

@@ -231,9 +231,7 @@ def test_many_producers_and_many_consumers() -> None:
     """H1: every consumer gets what every producer wrote for it."""
     network = NetworkBufferPool(200, 64)
     registry = PartitionRegistry(10.0)
-    partitions = [
-        ResultPartition(f"p{number}", 1, network, make_config()) for number in range(4)
-    ]
+    partitions = [ResultPartition(f"p{number}", 1, network, make_config()) for number in range(4)]
     gate, _ = make_gate(*[HERE] * 4, pool=network)
     for partition in partitions[:2]:
         registry.register(partition)

@@ -218,7 +218,8 @@ async def test_a_peer_that_hangs_up_in_the_handshake_is_an_error() -> None:
 
 async def test_who_gives_up_does_not_stop_the_others() -> None:
     """A cancelled caller leaves the dial to those who share it."""
-    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+    config = quick(close_timeout_ms=20.0)
+    async with Host() as host, NetworkEnvironment(config=config) as environment:
         locations = [PartitionLocation(host.address, "p", 0)]
         gates = [environment.create_input_gate(locations) for _ in range(3)]
         dialled = await host.accept()

@@ -41,7 +41,9 @@ def fill_the_pool(partition: ResultPartition) -> int:
 # -- memory ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("subpartitions", "required", "maximum"), [(1, 2, 10), (4, 5, 16), (100, 101, 208)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("subpartitions", "required", "maximum"), [(1, 2, 10), (4, 5, 16), (100, 101, 208)]
+)
 def test_a_pool_is_bounded(subpartitions: int, required: int, maximum: int) -> None:
     """D3: n + 1 and 2n + 8."""
     assert pool_size(subpartitions, make_config()) == (required, maximum)

@@ -98,7 +98,9 @@ class RecordHistories(RuleBasedStateMachine):
 
     def record(self, task: int, channel: int, size: int) -> Record:
         channel = channel if channel == EVERYONE else channel % len(self.views)
-        made = Record(channel, task, len(self.began[task]), b"x" * (size % (3 * self.segment_bytes)))
+        made = Record(
+            channel, task, len(self.began[task]), b"x" * (size % (3 * self.segment_bytes))
+        )
         self.began[task].append(made)
         return made
 

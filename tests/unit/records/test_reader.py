@@ -49,9 +49,7 @@ class Arranged:
         unpackers = UnpackerPool(record_bytes_max, 1_000, 4_096)
         self.reader = RecordReader(self.gate, wait=wait, unpackers=unpackers)
 
-    def arrive(
-        self, content: bytes, *, channel: int = 0, data_type: DataType = CLEAR_END
-    ) -> None:
+    def arrive(self, content: bytes, *, channel: int = 0, data_type: DataType = CLEAR_END) -> None:
         """Let a frame arrive, paid with what the channel has announced."""
         target = self.gate.remote_channels[channel]
         target.take_unannounced_credit()

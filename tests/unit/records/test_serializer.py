@@ -98,8 +98,8 @@ def test_a_record_arrives_as_a_value(record: object, arrives: object) -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [{1}, object(), 2**64, -(2**63) - 1, datetime(2026, 1, 1), "\ud800", [1, [2, {3}]], {"a": print},
-     memoryview(b"abcd")[::2]],
+    [{1}, object(), 2**64, -(2**63) - 1, datetime(2026, 1, 1), "\ud800", [1, [2, {3}]],
+     {"a": print}, memoryview(b"abcd")[::2]],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_record_is_explained(record: object) -> None:
@@ -235,7 +235,9 @@ def test_channels_that_share_unpackers_do_not_mix(
     """A2: one deserializer per channel, buffers of the channels in turn."""
     pool = unpacker_pool()
     deserializers = [RecordDeserializer(pool) for _ in range(4)]
-    written: list[list[Any]] = [[record for to, record in writes if to == channel] for channel in range(4)]
+    written: list[list[Any]] = [
+        [record for to, record in writes if to == channel] for channel in range(4)
+    ]
     queues = []
     for records in written:
         packed = [record_packer()(record) for record in records]
@@ -291,7 +293,9 @@ def test_a_claim_over_the_limits_is_refused_on_its_head(claim: bytes) -> None:
         deserializer.records(claim, clear_end=False)
 
 
-@pytest.mark.parametrize("claim", [b"\xdb\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"], ids=["str", "bin"])
+@pytest.mark.parametrize(
+    "claim", [b"\xdb\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"], ids=["str", "bin"]
+)
 def test_a_claim_of_bytes_gets_as_many_as_a_record_may_have(claim: bytes) -> None:
     deserializer = RecordDeserializer(unpacker_pool(record_bytes_max=1_000))
     assert deserializer.records(claim, clear_end=False) == []

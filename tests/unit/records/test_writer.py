@@ -529,7 +529,8 @@ def test_a_record_up_to_a_buffer_is_never_torn(size: int, open_bytes: int, broad
     run(emit("next"))
     arranged.writer.flush()
     taken += arranged.take()
-    assert taken == [sized(64), sized(open_bytes), sized(size), "next"][:written] + ["next"]
+    before = [sized(64), sized(open_bytes), sized(size), "next"][:written]
+    assert taken == [*before, "next"]
 
 
 def test_cancelling_many_leaves_whole_records() -> None:
@@ -557,7 +558,7 @@ def test_nothing_follows_a_torn_record(way: str) -> None:
         "emit": lambda: arranged.writer.emit("next"),
         "emit_many": lambda: arranged.writer.emit_many(["next"]),
         "broadcast_emit": lambda: arranged.writer.broadcast_emit("next"),
-        "finish": lambda: arranged.writer.finish(),
+        "finish": arranged.writer.finish,
     }[way]
     for _ in range(2):
         with pytest.raises(LocalProtocolError, match="cut off by a cancellation"):

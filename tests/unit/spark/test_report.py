@@ -88,6 +88,17 @@ def test_the_table_has_the_figures_of_both_runs(tmp_path: Path) -> None:
     assert "DIFFERENT" not in text
 
 
+def test_a_run_that_falls_behind_its_schedule_is_not_passed_off_as_latency(tmp_path: Path) -> None:
+    demo = result(tmp_path)
+    assert demo.open_loop.kept_up
+    assert "fell behind" not in printed(demo)
+    late = replace(demo.open_loop, offered_records_per_s=demo.open_loop.figures.records_per_s * 1.1)
+    demo = replace(demo, open_loop=late)
+    assert not demo.open_loop.kept_up
+    assert "fell behind" in printed(demo)
+    assert demo.to_dict()["runs"][1]["kept_up"] is False
+
+
 def test_a_difference_is_printed_with_both_values(tmp_path: Path) -> None:
     demo = result(tmp_path)
     differences = (

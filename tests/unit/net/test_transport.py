@@ -1,0 +1,503 @@
+"""One socket: bytes in any pieces, a peer that does not read, one that lies, and how it all ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from flinknet.buffer.buffer import DataType
+from flinknet.config import WireLimits
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.errors import (
+    ConsumerCancelledError,
+    ProducerFailedError,
+    RemoteError,
+    RemoteProtocolError,
+    RemoteTransportError,
+)
+from flinknet.net.environment import NetworkEnvironment
+from flinknet.partition.registry import wire_partition_id
+from flinknet.records.partitioner import RebalancePartitioner
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
+from tests.unit.connection.joined import messages
+from tests.unit.net.stranger import (
+    Host,
+    Stranger,
+    assert_nothing_is_held,
+    peers,
+    quick,
+    until,
+)
+from tests.unit.wire.received import about, buffer_response, error_response, partition_request
+
+M = MessageType
+P = wire_partition_id("p")
+
+
+class Bystanders:
+    """A producer and a consumer on a connection of their own, which must not notice anything."""
+
+    def __init__(self, environment: NetworkEnvironment) -> None:
+        self._environment = environment
+        self._other = NetworkEnvironment(worker_id="bystander", config=environment.config)
+        self._written = 0
+
+    async def __aenter__(self) -> Bystanders:
+        await self._other.__aenter__()
+        partition = self._environment.create_result_partition("bystanders", subpartitions=1)
+        self._writer = self._environment.create_record_writer(partition, buffer_timeout_ms=0)
+        location = PartitionLocation(self._environment.address, "bystanders", 0)
+        gate = self._other.create_input_gate([location])
+        self._reader = self._other.create_record_reader(gate)
+        await self.go_on()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._writer.close()
+        self._reader.close()
+        await self._other.__aexit__(None, None, None)
+
+    async def go_on(self) -> None:
+        """Exchange another record."""
+        self._written += 1
+        await self._writer.emit(self._written)
+        batch = await self._reader.next_batch()
+        assert batch is not None
+        assert list(batch) == [self._written]
+
+
+# -- a peer that lies ------------------------------------------------------------------------------
+
+VIOLATIONS = {
+    "an unknown type": b"\x92\x03",
+    "no message": b"\xc1\xc1\xc1\xc1",
+    "HTTP": b"GET / HTTP/1.1\r\n\r\n",
+    "a body too long": buffer_response(0, size=2**32 - 1, body=b""),
+    "data for nobody": buffer_response(0),
+    "an error for nobody": error_response(0, 6, b"boom"),
+    "credit for nobody": about(M.ADD_CREDIT, 0, 1),
+    "an acknowledgement of nothing": partition_request(0) + about(8, 0),
+    "a resume of nothing": partition_request(0, P) + about(M.RESUME_CONSUMPTION, 0),
+    "a request twice": partition_request(0) + partition_request(0),
+    "too much credit": partition_request(0, credit=2**32 - 1),
+    "something after goodbye": b"\x91\x05\x91\x05",
+}
+
+
+@pytest.mark.parametrize("violation", VIOLATIONS)
+async def test_a_peer_that_breaks_the_protocol_is_told_and_closed(violation: str) -> None:
+    """I10: one typed error, that connection closed, everybody else untouched, nothing kept."""
+    async with (
+        NetworkEnvironment(config=quick()) as environment,
+        Bystanders(environment) as bystanders,
+    ):
+        partition = environment.create_result_partition("p", subpartitions=1)
+        async with Stranger.meet(environment) as stranger:
+            good = peers(environment).established
+            stranger.send(VIOLATIONS[violation])
+            told = messages(await stranger.read_to_end())
+        await until(lambda: peers(environment).established == good - 1)
+        if violation == "something after goodbye":
+            assert told == []
+        else:
+            [(kind, channel, code, text)] = told
+            assert (kind, channel, code) == (M.ERROR_RESPONSE, CONNECTION_CHANNEL, 1)
+            assert text.startswith("the peer ")
+        assert len(environment.statistics().connections) == 1
+        await bystanders.go_on()
+        partition.release()
+
+
+async def test_a_violation_releases_what_the_peer_was_reading() -> None:
+    """The writer learns why: not `the connection was lost`, but what the peer did."""
+    async with NetworkEnvironment(config=quick()) as environment:
+        partition = environment.create_result_partition("p", subpartitions=1)
+        writer = environment.create_record_writer(partition, buffer_timeout_ms=0)
+        async with Stranger.meet(environment) as stranger:
+            stranger.send(partition_request(0, P))
+            await writer.emit(1)
+            [data] = await stranger.read_messages(1)
+            assert data[0] is M.BUFFER_RESPONSE
+            stranger.send(b"\xc1\xc1")
+            await stranger.read_to_end()
+        with pytest.raises(RemoteProtocolError, match="unknown type 193"):
+            while True:
+                await writer.emit(bytes(100))
+        writer.close()
+        await assert_nothing_is_held(environment)
+
+
+async def test_a_peer_that_breaks_the_protocol_and_does_not_read_is_closed_as_well() -> None:
+    """What waits for it in the socket is not waited for."""
+    config = quick(
+        segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
+    )
+    async with NetworkEnvironment(config=config) as environment:
+        partition = environment.create_result_partition("p", subpartitions=8)
+        writer = environment.create_record_writer(partition, RebalancePartitioner())
+        async with Stranger.meet(environment, receive_buffer_bytes=4096) as stranger:
+            for channel in range(8):
+                stranger.send(partition_request(channel, P, channel, credit=60_000))
+            writing = asyncio.create_task(fill(writer))
+            await until(lambda: is_stuck(environment))
+            stranger.send(b"\xc1\xc1")
+            with pytest.raises(RemoteProtocolError):
+                await writing
+        await until(lambda: peers(environment).established == 0)
+        writer.close()
+        await assert_nothing_is_held(environment)
+
+
+async def fill(writer: Any) -> None:
+    while True:
+        await writer.emit(bytes(30_000))
+
+
+def is_stuck(environment: NetworkEnvironment) -> bool:
+    """The socket has buffers that it cannot get rid of, and the writer waits for them."""
+    statistics = environment.statistics()
+    [connection] = statistics.connections
+    pool = statistics.partitions[0].pool
+    return connection.buffers_in_flight > 0 and not pool.available
+
+
+async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
+    """Reliability 2 and 7: answers that it provokes and never takes."""
+    config = quick(wire=WireLimits(control_bytes_max=64 * 1024))
+    async with (
+        NetworkEnvironment(config=config) as environment,
+        Bystanders(environment) as bystanders,
+    ):
+        environment.create_result_partition("gone", subpartitions=1).release()
+        stranger = await Stranger.dial(environment.address, receive_buffer_bytes=4096)
+        stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        stranger.send(hello_bytes(environment))
+        await until(lambda: peers(environment).accepted_total == 2)
+        channel = 0
+        with contextlib.suppress(ConnectionError):
+            while peers(environment).lost_total == 0:
+                for _ in range(1000):
+                    stranger.send(partition_request(channel, wire_partition_id("gone")))
+                    channel += 1
+                await stranger.writer.drain()
+        await until(lambda: peers(environment).lost_total == 1)
+        await stranger.close()
+        await bystanders.go_on()
+
+
+def hello_bytes(environment: NetworkEnvironment) -> bytes:
+    from tests.unit.net.stranger import hello_to
+
+    return hello_to(environment).encode()
+
+
+# -- a socket that takes its time ------------------------------------------------------------------
+
+
+async def test_a_slow_reader_gets_every_byte_in_order() -> None:
+    """Partial writes: no buffer is reused before the socket has let go of it."""
+    number = 400
+    config = quick(
+        segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
+    )
+    async with NetworkEnvironment(config=config) as environment:
+        partition = environment.create_result_partition("p", subpartitions=4)
+        writer = environment.create_record_writer(partition, RebalancePartitioner())
+        async with Stranger.meet(environment, receive_buffer_bytes=8192) as stranger:
+            for channel in range(4):
+                stranger.send(partition_request(channel, P, channel, credit=60_000))
+            writing = asyncio.create_task(emit_all(writer, number))
+            received: dict[int, bytes] = dict.fromkeys(range(4), b"")
+            stuck = 0
+            stream = bytearray()
+            while not writing.done() or len(b"".join(received.values())) < number * 30_003:
+                stuck += is_stuck(environment)
+                stream += await stranger.reader.read(7_000)
+                take_buffers(stream, received)
+            assert stuck, "the socket never filled up: the test shows nothing"
+            for channel, content in received.items():
+                expected = [record_of(n) for n in range(number) if n % 4 == channel]
+                assert content == b"".join(b"\xc5\x75\x30" + record for record in expected)
+        writer.close()
+        await assert_nothing_is_held(environment)
+
+
+def record_of(number: int) -> bytes:
+    return number.to_bytes(2, "big") * 15_000
+
+
+async def emit_all(writer: Any, number: int) -> None:
+    for n in range(number):
+        await writer.emit(record_of(n))
+    writer.flush()
+
+
+def take_buffers(stream: bytearray, received: dict[int, bytes]) -> None:
+    """Take whole BufferResponses off a stream, checking their sequence."""
+    while len(stream) >= 23:
+        assert stream[:2] == b"\x95\x00"
+        size = int.from_bytes(stream[19:23], "big")
+        if len(stream) < 23 + size:
+            return
+        received[int.from_bytes(stream[3:7], "big")] += stream[23 : 23 + size]
+        del stream[: 23 + size]
+
+
+async def test_a_thousand_small_buffers_in_one_turn() -> None:
+    """More pieces than one system call takes: the buffers are reused only when they are gone."""
+    channels = 700
+    config = quick(segment_bytes=256, network_memory_bytes=256 * 8192)
+    async with (
+        NetworkEnvironment(config=config) as producer,
+        NetworkEnvironment(config=config) as consumer,
+    ):
+        partition = producer.create_result_partition("p", subpartitions=channels)
+        writer = producer.create_record_writer(
+            partition, RebalancePartitioner(), buffer_timeout_ms=0
+        )
+        locations = [PartitionLocation(producer.address, "p", index) for index in range(channels)]
+        reader = consumer.create_record_reader(consumer.create_input_gate(locations))
+        reading = asyncio.create_task(count(reader))
+        for n in range(channels * 12):
+            await writer.emit(n)
+        await writer.finish()
+        assert await reading == (channels * 12, sum(range(channels * 12)))
+        reader.close()
+        writer.close()
+
+
+async def count(reader: Any) -> tuple[int, int]:
+    number = total = 0
+    async for record in reader:
+        number += 1
+        total += record
+    return number, total
+
+
+# -- how it ends -----------------------------------------------------------------------------------
+
+
+async def test_a_consumer_may_leave_while_its_producer_goes_on_sending() -> None:
+    """The producer learns that it was cancelled, not that a connection broke."""
+    for _ in range(5):
+        config = quick(segment_bytes=32_768, network_memory_bytes=8 * 2**20)
+        async with NetworkEnvironment(config=config) as producer:
+            partition = producer.create_result_partition("p", subpartitions=1)
+            writer = producer.create_record_writer(partition)
+            async with NetworkEnvironment(config=config) as consumer:
+                async with consumer.open_reader(producer.address, "p") as reader:
+                    writing = asyncio.create_task(fill(writer))
+                    for _ in range(20):
+                        assert await reader.next_batch() is not None
+            with pytest.raises(ConsumerCancelledError):
+                await writing
+            writer.close()
+            await assert_nothing_is_held(producer)
+
+
+async def test_a_producer_may_leave_as_soon_as_all_is_acknowledged() -> None:
+    """Its consumer has everything, but is busy with another producer and has not looked yet."""
+    async with (
+        NetworkEnvironment(config=quick()) as consumer,
+        NetworkEnvironment(config=quick()) as other,
+    ):
+        producer = NetworkEnvironment(config=quick())
+        await producer.__aenter__()
+        leaving = producer.create_record_writer(
+            producer.create_result_partition("p", subpartitions=1)
+        )
+        staying = other.create_record_writer(other.create_result_partition("p", subpartitions=1))
+        locations = [
+            PartitionLocation(environment.address, "p", 0) for environment in (producer, other)
+        ]
+        reader = consumer.create_record_reader(consumer.create_input_gate(locations))
+        await leaving.emit("last words")
+        batch = await reader.next_batch()
+        assert batch is not None
+        assert list(batch) == ["last words"]
+        finishing = asyncio.create_task(leaving.finish())
+        await staying.emit(1)
+        held = await reader.next_batch()
+        assert held is not None
+        assert held.channel == 1
+        await staying.emit(2)
+        held = await reader.next_batch()  # what was read of the first channel is acknowledged here
+        assert held is not None
+        await finishing
+        await producer.__aexit__(None, None, None)
+        await until(lambda: peers(consumer).established == 1)
+        ending = asyncio.create_task(staying.finish())
+        assert await reader.next_batch() is None
+        await ending
+        reader.close()
+
+
+async def test_both_may_leave_at_once() -> None:
+    for _ in range(5):
+        one, other = NetworkEnvironment(config=quick()), NetworkEnvironment(config=quick())
+        await one.__aenter__()
+        await other.__aenter__()
+        for environment, peer in ((one, other), (other, one)):
+            environment.create_result_partition("p", subpartitions=1)
+            environment.create_input_gate([PartitionLocation(peer.address, "p", 0)])
+        await until(lambda: peers(one).established == peers(other).established == 1)
+        await asyncio.gather(one.__aexit__(None, None, None), other.__aexit__(None, None, None))
+
+
+async def test_leaving_says_goodbye_and_ends_the_stream_but_reads_on() -> None:
+    """SPEC 7."""
+    async with contextlib.AsyncExitStack() as stack:
+        environment = NetworkEnvironment(config=quick())
+        await environment.__aenter__()
+        environment.create_result_partition("p", subpartitions=1)
+        stranger = await stack.enter_async_context(Stranger.meet(environment))
+        leaving = asyncio.create_task(environment.__aexit__(None, None, None))
+        assert messages(await stranger.read_to_end()) == [(M.CLOSE_REQUEST,)]
+        assert not leaving.done()
+        for channel in range(2_000):
+            stranger.send(partition_request(channel))
+        await stranger.writer.drain()
+        stranger.writer.write_eof()
+        await leaving
+
+
+async def test_leaving_does_not_wait_for_ever_for_a_peer_that_stays() -> None:
+    environment = NetworkEnvironment(config=quick(close_timeout_ms=20.0))
+    await environment.__aenter__()
+    async with Stranger.meet(environment) as stranger:
+        await environment.__aexit__(None, None, None)
+        assert messages(await stranger.read_to_end()) == [(M.CLOSE_REQUEST,)]
+
+
+async def test_a_cancelled_leave_cuts_the_connections_off() -> None:
+    environment = NetworkEnvironment(config=quick(close_timeout_ms=60_000.0))
+    await environment.__aenter__()
+    async with Stranger.meet(environment) as stranger:
+        leaving = asyncio.create_task(environment.__aexit__(None, None, None))
+        await stranger.reader.read(100)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert await stranger.read_to_end() == b""
+
+
+async def test_leaving_after_an_error_tells_the_consumers() -> None:
+    async with NetworkEnvironment(config=quick()) as consumer:
+        with pytest.raises(ValueError, match="boom"):
+            async with NetworkEnvironment(config=quick()) as producer:
+                producer.create_result_partition("p", subpartitions=1)
+                gate = consumer.create_input_gate([PartitionLocation(producer.address, "p", 0)])
+                await until(lambda: peers(producer).established == 1)
+                await until(lambda: len(producer.statistics().connections[0].readers) == 1)
+                raise ValueError("boom")
+        with pytest.raises(ProducerFailedError, match=r"^the producer failed: ValueError: boom$"):
+            await consumer.create_record_reader(gate).next_batch()
+        gate.release()
+        await assert_nothing_is_held(consumer)
+
+
+@pytest.mark.parametrize("cut", [1, 10, 23, 60])
+@pytest.mark.parametrize("how", ["end", "reset"])
+async def test_a_stream_cut_in_the_middle_of_a_message_is_a_loss(cut: int, how: str) -> None:
+    """Reliability 7: FIN or RST in a frame is never taken as the end of the data."""
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
+        reader = environment.create_record_reader(gate)
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(1)
+        stranger.send(buffer_response(0, body=bytes(50))[:cut])
+        await stranger.writer.drain()
+        if how == "end":
+            stranger.writer.write_eof()
+        else:
+            await stranger.close()
+        with pytest.raises(RemoteTransportError, match="was lost"):
+            await reader.next_batch()
+        reader.close()
+        await assert_nothing_is_held(environment)
+
+
+async def test_an_end_without_goodbye_is_a_loss() -> None:
+    """F12: and every channel of that connection hears of it."""
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        gates = [
+            environment.create_input_gate([PartitionLocation(host.address, name, 0)])
+            for name in ("p", "q")
+        ]
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(2)
+        stranger.writer.write_eof()
+        for gate in gates:
+            with pytest.raises(RemoteTransportError, match="the worker might be lost"):
+                await environment.create_record_reader(gate).next_batch()
+            gate.release()
+        await assert_nothing_is_held(environment)
+
+
+async def test_a_peer_that_stops_sending_and_does_not_read_is_closed() -> None:
+    """Half a stream is none: what the socket still holds is not waited for."""
+    config = quick(
+        segment_bytes=32_768, network_memory_bytes=32 * 2**20, buffers_per_subpartition_max=900
+    )
+    async with NetworkEnvironment(config=config) as environment:
+        partition = environment.create_result_partition("p", subpartitions=8)
+        writer = environment.create_record_writer(partition, RebalancePartitioner())
+        async with Stranger.meet(environment, receive_buffer_bytes=4096) as stranger:
+            for channel in range(8):
+                stranger.send(partition_request(channel, P, channel, credit=60_000))
+            writing = asyncio.create_task(fill(writer))
+            await until(lambda: is_stuck(environment))
+            stranger.writer.write_eof()
+            with pytest.raises(RemoteTransportError):
+                await writing
+        writer.close()
+        await assert_nothing_is_held(environment)
+
+
+async def test_a_violation_of_the_producer_is_what_its_consumer_gets() -> None:
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(1)
+        stranger.send(buffer_response(0, sequence=3))
+        with pytest.raises(RemoteProtocolError, match="received buffer 3, expected 0"):
+            await environment.create_record_reader(gate).next_batch()
+        gate.release()
+        await assert_nothing_is_held(environment)
+
+
+async def test_a_connection_error_of_the_peer_is_not_answered() -> None:
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(1)
+        stranger.send(error_response(CONNECTION_CHANNEL, 1, b"you broke it"))
+        assert await stranger.read_to_end() == b""
+        with pytest.raises(RemoteError, match="the peer closes the connection: you broke it"):
+            await environment.create_record_reader(gate).next_batch()
+        gate.release()
+
+
+async def test_messages_right_behind_the_welcome_are_taken() -> None:
+    """In one piece with it: the hello is read in small pieces, the rest must not be lost."""
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
+        stranger = await host.accept()
+        partition = environment.create_result_partition("q", subpartitions=1)
+        writer = environment.create_record_writer(partition, buffer_timeout_ms=0)
+        host.answer(stranger)
+        stranger.send(partition_request(0, wire_partition_id("q")))
+        await writer.emit(7)
+        found = await stranger.read_messages(2)
+        assert {message[0] for message in found} == {M.PARTITION_REQUEST, M.BUFFER_RESPONSE}
+        [data] = [message for message in found if message[0] is M.BUFFER_RESPONSE]
+        assert data[4:] == (DataType.DATA_BUFFER_WITH_CLEAR_END, b"\x07")
+        writer.close()
+        gate.release()
