@@ -50,7 +50,10 @@ Batches = Iterator[Batch] | AsyncIterator[Batch]
 
 NANOSECONDS = 1_000_000_000
 
-TIMER_RESOLUTION_S = 0.002
+STEP_NS = 1_000_000
+"""The least time between two batches that a source which is not precise releases, unless full."""
+
+TIMER_RESOLUTION_NS = 2_000_000
 """Event loops wake up late by up to this much; a precise source turns the loop instead of
 sleeping."""
 
@@ -132,8 +135,10 @@ class RateLimitedSource(Source):
     ``append_time`` is one for tuples. The clock is that of the machine, so processes on one machine
     can compare times.
 
-    Timers of event loops are up to a millisecond or two late. A ``precise`` source is not, and pays
-    with a busy processor whenever it waits for the next record.
+    The schedule starts when the first records have been read. They are released in steps of about a
+    millisecond, because batches of one record would cost more than the records, and event loops'
+    timers are no finer. A ``precise`` source releases each record when it is due, and pays with a
+    busy processor whenever it waits for the next one.
     """
 
     def __init__(
@@ -154,14 +159,19 @@ class RateLimitedSource(Source):
 
     async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
         interval_ns = NANOSECONDS / self._records_per_s
-        start_ns = time.monotonic_ns() + round(context.index * interval_ns)
+        offset_ns = round(context.index * interval_ns)
         interval_ns *= context.parallelism
-        sent = 0
+        start_ns: int | None = None
+        released_ns = sent = 0
         async with aclosing(read(self._source, context)) as batches:
             async for batch in batches:
+                if start_ns is None:
+                    start_ns = time.monotonic_ns() + offset_ns
                 records, end = iter(batch), sent + len(batch)
                 while sent < end:
-                    due = await self._wait_until_due(start_ns, interval_ns, sent)
+                    not_before_ns = 0 if self._precise else released_ns + STEP_NS
+                    due = await self._wait_until_due(start_ns, interval_ns, sent, not_before_ns)
+                    released_ns = time.monotonic_ns()
                     released = list(islice(records, min(due, BATCH_RECORDS)))
                     if self._stamp is not None:
                         stamp, numbers = self._stamp, range(sent, sent + len(released))
@@ -172,17 +182,22 @@ class RateLimitedSource(Source):
                     sent += len(released)
                     yield released
 
-    async def _wait_until_due(self, start_ns: int, interval_ns: float, sent: int) -> int:
-        """Return how many records are due and not sent, at least 1."""
+    async def _wait_until_due(
+        self, start_ns: int, interval_ns: float, sent: int, not_before_ns: int
+    ) -> int:
+        """Return how many records are due and not sent, at least 1.
+
+        Before ``not_before_ns`` only a whole batch is worth returning for.
+        """
         while True:
-            elapsed_ns = time.monotonic_ns() - start_ns
-            due = int(elapsed_ns // interval_ns) + 1 - sent
-            if due > 0:
+            now_ns = time.monotonic_ns()
+            due = int((now_ns - start_ns) // interval_ns) + 1 - sent
+            if due >= (1 if now_ns >= not_before_ns else BATCH_RECORDS):
                 return due
-            wait_s = (sent * interval_ns - elapsed_ns) / NANOSECONDS
+            wait_ns = max(start_ns + sent * interval_ns, not_before_ns) - now_ns
             if self._precise:
-                wait_s = max(0.0, wait_s - TIMER_RESOLUTION_S)
-            await asyncio.sleep(wait_s)
+                wait_ns = max(0.0, wait_ns - TIMER_RESOLUTION_NS)
+            await asyncio.sleep(wait_ns / NANOSECONDS)
 
 
 def append_time(record: tuple[Any, ...], intended_ns: int) -> tuple[Any, ...]:
