@@ -84,6 +84,11 @@ class RecordWriter:
         channels = len(partition.subpartitions)
         if not self.partitioner.channels:
             self.partitioner.setup(channels)
+        if self.partitioner.channels != channels:
+            raise LocalProtocolError(
+                f"the partitioner was set up for {self.partitioner.channels} channels, but "
+                f"partition {partition.partition_id} has {channels}: make one for each writer"
+            )
         self.buffer_timeout_ms = buffer_timeout_ms
         self.buffers_opened = 0
         self._opened_before_turn = 0
@@ -240,7 +245,7 @@ class RecordWriter:
         if builder.sealed or (size > builder.remaining and size <= self._uncut_bytes_max):
             return rest
         rest = rest[builder.append(rest) :]
-        self._torn = 0 < len(rest) < size
+        self._torn = bool(rest)
         return rest
 
     def _fill(self, builder: BufferBuilder, rest: memoryview) -> memoryview:

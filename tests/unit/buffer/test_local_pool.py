@@ -178,7 +178,7 @@ def test_a_shrinking_pool_owes_what_is_in_use(
 def test_a_growing_pool_makes_overdraft_ordinary(
     small: int, large: int, overdraft_max: int, requested: int, overdraft: int
 ) -> None:
-    """B16 (the converse of B15): the debt is paid with the new size first."""
+    """The converse of B15: the debt is paid with the new size first."""
     pool, _ = pool_of(small, overdraft_max=overdraft_max)
     taken = take(pool, requested)
     assert pool.statistics().overdraft == requested - small

@@ -228,6 +228,34 @@ def test_a_batch_waits_for_what_pools_have_in_use() -> None:
     assert pool.request() is not None
 
 
+def test_what_comes_back_goes_to_a_batch_before_any_pool() -> None:
+    """A channel cannot even ask for its partition without its exclusive segments."""
+    network = NetworkBufferPool(6, 64)
+    first = exclusive(network, 2)
+    greedy = network.create_local_pool(0, owner="greedy")
+    in_use = drained(greedy)
+    hungry = network.create_local_pool(1, owner="hungry")
+    batches: list[list[MemorySegment]] = []
+    network.request_exclusive(2, batches.append, owner="gate")
+    network.return_exclusive(first)
+    assert [len(batch) for batch in batches] == [2]
+    assert hungry.request() is None
+    greedy.recycle(in_use.pop())
+    assert hungry.request() is not None
+
+
+def test_a_segment_that_one_pool_no_longer_wants_goes_to_the_next() -> None:
+    """B12, B25."""
+    network = NetworkBufferPool(3, 64)
+    third = network.create_local_pool(0, owner="third")
+    in_use = drained(third)
+    first, second = (network.create_local_pool(0, owner=name) for name in ("first", "second"))
+    first.resize(0)
+    third.recycle(in_use.pop())
+    assert first.request() is None
+    assert second.request() is not None
+
+
 def test_a_cancelled_batch_returns_what_it_has_gathered() -> None:
     """B9."""
     network = NetworkBufferPool(4, 64)
@@ -398,8 +426,8 @@ CHOICES = st.integers(0, 1_000)
 
 
 class PoolHistories(RuleBasedStateMachine):
-    """B22, I3: any order of calls keeps every segment in exactly one place, and nobody waits for
-    what is there; when everything is given back, everything is free."""
+    """B22, invariant I3: any order of calls keeps every segment in exactly one place, and nobody
+    waits for what is there; when everything is given back, everything is free."""
 
     @initialize(total=st.integers(0, 24))
     def make(self, total: int) -> None:

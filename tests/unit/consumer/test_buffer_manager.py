@@ -177,6 +177,20 @@ def test_a_channel_that_needs_no_more_lets_the_next_one_have_it() -> None:
     assert (satisfied.waiting, starved.waiting) == (False, False)
 
 
+def test_what_a_channel_needs_itself_it_does_not_give_back() -> None:
+    """Census 1.6 rule 5: only what is over the requirement, though others wait."""
+    arranged = Arranged(2, exclusive=1, floating=1)
+    manager, starved = arranged.managers
+    exclusive, _ = taken_from(manager)
+    manager.require(1)
+    starved.require(2)
+    manager.require(2)
+    assert (manager.available, manager.waiting, starved.waiting) == (1, True, True)
+    manager.recycle(exclusive)
+    assert (manager.available, starved.available) == (2, 1)
+    assert arranged.credits == [2, 0]
+
+
 def test_each_frame_lowers_the_requirement_to_zero() -> None:
     """G17."""
     arranged = Arranged(1, exclusive=2, floating=8)
@@ -282,9 +296,9 @@ STEPS = st.lists(
 def test_credit_is_what_is_free(
     exclusive: int, floating: int, steps: list[tuple[str, int, int]]
 ) -> None:
-    """I4, G6 to G10: however backlogs, frames, recycling and releases follow each other, what a
-    channel has told of and not used is what it holds free; it waits iff it is short; nothing is
-    lost."""
+    """G6 to G10, invariant I4: however backlogs, frames, recycling and releases follow each other,
+    what a channel has told of and not used is what it holds free; it waits iff it is short;
+    nothing is lost."""
     arranged = Arranged(3, exclusive=exclusive, floating=floating)
     arranged.credits = [exclusive] * 3
     held: list[Taken] = []

@@ -147,14 +147,14 @@ def test_a_gap_in_the_sequence_is_an_error(arranged: Arranged, sequence: int) ->
 
 
 def test_a_repeated_buffer_is_an_error(arranged: Arranged) -> None:
-    """G11, I2."""
+    """G11, invariant I2."""
     deliver(arranged.channel, 0)
     with pytest.raises(BufferReorderingError, match="received buffer 0, expected 1"):
         deliver(arranged.channel, 0)
 
 
 def test_data_without_credit_breaks_the_protocol(alone: Arranged) -> None:
-    """F4, I5, census 1.6 rule 10: it is never queued in ordinary memory instead."""
+    """F4, invariant I5, census 1.6 rule 10: it is never queued in ordinary memory instead."""
     deliver(alone.channel, 0)
     deliver(alone.channel, 1)
     with pytest.raises(RemoteProtocolError, match="sent without credit"):
@@ -348,7 +348,7 @@ def test_an_error_comes_before_what_is_queued(arranged: Arranged) -> None:
 
 @pytest.mark.parametrize("ended", ["complete", "finished", "released"])
 def test_an_ended_channel_does_not_fail(arranged: Arranged, ended: str) -> None:
-    """F9, I10: the connection may go once everything has arrived."""
+    """F9, invariant I10: the connection may go once everything has arrived."""
     if ended == "released":
         arranged.channel.release()
     else:
@@ -420,8 +420,8 @@ class Producer:
 
 @given(st.integers(0, 3), st.integers(1, 5), STEPS)
 def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps: list[str]) -> None:
-    """I4, I5, L1: producer's credit + unannounced credit = free buffers, after every step; so no
-    frame ever finds no buffer, and at the end everything written has arrived."""
+    """Invariants I4, I5, L1: producer's credit + unannounced credit = free buffers, after every
+    step; so no frame ever finds no buffer, and at the end everything written has arrived."""
     arranged = Arranged(exclusive=exclusive, floating=floating)
     channel, producer = arranged.channel, Producer(arranged)
     held: list[Buffer] = []

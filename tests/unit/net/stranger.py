@@ -46,7 +46,7 @@ def hello_to(environment: NetworkEnvironment, **changes: Any) -> Hello:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until something is so: nothing tells about a change of counters."""
-    while not condition():  # noqa: ASYNC110
+    while not condition():
         await asyncio.sleep(0)
 
 

@@ -1,10 +1,10 @@
-"""One socket: bytes in any pieces, a peer that does not read, one that lies, and how it all ends."""
+"""One socket: bytes in any pieces, peers that do not read, peers that lie, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -20,13 +20,16 @@ from flinknet.errors import (
 )
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
+from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import RebalancePartitioner
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
+from tests.unit.arrangements import put
 from tests.unit.connection.joined import messages
 from tests.unit.net.stranger import (
     Host,
     Stranger,
     assert_nothing_is_held,
+    hello_to,
     peers,
     quick,
     until,
@@ -45,7 +48,7 @@ class Bystanders:
         self._other = NetworkEnvironment(worker_id="bystander", config=environment.config)
         self._written = 0
 
-    async def __aenter__(self) -> Bystanders:
+    async def __aenter__(self) -> Self:
         await self._other.__aenter__()
         partition = self._environment.create_result_partition("bystanders", subpartitions=1)
         self._writer = self._environment.create_record_writer(partition, buffer_timeout_ms=0)
@@ -79,7 +82,8 @@ VIOLATIONS = {
     "data for nobody": buffer_response(0),
     "an error for nobody": error_response(0, 6, b"boom"),
     "credit for nobody": about(M.ADD_CREDIT, 0, 1),
-    "an acknowledgement of nothing": partition_request(0) + about(8, 0),
+    "an acknowledgement of nothing": partition_request(0)
+    + about(M.ACKNOWLEDGE_ALL_RECORDS_PROCESSED, 0),
     "a resume of nothing": partition_request(0, P) + about(M.RESUME_CONSUMPTION, 0),
     "a request twice": partition_request(0) + partition_request(0),
     "too much credit": partition_request(0, credit=2**32 - 1),
@@ -124,8 +128,7 @@ async def test_a_violation_releases_what_the_peer_was_reading() -> None:
             stranger.send(b"\xc1\xc1")
             await stranger.read_to_end()
         with pytest.raises(RemoteProtocolError, match="unknown type 193"):
-            while True:
-                await writer.emit(bytes(100))
+            await fill(writer)
         writer.close()
         await assert_nothing_is_held(environment)
 
@@ -152,6 +155,7 @@ async def test_a_peer_that_breaks_the_protocol_and_does_not_read_is_closed_as_we
 
 
 async def fill(writer: Any) -> None:
+    """Write until there is nobody to write for."""
     while True:
         await writer.emit(bytes(30_000))
 
@@ -174,7 +178,7 @@ async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
         environment.create_result_partition("gone", subpartitions=1).release()
         stranger = await Stranger.dial(environment.address, receive_buffer_bytes=4096)
         stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        stranger.send(hello_bytes(environment))
+        stranger.send(hello_to(environment).encode())
         await until(lambda: peers(environment).accepted_total == 2)
         channel = 0
         with contextlib.suppress(ConnectionError):
@@ -186,12 +190,6 @@ async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
         await until(lambda: peers(environment).lost_total == 1)
         await stranger.close()
         await bystanders.go_on()
-
-
-def hello_bytes(environment: NetworkEnvironment) -> bytes:
-    from tests.unit.net.stranger import hello_to
-
-    return hello_to(environment).encode()
 
 
 # -- a socket that takes its time ------------------------------------------------------------------
@@ -246,35 +244,41 @@ def take_buffers(stream: bytearray, received: dict[int, bytes]) -> None:
         del stream[: 23 + size]
 
 
-async def test_a_thousand_small_buffers_in_one_turn() -> None:
-    """More pieces than one system call takes: the buffers are reused only when they are gone."""
-    channels = 700
-    config = quick(segment_bytes=256, network_memory_bytes=256 * 8192)
-    async with (
-        NetworkEnvironment(config=config) as producer,
-        NetworkEnvironment(config=config) as consumer,
-    ):
-        partition = producer.create_result_partition("p", subpartitions=channels)
-        writer = producer.create_record_writer(
-            partition, RebalancePartitioner(), buffer_timeout_ms=0
-        )
-        locations = [PartitionLocation(producer.address, "p", index) for index in range(channels)]
-        reader = consumer.create_record_reader(consumer.create_input_gate(locations))
-        reading = asyncio.create_task(count(reader))
-        for n in range(channels * 12):
-            await writer.emit(n)
-        await writer.finish()
-        assert await reading == (channels * 12, sum(range(channels * 12)))
-        reader.close()
-        writer.close()
+async def test_memory_that_a_write_has_freed_may_be_used_in_the_same_turn() -> None:
+    """More pieces than one system call takes: uvloop then keeps its views for another turn."""
+    channels = 600
+    config = quick(
+        segment_bytes=256, network_memory_bytes=256 * 1024, buffers_per_subpartition_max=900
+    )
+    async with NetworkEnvironment(config=config) as environment:
+        partition = environment.create_result_partition("p", subpartitions=channels)
+        async with Stranger.meet(environment) as stranger:
+            for channel in range(channels):
+                stranger.send(partition_request(channel, P, channel))
+            await until(lambda: len(environment.statistics().connections[0].readers) == channels)
+            for channel in range(channels):
+                put(partition, channel, b"\x01")
+            used = asyncio.get_running_loop().create_future()
+            partition.flush_all()  # has the write called soon
+            asyncio.get_running_loop().call_soon(lambda: used.set_result(use_all(partition)))
+            assert await used > channels
+            stream = bytearray()
+            while len(stream) < channels * 24:
+                stream += await stranger.reader.read(65536)
+            received = dict.fromkeys(range(channels), b"")
+            take_buffers(stream, received)
+            assert set(received.values()) == {b"\x01"}
+        partition.release()
+        await assert_nothing_is_held(environment)
 
 
-async def count(reader: Any) -> tuple[int, int]:
-    number = total = 0
-    async for record in reader:
+def use_all(partition: ResultPartition) -> int:
+    """Write to every buffer that there is."""
+    number = 0
+    while partition.availability.available:
+        put(partition, 0, b"\xff" * 256)
         number += 1
-        total += record
-    return number, total
+    return number
 
 
 # -- how it ends -----------------------------------------------------------------------------------
@@ -287,11 +291,13 @@ async def test_a_consumer_may_leave_while_its_producer_goes_on_sending() -> None
         async with NetworkEnvironment(config=config) as producer:
             partition = producer.create_result_partition("p", subpartitions=1)
             writer = producer.create_record_writer(partition)
-            async with NetworkEnvironment(config=config) as consumer:
-                async with consumer.open_reader(producer.address, "p") as reader:
-                    writing = asyncio.create_task(fill(writer))
-                    for _ in range(20):
-                        assert await reader.next_batch() is not None
+            async with (
+                NetworkEnvironment(config=config) as consumer,
+                consumer.open_reader(producer.address, "p") as reader,
+            ):
+                writing = asyncio.create_task(fill(writer))
+                for _ in range(20):
+                    assert await reader.next_batch() is not None
             with pytest.raises(ConsumerCancelledError):
                 await writing
             writer.close()
@@ -318,33 +324,45 @@ async def test_a_producer_may_leave_as_soon_as_all_is_acknowledged() -> None:
         batch = await reader.next_batch()
         assert batch is not None
         assert list(batch) == ["last words"]
-        finishing = asyncio.create_task(leaving.finish())
         await staying.emit(1)
         held = await reader.next_batch()
         assert held is not None
-        assert held.channel == 1
+        finishing = asyncio.create_task(leaving.finish())
+        await until(lambda: queued(consumer)[0] == 1)
         await staying.emit(2)
-        held = await reader.next_batch()  # what was read of the first channel is acknowledged here
+        await until(lambda: queued(consumer) == [1, 1])
+        held = await reader.next_batch()  # acknowledges the one, and is busy with the other again
         assert held is not None
         await finishing
         await producer.__aexit__(None, None, None)
         await until(lambda: peers(consumer).established == 1)
+        assert queued(consumer) == [1, 0]
         ending = asyncio.create_task(staying.finish())
         assert await reader.next_batch() is None
         await ending
         reader.close()
 
 
-async def test_both_may_leave_at_once() -> None:
-    for _ in range(5):
-        one, other = NetworkEnvironment(config=quick()), NetworkEnvironment(config=quick())
-        await one.__aenter__()
-        await other.__aenter__()
-        for environment, peer in ((one, other), (other, one)):
-            environment.create_result_partition("p", subpartitions=1)
-            environment.create_input_gate([PartitionLocation(peer.address, "p", 0)])
-        await until(lambda: peers(one).established == peers(other).established == 1)
-        await asyncio.gather(one.__aexit__(None, None, None), other.__aexit__(None, None, None))
+def queued(environment: NetworkEnvironment) -> list[int]:
+    """Buffers and events that each channel of the only gate has and nobody has looked at."""
+    [gate] = environment.statistics().gates
+    return [channel.queued_buffers for channel in gate.channels]
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_both_may_leave_at_once(turns: int) -> None:
+    one, other = NetworkEnvironment(config=quick()), NetworkEnvironment(config=quick())
+    await one.__aenter__()
+    await other.__aenter__()
+    for environment, peer in ((one, other), (other, one)):
+        environment.create_result_partition("p", subpartitions=1)
+        environment.create_input_gate([PartitionLocation(peer.address, "p", 0)])
+    await until(lambda: peers(one).established == peers(other).established == 1)
+    leaving = asyncio.create_task(one.__aexit__(None, None, None))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await other.__aexit__(None, None, None)
+    await leaving
 
 
 async def test_leaving_says_goodbye_and_ends_the_stream_but_reads_on() -> None:
@@ -385,14 +403,14 @@ async def test_a_cancelled_leave_cuts_the_connections_off() -> None:
 
 
 async def test_leaving_after_an_error_tells_the_consumers() -> None:
+    producer = NetworkEnvironment(config=quick())
     async with NetworkEnvironment(config=quick()) as consumer:
-        with pytest.raises(ValueError, match="boom"):
-            async with NetworkEnvironment(config=quick()) as producer:
-                producer.create_result_partition("p", subpartitions=1)
-                gate = consumer.create_input_gate([PartitionLocation(producer.address, "p", 0)])
-                await until(lambda: peers(producer).established == 1)
-                await until(lambda: len(producer.statistics().connections[0].readers) == 1)
-                raise ValueError("boom")
+        await producer.__aenter__()
+        producer.create_result_partition("p", subpartitions=1)
+        gate = consumer.create_input_gate([PartitionLocation(producer.address, "p", 0)])
+        await until(lambda: peers(producer).established == 1)
+        await until(lambda: len(producer.statistics().connections[0].readers) == 1)
+        await producer.__aexit__(ValueError, ValueError("boom"), None)
         with pytest.raises(ProducerFailedError, match=r"^the producer failed: ValueError: boom$"):
             await consumer.create_record_reader(gate).next_batch()
         gate.release()
@@ -487,7 +505,8 @@ async def test_a_connection_error_of_the_peer_is_not_answered() -> None:
 
 async def test_messages_right_behind_the_welcome_are_taken() -> None:
     """In one piece with it: the hello is read in small pieces, the rest must not be lost."""
-    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+    config = quick(close_timeout_ms=20.0)
+    async with Host() as host, NetworkEnvironment(config=config) as environment:
         gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
         stranger = await host.accept()
         partition = environment.create_result_partition("q", subpartitions=1)

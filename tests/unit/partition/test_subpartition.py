@@ -362,6 +362,7 @@ def test_after_resume_an_event_is_available() -> None:
     """C11."""
     arranged = arranged_after_barrier()
     arranged.add_event()
+    assert arranged.notices == 1
     arranged.subpartition.resume_consumption()
     assert (arranged.available, arranged.backlog) == (EVENT, 0)
 
@@ -382,6 +383,7 @@ def test_after_resume_finished_data_is_available() -> None:
     arranged = arranged_after_barrier()
     arranged.add_finished(b"first")
     arranged.add_finished(b"second")
+    assert arranged.notices == 1
     arranged.subpartition.resume_consumption()
     assert (arranged.available, arranged.backlog) == (CLEAR_END, 2)
 
@@ -541,7 +543,7 @@ def test_a_release_before_the_end_was_read_is_not_consumption() -> None:
 
 
 def test_sequence_numbers_have_no_gap_and_wrap() -> None:
-    """I2: 32 bits, as on the wire."""
+    """Invariant I2: 32 bits, as on the wire."""
     arranged = Arranged()
     arranged.subpartition.sequence = 0xFFFFFFFE
     for _ in range(4):

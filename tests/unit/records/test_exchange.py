@@ -116,7 +116,8 @@ async def test_producers_and_consumers_side_by_side(worker: Worker) -> None:
 
 
 async def test_a_slow_consumer_holds_its_producer_back(worker: Worker) -> None:
-    """I6, row 10: the producer stops where its pool ends, and goes on with each buffer read."""
+    """Invariant I6, row 10: the producer stops where its pool ends, and goes on with each buffer
+    read."""
     writer, reader = worker.writer("p0"), worker.reader("p0")
     payload = "x" * 100
     writing = asyncio.create_task(write_all(writer, [payload] * 1_000))

@@ -47,7 +47,7 @@ choices = st.integers(0, 1_000)
 
 
 class RecordHistories(RuleBasedStateMachine):
-    """I1, I2, L1, C13."""
+    """C13, invariants I1, I2, L1."""
 
     @initialize(
         subpartitions=st.integers(1, 3),

@@ -199,7 +199,7 @@ def test_a_batch_can_be_read_again() -> None:
 
 
 def test_the_end_of_data_is_acknowledged_after_the_last_record() -> None:
-    """D12, I2: each channel for itself."""
+    """D12: each channel for itself."""
     arranged = Arranged(2)
     arranged.arrive(packed("last"))
     arranged.end()
@@ -283,7 +283,7 @@ BAD_BYTES = [
 def test_bytes_that_are_no_record_are_an_error_of_their_channel(
     bad: bytes, clear_end: bool
 ) -> None:
-    """I10: it is named, and nothing is read behind it, nor from the other channels."""
+    """Invariant I10: it is named, and nothing is read behind it, nor from the other channels."""
     arranged = Arranged(2)
     data_type = CLEAR_END if clear_end else DataType.DATA_BUFFER
     arranged.arrive(packed("good") + bad, channel=1, data_type=data_type)
@@ -349,8 +349,8 @@ VALUES = st.none() | st.integers(0, 2**40) | st.text(max_size=30) | st.binary(ma
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 2), VALUES), max_size=25), st.integers(1, 120))
 def test_any_cutting(writes: list[tuple[int, Any]], segment_bytes: int) -> None:
-    """I1, I2: records of three channels, cut anywhere, come with the buffer that has their last
-    byte, in the order of their channel."""
+    """Invariants I1, I2: records of three channels, cut anywhere, come with the buffer that has
+    their last byte, in the order of their channel."""
     arranged = Arranged(3)
     for channel in range(3):
         records = [record for to, record in writes if to == channel]

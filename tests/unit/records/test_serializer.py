@@ -334,7 +334,7 @@ def test_a_record_put_together_is_bounded() -> None:
 @settings(max_examples=300)
 @given(st.binary(max_size=80))
 def test_any_bytes_are_records_or_an_error(content: bytes) -> None:
-    """I10: nothing else comes out of a deserializer than what its reader expects."""
+    """Invariant I10: nothing else comes out of a deserializer than what its reader expects."""
     deserializer = RecordDeserializer(unpacker_pool())
     clear_end = len(content) % 2 == 0
     try:

@@ -280,6 +280,14 @@ def test_one_subpartition_needs_no_partitioner() -> None:
         )
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_partitioner_of_another_writer_is_refused(channels: int) -> None:
+    partitioner = RebalancePartitioner()
+    partitioner.setup(channels)
+    with pytest.raises(LocalProtocolError, match=f"set up for {channels} .* partition p has 2"):
+        Arranged(2, partitioner=partitioner)
+
+
 # -- records that cannot be written ----------------------------------------------------------------
 
 NO_RECORDS = [{1}, object(), 2**64, [1, {2}], "\ud800", memoryview(b"abcd")[::2]]
@@ -401,6 +409,7 @@ def test_a_record_that_has_begun_waits_for_any_buffer() -> None:
     emitting = Running(arranged.writer.emit(sized(200)))
     assert emitting.waits_for is arranged.partition.availability
     assert arranged.partition.statistics().subpartitions[0].queued_bytes == 128
+    assert arranged.views[0].backlog() == 2, "its full buffers are offered"
     assert arranged.taken_with(emitting) == [sized(200)]
 
 
@@ -617,6 +626,21 @@ def test_a_task_passes_one_that_waits_if_its_record_fits_elsewhere() -> None:
     assert arranged.taken_with(first) == [(0, sized(500))]
 
 
+def test_a_task_that_waited_for_another_uses_what_that_left_open() -> None:
+    """Without a buffer of its own, even if there is none."""
+    arranged = Arranged(segments=2)
+    first = Running(arranged.writer.emit(sized(150)))
+    second = Running(arranged.writer.emit("fits"))
+    assert arranged.take(buffers=1) == []
+    first.go_on()
+    assert first.done
+    assert not arranged.partition.availability.available
+    second.go_on()
+    assert second.done
+    arranged.writer.flush()
+    assert arranged.take() == [sized(150), "fits"]
+
+
 def test_cancelling_the_one_that_writes_lets_the_next_one_know() -> None:
     arranged = Arranged(segments=2)
     first = Running(arranged.writer.emit(sized(500)))
@@ -676,6 +700,17 @@ def test_one_and_all_in_turn_keep_the_order(size: int) -> None:
     assert [arranged.take(index) for index in range(2)] == expected
 
 
+def test_a_unicast_record_lets_the_broadcast_before_it_out() -> None:
+    """A17: and the other way round, as an event would."""
+    arranged = Arranged(2)
+    run(arranged.writer.broadcast_emit("all"))
+    arranged.emit((0, "one"))
+    assert [view.backlog() for view in arranged.views] == [1, 1]
+    arranged.emit((1, "other"))
+    run(arranged.writer.broadcast_emit("all again"))
+    assert [view.backlog() for view in arranged.views] == [2, 2]
+
+
 def test_a_broadcast_that_one_reader_took_goes_on_for_the_other() -> None:
     arranged = Arranged(2)
     run(arranged.writer.broadcast_emit("first"))
@@ -691,6 +726,7 @@ def test_a_broadcast_that_one_reader_took_goes_on_for_the_other() -> None:
 def test_a_long_broadcast_reaches_slow_and_fast_readers() -> None:
     arranged = Arranged(2, segments=3)
     emitting = Running(arranged.writer.broadcast_emit(sized(1_000)))
+    assert [view.backlog() for view in arranged.views] == [3, 3], "its full buffers are offered"
     taken: list[list[Any]] = [[], []]
     while not emitting.done:
         for index in range(2):
@@ -1010,7 +1046,7 @@ def test_closing_leaves_a_finished_partition_to_its_readers() -> None:
 
 
 def test_records_are_counted_whenever_somebody_can_look() -> None:
-    """I1: at every suspension, in the middle of many, too."""
+    """Invariant I1: at every suspension, in the middle of many, too."""
     arranged = Arranged(segments=2)
     emitted = 0
 

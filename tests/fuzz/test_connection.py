@@ -1,0 +1,139 @@
+"""Bytes that no peer should send: one typed error, nothing held, nothing else touched.
+
+The streams are real ones, captured from an exchange between two joined workers, and then spoiled;
+hypothesis says how, so that what fails is made small and is kept.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from flinknet.config import WireLimits
+from flinknet.errors import HandshakeError, RemoteError, RemoteProtocolError
+from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, UnpackerPool
+from flinknet.wire.handshake import Hello, decode_hello
+from tests.unit.arrangements import make_config
+from tests.unit.connection.joined import Joined, Worker, poll
+
+CONFIG = make_config(receive_buffer_bytes=4096)
+
+
+def captured() -> tuple[bytes, bytes]:
+    """Exchange some records; return what the producer got, and what the consumer got."""
+    joined = Joined()
+    partition = joined.producer.make_partition()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    for number in range(6):
+        builder = partition.request_builder(0)
+        assert builder is not None
+        builder.append(memoryview(bytes([number]) * (number + 1)))
+        joined.pump()
+        while poll(gate) is not None:
+            joined.pump()
+    partition.notify_end_of_data()
+    partition.finish()
+    joined.pump()
+    while poll(gate) is not None:
+        joined.pump()
+    gate.release()
+    joined.pump()
+    joined.close()
+    return bytes(joined.to_producer), bytes(joined.to_consumer)
+
+
+TO_PRODUCER, TO_CONSUMER = captured()
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, stream: bytes) -> bytes:
+    """A stream with a few bytes changed, removed, inserted or repeated."""
+    data = bytearray(stream)
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(len(data), start + 24)))
+        replacement = draw(
+            st.one_of(st.binary(max_size=8), st.just(bytes(data[start:end]) * 2), st.just(b""))
+        )
+        data[start:end] = replacement
+    return bytes(data)
+
+
+def feed(worker: Worker, data: bytes, piece: int) -> None:
+    """Let bytes arrive; only a protocol error may come of it, and everything must come back."""
+    try:
+        worker.receive(data, piece)
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            worker.receive(b"\x91\x05")
+    worker.send()
+    worker.lose(ConnectionError("the test is over"))
+    for partition in worker.registry.partitions():
+        partition.release()
+
+
+@settings(max_examples=400, deadline=None)
+@given(spoiled(TO_PRODUCER), st.integers(1, 64))
+def test_a_producer_takes_any_bytes(data: bytes, piece: int) -> None:
+    worker = Worker("127.0.0.1:1", "a stranger", CONFIG, lambda: None)
+    partition = worker.make_partition()
+    builder = partition.request_builder(0)
+    assert builder is not None
+    builder.append(memoryview(b"some data"))
+    feed(worker, data, piece)
+    worker.assert_nothing_is_left()
+
+
+@settings(max_examples=400, deadline=None)
+@given(spoiled(TO_CONSUMER), st.integers(1, 64))
+def test_a_consumer_takes_any_bytes(data: bytes, piece: int) -> None:
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.consumer.send()
+    feed(joined.consumer, data, piece)
+    with pytest.raises((RemoteError, ConnectionError)):
+        while not gate.finished:
+            assert poll(gate) is not None
+        raise ConnectionError("the stream was not spoiled enough to matter")
+    gate.release()
+    joined.consumer.assert_nothing_is_left()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.binary(max_size=200), st.booleans())
+@example(b"", True)
+def test_noise_is_refused(data: bytes, consumes: bool) -> None:
+    worker = Worker("127.0.0.1:1", "a stranger", CONFIG, lambda: None)
+    worker.make_partition()
+    feed(worker, data, 7 if consumes else 200)
+    worker.assert_nothing_is_left()
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_a_hello_is_understood_or_refused(data: st.DataObject) -> None:
+    """And the decision never needs more bytes than a hello may have."""
+    limits = WireLimits()
+    hello = Hello("worker-1", "127.0.0.1:7001", "job", 0, 1024).encode()
+    received = data.draw(st.one_of(spoiled(hello), st.binary(max_size=600)))
+    try:
+        decoded = decode_hello(received, limits)
+    except HandshakeError:
+        return
+    if decoded is None:
+        assert len(received) < 12 + limits.handshake_bytes_max
+    else:
+        assert decoded[1] <= len(received)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=64), st.booleans()), max_size=6))
+def test_record_bytes_are_records_or_an_error(buffers: list[tuple[bytes, bool]]) -> None:
+    deserializer = RecordDeserializer(UnpackerPool(1_000, 100, 64))
+    for content, clear_end in buffers:
+        try:
+            deserializer.records(content, clear_end=clear_end)
+        except (RemoteProtocolError, *UNPACK_ERRORS):
+            return
