@@ -191,9 +191,9 @@ class NetworkConfig:
             value = getattr(self, name)
             _require(value >= 0, f"{name} is {value}: choose 0 or more")
         _require(
-            self.buffers_per_subpartition_max >= 1,
-            f"buffers_per_subpartition_max is {self.buffers_per_subpartition_max}: choose 1 or "
-            f"more",
+            self.buffers_per_subpartition_max >= 2,
+            f"buffers_per_subpartition_max is {self.buffers_per_subpartition_max}: choose 2 or "
+            f"more, one is being filled while the other is sent",
         )
         _require(
             self.buffers_per_channel + self.floating_buffers_per_gate >= 1,
@@ -218,8 +218,8 @@ class NetworkConfig:
             value = getattr(self, name)
             _require(value > 0, f"{name} is {value}: choose a positive duration")
         _require(
-            1 <= self.record_bytes_max < 2**31,
-            f"record_bytes_max is {self.record_bytes_max}: choose 1 byte to 2 GiB - 1",
+            self.segment_bytes <= self.record_bytes_max < 2**31,
+            f"record_bytes_max is {self.record_bytes_max}: choose segment_bytes to 2 GiB - 1",
         )
         _require(
             self.record_elements_max >= 1,
