@@ -21,7 +21,7 @@ demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spa
 test: $(VENV)/.dev java ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(TESTS) $(ARGS)
 
-model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes about half an hour)
+model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types and the import directions
