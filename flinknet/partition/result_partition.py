@@ -29,6 +29,7 @@ from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
 from flinknet.config import NetworkConfig
 from flinknet.errors import (
+    ClosedResourceError,
     FlinknetError,
     LocalProtocolError,
     PartitionNotFoundError,
@@ -77,6 +78,7 @@ class ResultPartition(SubpartitionOwner):
         self.partition_id = partition_id
         self.finished = False
         self.released = False
+        self.closed = False
         self.failure: RemoteError | None = None
         self.lost: BaseException | None = None
         self.all_data_processed = Availability()
@@ -223,10 +225,13 @@ class ResultPartition(SubpartitionOwner):
         self._release()
 
     def close(self) -> None:
-        """The producer is done. A finished partition stays until it is read; another one is
-        released."""
-        if not self.finished:
-            self.release()
+        """The producer is done. A finished partition stays until it is read; the readers of another
+        one are told that its end will not come."""
+        if not self.finished and not self.released:
+            self.closed = True
+            self.fail(
+                ClosedResourceError(f"partition {self.partition_id} was closed before its end")
+            )
 
     def release(self) -> None:
         """Drop everything, whatever the state; idempotent."""

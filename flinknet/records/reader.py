@@ -11,7 +11,7 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import Buffer, DataType
@@ -130,12 +130,21 @@ class RecordReader:
     def _on_event(self, index: int, buffer: Buffer) -> None:
         data_type = buffer.data_type
         buffer.recycle()
+        if data_type.is_blocking_upstream:
+            self._refuse(
+                f"{self._name(index)} delivered {data_type.name}, which nobody here would resume"
+            )
+        if data_type not in (DataType.END_OF_DATA, DataType.END_OF_PARTITION):
+            return
+        if self._deserializers[index].inside_record:
+            self._refuse(f"{self._name(index)} ended inside a record")
         if data_type is DataType.END_OF_DATA:
-            if self._deserializers[index].inside_record:
-                error = RemoteProtocolError(f"{self._name(index)} ended inside a record")
-                self.gate.fail(error)
-                raise error
             self.gate.acknowledge(index)
+
+    def _refuse(self, reason: str) -> NoReturn:
+        error = RemoteProtocolError(reason)
+        self.gate.fail(error)
+        raise error
 
     def _name(self, index: int) -> str:
         return f"channel {index} ({self.gate.channels[index].location})"

@@ -299,6 +299,8 @@ class RecordWriter:
 
     def _check_consumers(self) -> None:
         partition = self.partition
+        if partition.closed:
+            raise ClosedResourceError(f"partition {partition.partition_id} has been closed")
         if partition.failure is not None:
             raise partition.failure
         if partition.lost is not None:

@@ -210,6 +210,18 @@ async def test_the_producers_failure_reaches_the_consumer(exchange: Exchange) ->
     reader.close()
 
 
+async def test_a_writer_closed_before_the_end_does_not_leave_its_consumer_waiting(
+    exchange: Exchange,
+) -> None:
+    writer, reader = exchange.writer(), exchange.reader()
+    await writer.emit("x" * 3000)
+    assert await reader.next_batch() is not None
+    writer.close()
+    with pytest.raises(ProducerFailedError, match="partition p was closed before its end"):
+        await consume(reader)
+    reader.close()
+
+
 async def test_a_consumer_that_goes_away_stops_its_producer(exchange: Exchange) -> None:
     """C21: a clear error instead of writing for nobody."""
     writer, reader = exchange.writer(), exchange.reader()

@@ -341,6 +341,27 @@ def test_data_that_ends_inside_a_record_is_an_error() -> None:
     arranged.close()
 
 
+def test_a_partition_that_ends_inside_a_record_is_an_error() -> None:
+    """Even if the end of the data was not announced before."""
+    arranged = Arranged()
+    arranged.arrive(packed("torn record")[:5], data_type=DataType.DATA_BUFFER)
+    arranged.arrive(b"\x90", data_type=END)
+    assert list(arranged.batch()) == []
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="channel 0 .* ended inside a record"):
+            run(arranged.reader.next_batch())
+    arranged.close()
+
+
+def test_a_blocking_event_that_nobody_resumes_is_an_error() -> None:
+    """It would block its producer for ever."""
+    arranged = Arranged()
+    arranged.arrive(b"\x90", data_type=DataType.ALIGNED_CHECKPOINT_BARRIER)
+    with pytest.raises(RemoteProtocolError, match="ALIGNED_CHECKPOINT_BARRIER, which nobody"):
+        run(arranged.reader.next_batch())
+    arranged.close()
+
+
 # -- any stream ------------------------------------------------------------------------------------
 
 VALUES = st.none() | st.integers(0, 2**40) | st.text(max_size=30) | st.binary(max_size=200)

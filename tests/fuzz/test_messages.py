@@ -1,0 +1,130 @@
+"""Messages of the right form in the wrong place, and the golden conversation with wrong bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from flinknet.buffer.buffer import DataType
+from flinknet.errors import RemoteError, RemoteProtocolError
+from flinknet.partition.registry import wire_partition_id
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
+from tests.unit.arrangements import event_of, put
+from tests.unit.connection.joined import Joined, Worker, poll
+from tests.unit.wire.received import (
+    GOLDEN,
+    about,
+    buffer_response,
+    error_response,
+    partition_request,
+)
+
+CHANNELS = (0, 0, 0, 1, 2, 7, CONNECTION_CHANNEL)
+NUMBERS = (0, 1, 1, 2, 3, 64, 65_535, 2**32 - 1)
+WITHOUT_BODY = [
+    kind
+    for kind in MessageType
+    if kind
+    not in (
+        MessageType.BUFFER_RESPONSE,
+        MessageType.ERROR_RESPONSE,
+        MessageType.PARTITION_REQUEST,
+        MessageType.CLOSE_REQUEST,
+    )
+]
+PAIRS = (MessageType.ADD_CREDIT, MessageType.BACKLOG_ANNOUNCEMENT, MessageType.NEW_BUFFER_SIZE)
+
+
+def any_message(chance: random.Random) -> bytes:
+    """A message that a decoder takes; whether it is legal now is another matter."""
+    channel = chance.choice(CHANNELS)
+    match chance.randrange(10):
+        case 0:
+            name = chance.choice(("numbers", "not there", "released"))
+            credit = chance.choice(NUMBERS)
+            return partition_request(channel, wire_partition_id(name), chance.randrange(3), credit)
+        case 1 | 2 | 3:
+            sequence = chance.choice((0, 0, 1, 1, 2, 3, 4))
+            kind = chance.randrange(1, len(DataType))
+            return buffer_response(channel, sequence, chance.choice(NUMBERS), kind, b"\x90")
+        case 4:
+            return error_response(channel, chance.randrange(128), b"why")
+        case 5 if chance.random() < 0.1:
+            return b"\x91\x05"
+        case _:
+            kind = chance.choice(WITHOUT_BODY)
+            numbers = [chance.choice(NUMBERS)] if kind in PAIRS else []
+            return about(kind, channel, *numbers)
+
+
+def stir(joined: Joined, chance: random.Random) -> None:
+    """Let both sides go on with what they would do anyway."""
+    for partition in joined.producer.registry.partitions():
+        index = chance.randrange(len(partition.subpartitions))
+        if partition.subpartitions[index].released:
+            continue
+        if partition.availability.available and not partition.finished:
+            put(partition, index, b"\x01")
+            partition.flush(index)
+        if chance.random() < 0.2 and not partition.finished:
+            barrier = DataType.ALIGNED_CHECKPOINT_BARRIER
+            partition.subpartitions[index].add_event(event_of(barrier))
+        if chance.random() < 0.1 and not partition.finished:
+            partition.notify_end_of_data()
+    joined.producer.send()
+    joined.consumer.send()
+
+
+def receive(worker: Worker, data: bytes) -> bool:
+    """Whether the connection survives; nothing but a protocol error may end it."""
+    try:
+        worker.receive(data)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("exclusive", [0, 2])
+def test_messages_in_any_order_are_taken_or_refused(seed: int, exclusive: int) -> None:
+    """E12, E15, F4-F6: one kind of error, and everything comes back."""
+    chance = random.Random(seed)
+    for _ in range(60):
+        joined = Joined(buffers_per_channel=exclusive, floating_buffers_per_gate=2)
+        joined.producer.make_partition("numbers", 2)
+        joined.producer.make_partition("released").release()
+        locations = [joined.produced(index, "numbers") for index in range(2)]
+        gate = joined.consumer.make_gate(*locations)
+        if chance.random() < 0.7:
+            joined.producer.receive(joined.consumer.send())
+        for _ in range(25):
+            worker = chance.choice((joined.producer, joined.consumer))
+            if not receive(worker, any_message(chance)):
+                break
+            stir(joined, chance)
+            try:
+                poll(gate)
+            except RemoteError:
+                break
+        gate.release()
+        joined.close()
+
+
+@pytest.mark.parametrize("side", ["producer", "consumer"])
+def test_the_golden_conversation_with_wrong_bytes(side: str) -> None:
+    """What one side says, spoiled, is heard by the other: a seeded change of one to three bytes."""
+    golden = (GOLDEN / f"conversation-{side}.bin").read_bytes()
+    stream = golden[12 + golden[11] :]
+    chance = random.Random(side)
+    for _ in range(400):
+        data = bytearray(stream)
+        for _ in range(chance.randint(1, 3)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        joined = Joined(buffers_per_channel=1, floating_buffers_per_gate=1)
+        joined.producer.make_partition("numbers")
+        gate = joined.consumer.make_gate(joined.produced(partition_id="numbers"))
+        joined.consumer.send()
+        receive(joined.consumer if side == "producer" else joined.producer, bytes(data))
+        gate.release()
+        joined.close()
