@@ -7,10 +7,13 @@ Embedding needs the names below; jobs are written with ``flinknet.task``, errors
 from __future__ import annotations
 
 from flinknet.config import FlinknetConfig, NetworkConfig
-from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
+from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import FlinknetError
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.records.partitioner import (
+    AdaptiveRebalancePartitioner,
+    AdaptiveRescalePartitioner,
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,
@@ -26,6 +29,8 @@ from flinknet.records.writer import RecordWriter
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaptiveRebalancePartitioner",
+    "AdaptiveRescalePartitioner",
     "BroadcastPartitioner",
     "CustomPartitioner",
     "FlinknetConfig",
@@ -42,5 +47,7 @@ __all__ = [
     "RecordReader",
     "RecordWriter",
     "ShufflePartitioner",
+    "UnionInputGate",
+    "UnknownLocation",
     "__version__",
 ]

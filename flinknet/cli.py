@@ -101,6 +101,7 @@ def add_command(group: typer.Typer, name: str, module: str, summary: str) -> Non
 
 
 add_command(app, "run", "flinknet.cluster.commands", "Run a job file on a local cluster.")
+add_command(app, "explain", "flinknet.cluster.commands", "Show what memory a job needs.")
 add_command(app, "demo", "flinknet.spark.commands", "Exchange flights; Spark checks the result.")
 
 

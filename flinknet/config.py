@@ -14,9 +14,11 @@ from flinknet.errors import ConfigurationError
 
 __all__ = [
     "ADAPTIVE",
+    "BufferDebloatConfig",
     "BufferTimeout",
     "ClusterConfig",
     "FlinknetConfig",
+    "FlowControl",
     "NetworkConfig",
     "WireLimits",
 ]
@@ -29,9 +31,25 @@ BufferTimeout = float | Literal["adaptive"]
 """Milliseconds, with -1 for "only full buffers" and 0 for "every record"; or ``"adaptive"``."""
 
 
+FlowControl = Literal["credit", "off"]
+"""How the flow of data is controlled: see ``NetworkConfig.flow_control``."""
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ConfigurationError(message)
+
+
+def _require_at_least(config: object, least: int, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _require(value >= least, f"{name} is {value}: choose {least} or more")
+
+
+def _require_positive(config: object, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _require(value > 0, f"{name} is {value}: choose a positive duration")
 
 
 def _require_port(port: int, option: str) -> None:
@@ -82,21 +100,55 @@ class WireLimits:
         for name in ("error_text_bytes_max", "event_bytes_max"):
             value = getattr(self, name)
             _require(16 <= value <= 2 * KIB, f"{name} is {value}: choose 16 to 2048 bytes")
-        for name in (
+        _require_at_least(
+            self,
+            1,
             "channels_per_connection_max",
             "credit_per_channel_max",
             "events_per_channel_max",
             "pending_handshakes_max",
-        ):
-            value = getattr(self, name)
-            _require(value >= 1, f"{name} is {value}: choose 1 or more")
+        )
         _require(
             self.control_bytes_max >= 4 * KIB,
             f"control_bytes_max is {self.control_bytes_max}: choose 4 KiB or more",
         )
+        _require_positive(self, "handshake_timeout_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class BufferDebloatConfig:
+    """Buffer debloating: how a gate adapts the size to which its producers fill buffers, so that
+    what is on its way to it is consumed within a set time (Flink:
+    taskmanager.network.memory.buffer-debloat.*)."""
+
+    enabled: bool = False
+    """Off by default, as in Flink: smaller buffers cost throughput while a consumer is slow."""
+
+    period_ms: float = 200.0
+    """Time between two calculations of the size. Flink: buffer-debloat.period (200 ms)."""
+
+    samples: int = 20
+    """Calculations over which the size is smoothed, with a weight of 2 / (samples + 1) each.
+    Flink: buffer-debloat.samples (20)."""
+
+    target_ms: float = 1_000.0
+    """How long consuming everything that is on its way to a gate may take.
+    Flink: buffer-debloat.target (1 s)."""
+
+    threshold_percent: float = 25.0
+    """Smallest change that producers are told of. Flink: buffer-debloat.threshold-percentages
+    (25)."""
+
+    segment_bytes_min: int = 256
+    """Smallest size, below which headers cost more than they carry.
+    Flink: taskmanager.memory.min-segment-size (256 B)."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "period_ms", "target_ms")
+        _require_at_least(self, 1, "samples", "segment_bytes_min")
         _require(
-            self.handshake_timeout_ms > 0,
-            f"handshake_timeout_ms is {self.handshake_timeout_ms}: choose a positive duration",
+            0 <= self.threshold_percent < 100,
+            f"threshold_percent is {self.threshold_percent}: choose 0 to less than 100",
         )
 
 
@@ -110,6 +162,11 @@ class NetworkConfig:
     network_memory_bytes: int = 64 * MIB
     """All network buffers of a worker, allocated at start. Flink: taskmanager.memory.network.min
     (64mb)."""
+
+    flow_control: FlowControl = "credit"
+    """"credit": a producer sends only what its consumer has a buffer for. "off": it sends what it
+    has, and a consumer without buffers stops reading the whole connection, as Flink did before 1.5;
+    kept only to measure what credit is worth. Flink: taskmanager.network.credit-model."""
 
     buffers_per_channel: int = 2
     """Exclusive buffers, so initial credit, of a remote channel. One is being filled on the way
@@ -128,6 +185,15 @@ class NetworkConfig:
     half-way while the worker has memory. Flink:
     taskmanager.network.memory.max-overdraft-buffers-per-gate (5)."""
 
+    required_buffers_per_gate_max: int = 0
+    """Most buffers that a gate reserves; beyond it exclusive buffers become floating ones, which
+    come when the worker has them. 0 for no limit.
+    Flink: taskmanager.network.memory.read-buffer.required-per-gate.max (unset)."""
+
+    buffers_request_timeout_ms: float = 30_000.0
+    """How long a gate waits for its exclusive buffers while others hold them.
+    Flink: taskmanager.network.memory.buffers-request-timeout (30 s)."""
+
     buffer_timeout_ms: BufferTimeout = ADAPTIVE
     """How long a record may wait in a buffer that is not full: -1 until it is full, 0 not at all, a
     duration, or "adaptive". Flink: execution.buffer-timeout.interval (100 ms)."""
@@ -137,12 +203,25 @@ class NetworkConfig:
     buffer."""
 
     record_bytes_max: int = 64 * MIB
-    """Largest serialised record; a reader holds at most one of this size per channel while it is
-    put together."""
+    """Largest serialised record, wherever it is put together."""
 
     record_elements_max: int = 1_048_576
-    """Most elements that one array or map inside a record may claim: a claim of n elements makes
-    the decoder allocate n pointers before the first one is read."""
+    """Most items and entries that a record's arrays and maps may have, all together: an empty map
+    is one byte in a buffer and sixty in memory. At least segment_bytes, because a record of n
+    elements has n bytes or more, and what fits a buffer is not counted."""
+
+    record_spill_bytes: int = 5 * MIB
+    """Bytes of a record that spans buffers from which on a reader puts it together on disk.
+    Flink: the threshold of SpillingAdaptiveSpanningRecordDeserializer (5 MiB)."""
+
+    reassembly_memory_bytes: int = 64 * MIB
+    """What all records of a worker that are being put together may take in memory; one whose next
+    piece would exceed it goes to disk, however short it is. Else each channel could hold
+    record_spill_bytes, and a worker has thousands."""
+
+    spill_directory: str = ""
+    """Where long records are put together; the system's temporary directory if empty. Flink:
+    io.tmp.dirs."""
 
     outbox_bytes_max: int = 512 * KIB
     """Bytes handed to a connection's socket and not yet written by it. More gains nothing on
@@ -166,64 +245,111 @@ class NetworkConfig:
     """Wait before the first further try, doubled for each one after it.
     Flink: taskmanager.network.request-backoff.initial (100)."""
 
+    heartbeat_interval_ms: float = 10_000.0
+    """A connection that has nothing to send says so this often, ahead of any data. Flink:
+    heartbeat.interval (10 s)."""
+
+    heartbeat_timeout_ms: float = 60_000.0
+    """A peer that has sent nothing, or taken nothing of what it was sent, for this long is given up
+    and its connection lost; 0 never gives up. Longer than any user function may block the peer's
+    event loop. Flink: heartbeat.timeout (50 s)."""
+
     close_timeout_ms: float = 2_000.0
     """Time for a closing worker's peers to take what it has already written, before it is cut
     off."""
 
+    debloat: BufferDebloatConfig = field(default_factory=BufferDebloatConfig)
+
     wire: WireLimits = field(default_factory=WireLimits)
 
     def __post_init__(self) -> None:
+        self._check_memory()
+        self._check_flow_control()
+        self._check_records()
+        self._check_connections()
+
+    def _check_memory(self) -> None:
         _require(
             64 <= self.segment_bytes <= 16 * MIB,
             f"segment_bytes is {self.segment_bytes}: choose 64 bytes to 16 MiB",
+        )
+        _require(
+            not self.debloat.enabled or self.debloat.segment_bytes_min <= self.segment_bytes,
+            f"debloat.segment_bytes_min is {self.debloat.segment_bytes_min}, more than "
+            f"segment_bytes ({self.segment_bytes}): lower the one or raise the other",
         )
         _require(
             self.network_memory_bytes >= self.segment_bytes,
             f"network_memory_bytes is {self.network_memory_bytes}, less than one buffer of "
             f"{self.segment_bytes} bytes: raise network_memory_bytes or lower segment_bytes",
         )
-        for name in (
-            "buffers_per_channel",
-            "floating_buffers_per_gate",
-            "overdraft_buffers_per_partition",
-            "connect_retries",
-        ):
-            value = getattr(self, name)
-            _require(value >= 0, f"{name} is {value}: choose 0 or more")
+        _require_at_least(
+            self, 0, "overdraft_buffers_per_partition", "required_buffers_per_gate_max"
+        )
         _require(
             self.buffers_per_subpartition_max >= 2,
             f"buffers_per_subpartition_max is {self.buffers_per_subpartition_max}: choose 2 or "
             f"more, one is being filled while the other is sent",
         )
+        _require_positive(self, "buffers_request_timeout_ms")
+
+    def _check_flow_control(self) -> None:
+        exclusive, floating = self.buffers_per_channel, self.floating_buffers_per_gate
+        _require_at_least(self, 0, "buffers_per_channel", "floating_buffers_per_gate")
         _require(
-            self.buffers_per_channel + self.floating_buffers_per_gate >= 1,
+            exclusive + floating >= 1,
             "buffers_per_channel and floating_buffers_per_gate are both 0: a channel could never "
             "receive anything, raise one of them",
         )
         _require(
-            self.buffers_per_channel + self.floating_buffers_per_gate
-            <= self.wire.credit_per_channel_max,
-            f"a channel could claim {self.buffers_per_channel} + {self.floating_buffers_per_gate} "
-            f"buffers, but wire.credit_per_channel_max is {self.wire.credit_per_channel_max}: "
-            f"lower buffers_per_channel or floating_buffers_per_gate",
+            exclusive + floating <= self.wire.credit_per_channel_max,
+            f"a channel could claim {exclusive} + {floating} buffers, but "
+            f"wire.credit_per_channel_max is {self.wire.credit_per_channel_max}: lower "
+            f"buffers_per_channel or floating_buffers_per_gate",
+        )
+        _require(
+            self.flow_control in ("credit", "off"),
+            f'flow_control is {self.flow_control!r}: choose "credit" or "off"',
         )
         check_buffer_timeout(self.buffer_timeout_ms)
-        for name in (
-            "adaptive_flush_ms_max",
-            "partition_request_timeout_ms",
-            "connect_timeout_ms",
-            "connect_backoff_ms",
-            "close_timeout_ms",
-        ):
-            value = getattr(self, name)
-            _require(value > 0, f"{name} is {value}: choose a positive duration")
+        _require_positive(self, "adaptive_flush_ms_max")
+
+    def _check_records(self) -> None:
         _require(
             self.segment_bytes <= self.record_bytes_max < 2**31,
             f"record_bytes_max is {self.record_bytes_max}: choose segment_bytes to 2 GiB - 1",
         )
         _require(
-            self.record_elements_max >= 1,
-            f"record_elements_max is {self.record_elements_max}: choose 1 or more",
+            self.record_elements_max >= self.segment_bytes,
+            f"record_elements_max is {self.record_elements_max}: choose segment_bytes "
+            f"({self.segment_bytes}) or more, what fits a buffer is not counted",
+        )
+        _require(
+            self.record_spill_bytes >= 100 * KIB,
+            f"record_spill_bytes is {self.record_spill_bytes}: choose 100 KiB or more, shorter "
+            f"records take less memory than their place on disk",
+        )
+        _require(
+            self.reassembly_memory_bytes >= self.record_spill_bytes,
+            f"reassembly_memory_bytes is {self.reassembly_memory_bytes}: it must hold one record "
+            f"of record_spill_bytes ({self.record_spill_bytes})",
+        )
+
+    def _check_connections(self) -> None:
+        _require_at_least(self, 0, "connect_retries")
+        _require_positive(
+            self,
+            "partition_request_timeout_ms",
+            "connect_timeout_ms",
+            "connect_backoff_ms",
+            "close_timeout_ms",
+            "heartbeat_interval_ms",
+        )
+        _require(
+            self.heartbeat_timeout_ms == 0
+            or self.heartbeat_timeout_ms >= 2 * self.heartbeat_interval_ms,
+            f"heartbeat_timeout_ms is {self.heartbeat_timeout_ms}: choose 0 (never give up) or at "
+            f"least twice heartbeat_interval_ms ({self.heartbeat_interval_ms})",
         )
         _require(
             self.outbox_bytes_max >= self.segment_bytes,
@@ -347,27 +473,20 @@ class ClusterConfig:
             self.event_loop in ("uvloop", "asyncio"),
             f'event_loop is {self.event_loop!r}: choose "uvloop" or "asyncio"',
         )
-        for name in (
+        _require_positive(
+            self,
             "start_timeout_ms",
             "stop_timeout_ms",
             "heartbeat_interval_ms",
             "progress_interval_ms",
             "cancel_timeout_ms",
-        ):
-            value = getattr(self, name)
-            _require(value > 0, f"{name} is {value}: choose a positive duration")
+        )
         _require(
             self.heartbeat_timeout_ms >= 2 * self.heartbeat_interval_ms,
             f"heartbeat_timeout_ms is {self.heartbeat_timeout_ms}: choose at least twice "
             f"heartbeat_interval_ms ({self.heartbeat_interval_ms})",
         )
-        _require(
-            self.cause_grace_ms >= 0, f"cause_grace_ms is {self.cause_grace_ms}: choose 0 or more"
-        )
-        _require(
-            self.collect_records_max >= 0,
-            f"collect_records_max is {self.collect_records_max}: choose 0 or more",
-        )
+        _require_at_least(self, 0, "cause_grace_ms", "collect_records_max")
         for name, least in (
             ("collect_bytes_max", KIB),
             ("control_message_bytes_max", 64 * KIB),
@@ -375,8 +494,7 @@ class ClusterConfig:
             ("failure_text_bytes_max", 256),
             ("jobs_retained", 1),
         ):
-            value = getattr(self, name)
-            _require(value >= least, f"{name} is {value}: choose {least} or more")
+            _require_at_least(self, least, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ _QUANTITIES = {
     "ms": _Quantity(_MILLISECONDS, f"a number of milliseconds, {_DURATION}"),
     "s": _Quantity(_SECONDS, f"a number of seconds, {_DURATION}"),
 }
-_UNIT_IN_NAME = re.compile(r"_(bytes|ms|s)(?:_max)?$")
+_UNIT_IN_NAME = re.compile(r"_(bytes|ms|s)(?:_max|_min)?$")
 _WRITTEN_NUMBER = re.compile(r"([+-]?[0-9]{1,18}(?:\.[0-9]{1,30})?) ?([A-Za-z]*)")
 
 

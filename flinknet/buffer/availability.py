@@ -10,8 +10,10 @@ re-enter.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
+from typing import Any
 
-__all__ = ["Availability"]
+__all__ = ["Availability", "Wait", "WaitReason"]
 
 
 class Availability:
@@ -47,3 +49,15 @@ class Availability:
     def waiting(self) -> int:
         """Number of subscribers."""
         return len(self._subscribers)
+
+
+class WaitReason(Enum):
+    """Why a task waits; where its time goes is measured by it."""
+
+    IDLE = "there is nothing to process"
+    SOFT_BACKPRESSURE = "there is no memory to begin a record"
+    HARD_BACKPRESSURE = "there is no memory to go on with a record"
+
+
+Wait = Callable[[Availability, WaitReason], Any]
+"""Suspends until something is available; made by the shell, awaited by the core."""

@@ -57,16 +57,23 @@ class BufferRecycler(Protocol):
 
 
 class Buffer:
-    """``size`` bytes of one data type, shared by ``references`` holders."""
+    """``size`` bytes of one data type, shared by ``references`` holders.
+
+    ``continued`` bytes at the start go on with a record that an earlier buffer began (Flink's
+    partial record length), ``unfinished`` bytes at the end begin one that goes on in the next; a
+    buffer in the middle of a long record has ``continued == size``.
+    """
 
     __slots__ = (
         "_abandoned",
         "_payload",
         "_recycler",
         "_segment",
+        "continued",
         "data_type",
         "references",
         "size",
+        "unfinished",
     )
 
     def __init__(
@@ -78,9 +85,13 @@ class Buffer:
         *,
         payload: bytes = b"",
         references: int = 1,
+        continued: int = 0,
+        unfinished: int = 0,
     ) -> None:
         self.data_type = data_type
         self.size = size
+        self.continued = continued
+        self.unfinished = unfinished
         self.references = references
         self._segment = segment
         self._recycler = recycler

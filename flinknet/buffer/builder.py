@@ -34,8 +34,10 @@ class BufferBuilder:
     __slots__ = (
         "_buffer",
         "_capacity",
+        "_continued",
         "_recycler",
         "_segment",
+        "_unfinished",
         "inside_record",
         "remaining",
         "sharers",
@@ -60,6 +62,8 @@ class BufferBuilder:
         self.write = segment.writer()
         self.inside_record = False
         self.sharers = sharers
+        self._continued = 0
+        self._unfinished = 0
 
     @property
     def sealed(self) -> bool:
@@ -71,24 +75,34 @@ class BufferBuilder:
         """Bytes appended so far, whether sealed or not."""
         return self._capacity - self.remaining if self._buffer is None else self._buffer.size
 
-    def append(self, data: memoryview) -> int:
-        """Write as much of a record, or of the rest of one, as fits; return how many bytes that
-        was.
+    def append(self, data: memoryview, *, continues: bool = False) -> int:
+        """Write as much of a record as fits; return how many bytes that was.
 
-        ``inside_record`` says afterwards whether what stands here goes on in the next buffer.
+        ``continues`` says that the builder before this one holds the beginning of the record;
+        ``inside_record`` says afterwards whether what stands here goes on in the next one.
         """
         size = min(len(data), self.remaining)
         if size:
             self.write(data[:size])
             self.remaining -= size
             self.inside_record = size < len(data)
+            if continues:
+                self._continued = size
+            elif self.inside_record:
+                self._unfinished = size
         return size
 
-    def expand(self) -> None:
-        """Use the whole segment, undoing a smaller capacity (Flink: append in place, row 7)."""
-        if self._buffer is None:
-            self.remaining += self._segment.capacity - self._capacity
-            self._capacity = self._segment.capacity
+    @property
+    def capacity(self) -> int:
+        """Bytes that may be written altogether."""
+        return self._capacity
+
+    def expand(self, size: int) -> None:
+        """Have room for ``size`` more bytes if the segment has, though the capacity was smaller."""
+        missing = min(size, self._segment.capacity - self.size) - self.remaining
+        if self._buffer is None and missing > 0:
+            self.remaining += missing
+            self._capacity += missing
 
     def seal(self) -> Buffer:
         """Close the builder and return its buffer; later calls return the same one."""
@@ -99,6 +113,8 @@ class BufferBuilder:
                 self._recycler,
                 self._capacity - self.remaining,
                 references=self.sharers,
+                continued=self._continued,
+                unfinished=self._unfinished,
             )
             self.remaining = 0
         return self._buffer

@@ -47,6 +47,11 @@ class LocalBufferPoolStatistics(NamedTuple):
     available: bool
     listeners: int
 
+    @property
+    def usage(self) -> float:
+        """Segments in use for each one of the size; over 1 while overdraft is in use."""
+        return self.in_use / self.size if self.size else 0.0
+
 
 class BufferListener(Protocol):
     """A channel that waits for a floating buffer (Flink's BufferListener)."""
@@ -95,6 +100,7 @@ class LocalBufferPool:
         self.owner = owner
         self.required = required
         self.maximum = network_pool.total if maximum is None else maximum
+        self.estimated_demand = 2 * required if maximum is None else maximum
         self.size = required
         self.availability = Availability()
         self.recyclers = [SubpartitionRecycler(self, index) for index in range(subpartitions)]

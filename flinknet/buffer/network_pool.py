@@ -33,6 +33,9 @@ from flinknet.errors import (
 
 __all__ = ["NetworkBufferPool", "NetworkBufferPoolStatistics", "SegmentRequest"]
 
+_HOLDERS_NAMED_MAX = 3
+"""Owners in a message about too few segments: whoever has most is to be looked at first."""
+
 
 class NetworkBufferPoolStatistics(NamedTuple):
     """Counts of segments; times ``segment_bytes`` they are the network memory."""
@@ -41,24 +44,55 @@ class NetworkBufferPoolStatistics(NamedTuple):
     free: int
     required: int
     exclusive: int
+    requested: int
+    """What all local pools and exclusive buffers would take if they could, more than ``total``
+    perhaps: the maximum of a pool, or twice what it requires if it has none."""
     local_pools: int
     segment_bytes: int
+
+    @property
+    def used(self) -> int:
+        """Segments that are not free, idle ones of local pools included."""
+        return self.total - self.free
+
+    @property
+    def total_memory_bytes(self) -> int:
+        """All network memory (Flink's TotalMemory)."""
+        return self.total * self.segment_bytes
+
+    @property
+    def available_memory_bytes(self) -> int:
+        """Network memory that nobody holds (AvailableMemory)."""
+        return self.free * self.segment_bytes
+
+    @property
+    def used_memory_bytes(self) -> int:
+        """Network memory that somebody holds (UsedMemory)."""
+        return self.used * self.segment_bytes
+
+    @property
+    def requested_memory_usage_percent(self) -> float:
+        """Estimated demand in percent of the total; more than 100 is possible
+        (RequestedMemoryUsage)."""
+        return 100 * self.requested / self.total if self.total else 0.0
 
 
 class SegmentRequest:
     """A batch of exclusive segments that is being gathered; ``cancel`` returns what it has."""
 
-    __slots__ = ("_on_complete", "_pool", "number", "segments")
+    __slots__ = ("_on_complete", "_pool", "number", "owner", "segments")
 
     def __init__(
         self,
         pool: NetworkBufferPool,
         number: int,
         on_complete: Callable[[list[MemorySegment]], None],
+        owner: str,
     ) -> None:
         self._pool = pool
         self._on_complete = on_complete
         self.number = number
+        self.owner = owner
         self.segments: list[MemorySegment] = []
 
     def offer(self, segment: MemorySegment) -> bool:
@@ -73,6 +107,17 @@ class SegmentRequest:
     def cancel(self) -> None:
         """Give up: harmless if the batch was completed."""
         self._pool.cancel_request(self)
+
+    def time_out(self, waited_ms: float) -> InsufficientNetworkBuffersError:
+        """Give up an incomplete batch; return the error for who has waited for it so long."""
+        error = InsufficientNetworkBuffersError(
+            f"insufficient number of network buffers: {self.owner} got {len(self.segments)} of its "
+            f"{self.number} exclusive buffers within {waited_ms:g} ms; the others are held by "
+            f"{self._pool.describe_holders()}: have somebody read what those hold, or raise "
+            f"network_memory_bytes, or buffers_request_timeout_ms if they will be free later"
+        )
+        self.cancel()
+        return error
 
 
 class NetworkBufferPool:
@@ -163,7 +208,7 @@ class NetworkBufferPool:
         self._check_alive()
         self._check_fits(number, owner)
         self._exclusive += number
-        request = SegmentRequest(self, number, on_complete)
+        request = SegmentRequest(self, number, on_complete, owner)
         if number == 0:
             request.hand_over()
             return request
@@ -204,6 +249,16 @@ class NetworkBufferPool:
         self._destroyed = True
         self._free.clear()
 
+    def describe_holders(self) -> str:
+        """Name who has most segments in use, for messages: pools, and exclusive ones together."""
+        held = {pool.owner: pool.statistics().in_use for pool in self._pools}
+        largest = sorted(held.items(), key=lambda item: item[1], reverse=True)[:_HOLDERS_NAMED_MAX]
+        named = [f"{owner} ({number})" for owner, number in largest if number]
+        exclusive = self._exclusive - sum(request.number for request in self._requests)
+        if exclusive:
+            named.append(f"gates as exclusive buffers ({exclusive})")
+        return ", ".join(named) or "owners that have been closed"
+
     def statistics(self) -> NetworkBufferPoolStatistics:
         """Return the present counts."""
         return NetworkBufferPoolStatistics(
@@ -211,6 +266,7 @@ class NetworkBufferPool:
             free=len(self._free),
             required=self._required,
             exclusive=self._exclusive,
+            requested=self._exclusive + sum(pool.estimated_demand for pool in self._pools),
             local_pools=len(self._pools),
             segment_bytes=self.segment_bytes,
         )

@@ -1,4 +1,4 @@
-"""The command ``flinknet run``; ``flinknet/cli.py`` registers it."""
+"""The commands ``flinknet run`` and ``flinknet explain``; ``flinknet/cli.py`` registers them."""
 
 from __future__ import annotations
 
@@ -13,54 +13,83 @@ import typer
 from rich.console import Console
 
 from flinknet.cluster.display import JobDisplay, result_table
-from flinknet.cluster.job_file import run_job_file
+from flinknet.cluster.explanation import explanation
+from flinknet.cluster.job_file import first_job, no_job, run_job_file
 from flinknet.cluster.job_result import JobProgress, JobResult
+from flinknet.cluster.preflight import explain_job
 from flinknet.cluster.run import run_job
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.settings import load_settings
 from flinknet.task.graph import JobGraph
 
-__all__ = ["run"]
+__all__ = ["explain", "run"]
 
 EXIT_INTERRUPTED = 130
 
+JobFile = Annotated[Path, typer.Argument(metavar="JOB.py", help="The job file.")]
+JobArguments = Annotated[
+    list[str] | None, typer.Argument(help="Arguments for the job file; put its options after --.")
+]
+Workers = Annotated[int | None, typer.Option(help="Worker processes.")]
+Slots = Annotated[int | None, typer.Option(help="Slots of each worker.")]
+EventLoop = Annotated[
+    Literal["uvloop", "asyncio"] | None, typer.Option(help="Event loop of the workers.")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A TOML file, as deploy/cluster.toml.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def explain(
+    job: JobFile,
+    arguments: JobArguments = None,
+    *,
+    workers: Workers = None,
+    slots: Slots = None,
+    event_loop: EventLoop = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what network memory a job needs, and the most memory that its workers can hold.
+
+    The file runs up to its first execute(); nothing is started. Exit status: 0 explained, 2 no job
+    or not enough slots.
+    """
+    loaded = _load(config, workers, slots, event_loop)
+    # With --json, standard output is the JSON document's alone.
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        graph = first_job(job, arguments or [])
+    memory = explain_job(graph, loaded)
+    if as_json:
+        print(json.dumps(memory.to_dict(), indent=2))
+    else:
+        Console().print(explanation(memory))
+
 
 def run(
-    job: Annotated[Path, typer.Argument(metavar="JOB.py", help="The job file.")],
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(help="Arguments for the job file; put its options after --."),
-    ] = None,
+    job: JobFile,
+    arguments: JobArguments = None,
     *,
-    workers: Annotated[int | None, typer.Option(help="Worker processes.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Slots of each worker.")] = None,
-    event_loop: Annotated[
-        Literal["uvloop", "asyncio"] | None, typer.Option(help="Event loop of the workers.")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A TOML file, as deploy/cluster.toml.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    workers: Workers = None,
+    slots: Slots = None,
+    event_loop: EventLoop = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a job file on a local cluster.
 
     Each execute() of the file runs on a cluster of its own. Exit status: 0 all jobs finished, 1 a
     job failed, 2 refused before anything was started, 130 Ctrl-C.
     """
-    flags = {
-        "cluster.workers": workers,
-        "cluster.slots_per_worker": slots,
-        "cluster.event_loop": event_loop,
-    }
-    settings = load_settings(config, os.environ, flags)
-    runner = _Runner(settings.config, as_json=as_json)
+    runner = _Runner(_load(config, workers, slots, event_loop), as_json=as_json)
     try:
         # With --json, standard output is the JSON document's alone.
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
             run_job_file(job, arguments or [], runner.execute)
         if not runner.jobs:
-            raise ConfigurationError(f"{job} executed no job: it must call execute()")
+            raise ConfigurationError(no_job(job))
     except KeyboardInterrupt:
         print("interrupted: the cluster has been stopped", file=sys.stderr)
         raise SystemExit(EXIT_INTERRUPTED) from None
@@ -69,6 +98,17 @@ def run(
         raise
     finally:
         runner.print_json()
+
+
+def _load(
+    config: Path | None, workers: int | None, slots: int | None, event_loop: str | None
+) -> FlinknetConfig:
+    flags = {
+        "cluster.workers": workers,
+        "cluster.slots_per_worker": slots,
+        "cluster.event_loop": event_loop,
+    }
+    return load_settings(config, os.environ, flags).config
 
 
 class _Runner:

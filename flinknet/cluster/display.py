@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich import box
 from rich.console import Console
@@ -78,6 +78,7 @@ def result_table(result: JobResult) -> Table:
     table.add_column("worker")
     for heading in ("records in", "records out", "records in/s", "MB in", "MB out"):
         table.add_column(heading, justify="right")
+    table.add_column("busy, backpressured", justify="right")
     for row in result.vertices:
         table.add_row(
             row["name"],
@@ -87,6 +88,7 @@ def result_table(result: JobResult) -> Table:
             _rate(row["records_in"], result.seconds),
             _megabytes(row["bytes_in"]),
             _megabytes(row["bytes_out"]),
+            _busy_and_backpressured(row),
         )
     return table
 
@@ -139,3 +141,10 @@ def _rate(records: int, seconds: float) -> str:
 
 def _megabytes(number: int) -> str:
     return f"{number / 1e6:,.1f}"
+
+
+def _busy_and_backpressured(row: dict[str, Any]) -> str:
+    """Two parts of the subtask's time; the rest is idle."""
+    busy_ms, backpressured_ms = row["busy_time_ms"], row["backpressured_time_ms"]
+    total_ms = row["idle_time_ms"] + busy_ms + backpressured_ms
+    return f"{busy_ms / total_ms:.0%}, {backpressured_ms / total_ms:.0%}" if total_ms else "-"

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flinknet.errors import ConfigurationError
-from flinknet.task.execution import Executor, set_executor
+from flinknet.task.execution import Executor, JobResult, set_executor
+from flinknet.task.graph import JobGraph
 
-__all__ = ["run_job_file"]
+__all__ = ["first_job", "no_job", "run_job_file"]
 
 
 def run_job_file(path: Path, arguments: Sequence[str], executor: Executor) -> None:
@@ -32,3 +33,32 @@ def run_job_file(path: Path, arguments: Sequence[str], executor: Executor) -> No
     finally:
         set_executor(None)
         sys.argv, sys.path[:] = saved_arguments, saved_path
+
+
+def first_job(path: Path, arguments: Sequence[str]) -> JobGraph:
+    """Run ``path`` up to its first ``execute`` and return the job; nothing of the job itself runs.
+
+    ConfigurationError if the file executes none.
+    """
+
+    def take(graph: JobGraph) -> JobResult:
+        raise _JobReached(graph)
+
+    try:
+        run_job_file(path, arguments, take)
+    except _JobReached as reached:
+        return reached.graph
+    raise ConfigurationError(no_job(path))
+
+
+def no_job(path: Path) -> str:
+    """What to say about a job file that came to its end without a job."""
+    return f"{path} executed no job: it must call execute()"
+
+
+class _JobReached(BaseException):
+    """Ends a job file; no Exception, so that the file does not take it for a failure of its job."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        super().__init__(graph.name)
+        self.graph = graph

@@ -9,36 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import index as as_integer
 from typing import Any
 
 from flinknet.cluster.execution import JobExecution, SubtaskKey
 from flinknet.cluster.submission import Submission
 from flinknet.task.deployment import SubtaskDescriptor
+from flinknet.task.subtask import SubtaskProgress
 
-__all__ = ["JobRecord", "SubtaskCounters"]
-
-
-@dataclass(frozen=True, slots=True)
-class SubtaskCounters:
-    """What went through a subtask so far."""
-
-    records_in: int
-    records_out: int
-    bytes_in: int
-    bytes_out: int
-
-    def __add__(self, other: SubtaskCounters) -> SubtaskCounters:
-        return SubtaskCounters(
-            self.records_in + other.records_in,
-            self.records_out + other.records_out,
-            self.bytes_in + other.bytes_in,
-            self.bytes_out + other.bytes_out,
-        )
-
-
-_NOTHING = SubtaskCounters(0, 0, 0, 0)
+__all__ = ["JobRecord"]
 
 
 @dataclass(slots=True)
@@ -52,7 +32,7 @@ class JobRecord:
     execution: JobExecution
     submitted_at: float
     ended_at: float | None = None
-    counters: dict[SubtaskKey, SubtaskCounters] = field(default_factory=dict)
+    counters: dict[SubtaskKey, SubtaskProgress] = field(default_factory=dict)
     results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict)
     """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
 
@@ -63,18 +43,18 @@ class JobRecord:
     def note_progress(self, rows: Sequence[Sequence[int]]) -> None:
         """Take in what a worker reports of running subtasks; a finished one's numbers are final.
 
-        TypeError or ValueError if a row is not (vertex, index, four counters).
+        TypeError or ValueError if a row is not (vertex, index, counters).
         """
         for row in rows:
             vertex, index, *counters = map(as_integer, row)
             if (vertex, index) not in self.results:
-                self.counters[vertex, index] = SubtaskCounters(*counters)
+                self.counters[vertex, index] = SubtaskProgress(*counters)
 
     def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
         """Take in what a finished subtask uploaded."""
         self.results[subtask] = result
-        self.counters[subtask] = SubtaskCounters(
-            **{counter.name: result[counter.name] for counter in fields(SubtaskCounters)}
+        self.counters[subtask] = SubtaskProgress(
+            **{counter: result[counter] for counter in SubtaskProgress._fields}
         )
 
     def collected_bytes(self) -> int:
@@ -125,14 +105,19 @@ class JobRecord:
         rows = []
         for vertex in self.submission.shape.vertices:
             keys = [(vertex.id, index) for index in range(vertex.parallelism)]
-            counters = sum((self.counters.get(key, _NOTHING) for key in keys), _NOTHING)
+            counters = [self.counters[key] for key in keys if key in self.counters]
             rows.append(
                 {
                     "id": vertex.id,
                     "name": vertex.name,
                     "parallelism": vertex.parallelism,
                     "states": dict(Counter(states[key].value for key in keys)),
-                    **asdict(counters),
+                    **_total(counters)._asdict(),
                 }
             )
         return rows
+
+
+def _total(counters: Sequence[SubtaskProgress]) -> SubtaskProgress:
+    nothing = [0] * len(SubtaskProgress._fields)
+    return SubtaskProgress(*map(sum, zip(nothing, *counters, strict=True)))

@@ -12,7 +12,7 @@ __all__ = ["JobProgress", "JobResult", "VertexProgress"]
 
 @dataclass(frozen=True, slots=True)
 class VertexProgress:
-    """Counters of one vertex, over all its subtasks."""
+    """Counters and times of one vertex, summed over its subtasks."""
 
     id: int
     name: str
@@ -23,6 +23,9 @@ class VertexProgress:
     records_out: int
     bytes_in: int
     bytes_out: int
+    idle_time_ms: int
+    busy_time_ms: int
+    backpressured_time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,8 @@ class JobResult:
     workers: tuple[str, ...]
     vertices: tuple[dict[str, Any], ...]
     """One row per subtask: vertex, name, index, parallelism, worker_id, records_in, records_out,
-    bytes_in, bytes_out, metrics. Plain JSON types."""
+    bytes_in, bytes_out, idle_time_ms, busy_time_ms, backpressured_time_ms, metrics. Plain JSON
+    types."""
     collected: dict[str, list[Any]]
     """Records of the collect sinks, by sink name, subtask after subtask."""
 

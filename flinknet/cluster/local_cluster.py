@@ -37,13 +37,16 @@ from flinknet.errors import JobError, LocalProtocolError, RemoteTransportError, 
 from flinknet.settings import VARIABLE_PREFIX, options
 from flinknet.task.graph import JobGraph
 
-__all__ = ["COORDINATOR", "LocalCluster", "OnOutput", "print_output"]
+__all__ = ["COORDINATOR", "LAUNCHER", "LocalCluster", "OnOutput", "print_output"]
 
 OnOutput = Callable[[str, str], None]
 """(process name, one line that it wrote)"""
 
 COORDINATOR = "coordinator"
 """The coordinator's process name; workers are called worker-0, worker-1, and so on."""
+
+LAUNCHER = "launcher"
+"""This process's name, where it has something to say about a run."""
 
 T = TypeVar("T")
 

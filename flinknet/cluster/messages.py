@@ -76,8 +76,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Counters of running subtasks: rows of
-    (vertex, index, records_in, records_out, bytes_in, bytes_out)."""
+    """Counters of running subtasks: rows of vertex, index and the fields of SubtaskProgress."""
 
     job_id: str
     attempt: int

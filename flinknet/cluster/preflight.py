@@ -1,28 +1,28 @@
-"""What is checked before any process is started: sizes, ports, slots.
+"""What is checked before any process is started: sizes, ports, slots, network memory.
 
-Each refusal gives the numbers that are needed and names the option to change.
+Each refusal gives the numbers that are needed and names the option to change. A job whose gates do
+not get all that they would reserve, but what they cannot do without, runs *degraded*: exclusive
+buffers become floating ones, as many as must (``required_buffers_per_gate_max``).
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
-from operator import itemgetter
+from dataclasses import replace
 
-from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
-from flinknet.consumer.buffer_manager import gate_buffers
+from flinknet.cluster.job_memory import JobMemory
+from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
     InsufficientSlotsError,
 )
 from flinknet.net.address import is_loopback
-from flinknet.partition.result_partition import pool_size
-from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
+from flinknet.task.buffer_needs import Verdict
 from flinknet.task.graph import JobGraph
 
-__all__ = ["buffers_required", "check_cluster", "check_job"]
+__all__ = ["check_cluster", "check_job", "explain_job", "fit_job"]
 
 
 def check_cluster(config: FlinknetConfig) -> None:
@@ -37,38 +37,51 @@ def check_cluster(config: FlinknetConfig) -> None:
             _check_port(cluster.host, port, "cluster.data_port")
 
 
-def check_job(graph: JobGraph, config: FlinknetConfig) -> None:
-    """Raise InsufficientSlotsError or InsufficientNetworkBuffersError if the job does not fit.
-
-    What counts is an empty cluster of this configuration.
-    """
+def explain_job(graph: JobGraph, config: FlinknetConfig) -> JobMemory:
+    """Compute what the job needs of an empty cluster. Raises InsufficientSlotsError."""
     _check_slots(graph, config.cluster)
-    _check_buffers(graph, config)
+    return JobMemory.of_graph(graph, config)
 
 
-def buffers_required(
-    descriptors: Sequence[SubtaskDescriptor], address: str, config: NetworkConfig
-) -> int:
-    """Network buffers that subtasks require of the worker whose data plane is at ``address``."""
-    partitions = sum(
-        pool_size(result.subpartitions, config)[0]
-        for descriptor in descriptors
-        for result in descriptor.results
+def fit_job(graph: JobGraph, config: FlinknetConfig) -> tuple[FlinknetConfig, str | None]:
+    """Return the configuration of a cluster that the job fits, and what to tell its user.
+
+    That is ``config`` itself, and nothing to tell, unless the job has to be degraded. Raises
+    InsufficientSlotsError, or InsufficientNetworkBuffersError below the minimum.
+    """
+    memory = explain_job(graph, config)
+    if memory.verdict in (Verdict.COMFORTABLE, Verdict.FITS):
+        return config, None
+    limit, settings = memory.degraded_gate_limit, memory.settings()
+    if limit is None:
+        raise InsufficientNetworkBuffersError(
+            f'job "{graph.name}" cannot run, not even degraded: {memory.shortage("minimum")}: '
+            f"raise it to {settings['required']} (at least to {settings['minimum']}), or lower "
+            "network.segment_bytes or the job's parallelism"
+        )
+    network = replace(config.network, required_buffers_per_gate_max=limit)
+    return replace(config, network=network), (
+        f'job "{graph.name}" runs degraded: {memory.shortage("required")}, so an input gate '
+        f"reserves at most {limit} (network.required_buffers_per_gate_max) and its channels share "
+        f"what else is free; raise network.network_memory_bytes to {settings['required']} to "
+        "avoid this"
     )
-    remote_channels = [
-        sum(location.address != address for location in gate.locations)
-        for descriptor in descriptors
-        for gate in descriptor.gates
-    ]
-    gates = [
-        gate_buffers(channels, config.buffers_per_channel, config.floating_buffers_per_gate)
-        for channels in remote_channels
-    ]
-    return partitions + sum(
-        gate.floating_min + gate.exclusive_per_channel * channels
-        for gate, channels in zip(gates, remote_channels, strict=True)
-        if channels
-    )
+
+
+def check_job(graph: JobGraph, config: FlinknetConfig) -> None:
+    """Raise the errors of ``fit_job``, and also if the job would have to be degraded.
+
+    That is for a cluster which runs already, with this configuration.
+    """
+    fitted, _ = fit_job(graph, config)
+    if fitted is not config:
+        memory = JobMemory.of_graph(graph, config)
+        raise InsufficientNetworkBuffersError(
+            f'job "{graph.name}" does not fit this cluster: {memory.shortage("required")}: start '
+            f"one with at least {memory.settings()['required']}, or with "
+            "network.required_buffers_per_gate_max = "
+            f"{fitted.network.required_buffers_per_gate_max}, which runs the job degraded"
+        )
 
 
 def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
@@ -82,23 +95,6 @@ def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
             f"{cluster.slots_per_worker} slots each offer {offered}: use --workers {workers} "
             f"(cluster.workers) or --slots {slots} (cluster.slots_per_worker), or lower the job's "
             "parallelism"
-        )
-
-
-def _check_buffers(graph: JobGraph, config: FlinknetConfig) -> None:
-    network, cluster = config.network, config.cluster
-    # Only who is where matters for the need, so names stand for addresses.
-    names = [f"worker-{number}" for number in range(cluster.workers)]
-    offers = [WorkerOffer(name, name, cluster.slots_per_worker) for name in names]
-    plan = plan_deployment(graph, "preflight", 0, offers)
-    needs = {name: buffers_required(plan[name], name, network) for name in names}
-    worker, needed = max(needs.items(), key=itemgetter(1))
-    if needed > network.segments:
-        raise InsufficientNetworkBuffersError(
-            f'job "{graph.name}" needs {needed} network buffers of {network.segment_bytes} bytes '
-            f"on {worker}, but network.network_memory_bytes = {network.network_memory_bytes} holds "
-            f"{network.segments}: raise it to at least {needed * network.segment_bytes}, or lower "
-            "network.buffers_per_channel, network.segment_bytes or the job's parallelism"
         )
 
 

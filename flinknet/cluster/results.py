@@ -14,11 +14,11 @@ import cloudpickle
 import msgpack
 
 from flinknet.errors import ConfigurationError, JobError, SerializationError
-from flinknet.task.subtask import SubtaskResult
+from flinknet.task.subtask import SubtaskProgress, SubtaskResult
 
 __all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_collected"]
 
-COUNTERS = ("records_in", "records_out", "bytes_in", "bytes_out")
+COUNTERS = SubtaskProgress._fields
 
 
 def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:

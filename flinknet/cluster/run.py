@@ -8,8 +8,8 @@ import threading
 
 from flinknet.cluster.client import OnProgress
 from flinknet.cluster.job_result import JobResult
-from flinknet.cluster.local_cluster import LocalCluster, OnOutput, print_output
-from flinknet.cluster.preflight import check_job
+from flinknet.cluster.local_cluster import LAUNCHER, LocalCluster, OnOutput, print_output
+from flinknet.cluster.preflight import fit_job
 from flinknet.cluster.submission import Submission
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError
@@ -30,17 +30,19 @@ def run_job(
     """Run a job on a local cluster of its own and return its result.
 
     Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
-    else the JobError that the job ended with. No process is left behind in any case: Ctrl-C raises
-    KeyboardInterrupt, SIGTERM and SIGHUP (unless the program handles them) raise SystemExit, each
-    after the cluster has stopped.
+    else the JobError that the job ended with. A job that has to be degraded to fit the network
+    memory runs so, and ``on_output`` gets a line about it. No process is left behind in any case:
+    Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program handles them) raise
+    SystemExit, each after the cluster has stopped.
     """
     if _loop_is_running():
         raise ConfigurationError(
             "run_job() waits for the job, so it cannot be called from a running event loop: use "
             "`async with LocalCluster(config) as cluster` and `await cluster.execute(graph)`"
         )
-    config = config or FlinknetConfig()
-    check_job(graph, config)
+    config, notice = fit_job(graph, config or FlinknetConfig())
+    if notice is not None:
+        on_output(LAUNCHER, notice)
     submission = Submission.of_graph(graph)
     received: list[signal.Signals] = []
 

@@ -29,6 +29,7 @@ class ReaderRegistry:
         self._partitions = partitions
         self._segment_bytes = config.segment_bytes
         self._limits = config.wire
+        self._needs_credit = config.flow_control == "credit"
         self._readers: dict[int, SubpartitionReader] = {}
         self._next_channel = 0
 
@@ -53,13 +54,24 @@ class ReaderRegistry:
                 f"the peer requested channel {channel} with a credit of {credit}; the limit is "
                 f"{limits.credit_per_channel_max} (credit_per_channel_max)"
             )
+        if credit and not self._needs_credit:
+            raise RemoteProtocolError(
+                f"the peer requested channel {channel} with a credit of {credit}, though flow "
+                f"control is off"
+            )
         if len(self._readers) >= limits.channels_per_connection_max:
             raise RemoteProtocolError(
                 f"the peer requested more than {limits.channels_per_connection_max} channels "
                 f"(channels_per_connection_max)"
             )
         self._next_channel = channel + 1
-        reader = SubpartitionReader(self._owner, channel, credit, limits.credit_per_channel_max)
+        reader = SubpartitionReader(
+            self._owner,
+            channel,
+            credit,
+            limits.credit_per_channel_max,
+            needs_credit=self._needs_credit,
+        )
         self._readers[channel] = reader
         self._partitions.request(wire_id, subpartition, reader, now)
 
@@ -73,6 +85,8 @@ class ReaderRegistry:
 
     def add_credit(self, channel: int, credit: int) -> None:
         """AddCredit."""
+        if not self._needs_credit:
+            raise RemoteProtocolError("the peer sent ADD_CREDIT, though flow control is off")
         self._reader(channel, "ADD_CREDIT").add_credit(credit)
 
     def resume_consumption(self, channel: int) -> None:

@@ -7,14 +7,16 @@ or an error. Credit is the number of data buffers it may send: the initial credi
 plus what is added, minus one per data buffer. Events cost nothing. It is *available* iff the next
 buffer is an event, or data and credit is left; the connection queues it then, at most once.
 
+Without flow control by credit a reader needs none, and has none.
+
 A consumer without exclusive buffers starts with no credit: the reader has to speak first and
 announces its backlog whenever it has data and no credit.
 
 The consumer answers two events: a blocking one with a resume, the end of the data with an
 acknowledgement. An answer to what was not sent, or a second one, breaks the protocol.
 
-Owned counter: ``credit``. Invariant: ``credit >= 0``.
-"""
+Owned counters: ``credit``; ``allowance_bytes``, which the outbox keeps here for its rounds.
+Invariant: ``credit >= 0``."""
 
 from __future__ import annotations
 
@@ -60,15 +62,25 @@ class SubpartitionReader:
         "_awaits_resume",
         "_owner",
         "_view",
+        "allowance_bytes",
         "channel",
         "credit",
         "credit_max",
         "done",
         "initial",
+        "needs_credit",
         "queued",
     )
 
-    def __init__(self, owner: ReaderOwner, channel: int, credit: int, credit_max: int) -> None:
+    def __init__(
+        self,
+        owner: ReaderOwner,
+        channel: int,
+        credit: int,
+        credit_max: int,
+        *,
+        needs_credit: bool = True,
+    ) -> None:
         self._owner = owner
         self._view: SubpartitionView | None = None
         self._awaits_resume = False
@@ -77,6 +89,8 @@ class SubpartitionReader:
         self.initial = credit
         self.credit = credit
         self.credit_max = credit_max
+        self.needs_credit = needs_credit
+        self.allowance_bytes = 0
         self.queued = False
         self.done = False
 
@@ -100,7 +114,7 @@ class SubpartitionReader:
             return
         if self.available():
             self._owner.on_reader_available(self)
-        elif self.initial == 0 and self.credit == 0:
+        elif self.initial == 0 and self.credit == 0 and self.needs_credit:
             backlog = view.backlog()
             if backlog:
                 self._owner.announce_backlog(self, backlog)
@@ -110,7 +124,8 @@ class SubpartitionReader:
         if self._view is None or self.done:
             return False
         data_type = self._view.next_data_type()
-        return data_type is not _NONE and (data_type.is_event or self.credit > 0)
+        may_send = self.credit > 0 or data_type.is_event or not self.needs_credit
+        return may_send and data_type is not _NONE
 
     def poll(self) -> BufferAndBacklog | None:
         """Take the next buffer and pay for it."""
@@ -122,8 +137,9 @@ class SubpartitionReader:
             return None
         data_type = polled.buffer.data_type
         if data_type.is_buffer:
-            assert self.credit > 0, "data was polled without credit"
-            self.credit -= 1
+            if self.needs_credit:
+                assert self.credit > 0, "data was polled without credit"
+                self.credit -= 1
         elif data_type.is_blocking_upstream:
             self._awaits_resume = True
         elif data_type is DataType.END_OF_DATA:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
+from flinknet.config import FlowControl
 
 __all__ = ["BufferManager", "BufferManagerStatistics", "GateBuffers", "gate_buffers"]
 
@@ -39,14 +40,24 @@ class GateBuffers(NamedTuple):
 
 
 def gate_buffers(
-    channels: int, per_channel: int, floating: int, required_max: int | None = None
+    channels: int,
+    per_channel: int,
+    floating: int,
+    required_max: int | None = None,
+    *,
+    flow_control: FlowControl = "credit",
 ) -> GateBuffers:
     """Compute a gate's buffers; with ``required_max`` exclusive ones become floating beyond it.
+
+    Without credit all of them are the gate's, one per channel at least, as before Flink 1.5.
 
     One floating buffer is required besides the exclusive ones, so that a gate cannot deadlock;
     unless there shall be none at all, which works as long as each channel has one of its own.
     """
     target_total = channels * per_channel + floating
+    if flow_control == "off":
+        least = channels if required_max is None else min(channels, required_max)
+        return GateBuffers(0, least, max(least, target_total), max(least, target_total))
     reserve = min(1, floating)
     required = channels * per_channel + reserve
     if required_max is not None:

@@ -4,6 +4,10 @@ Life cycle: a channel is made by its gate, *requested* once, delivers buffers un
 partition or an error, and is *released* once. ``poll`` is only called by the gate. An error ends
 the channel: it is raised by the gate's next poll, ahead of whatever else is queued, because a task
 that has failed must not go on processing.
+
+A *priority* event overtakes what the channel has queued, and its channel overtakes others in the
+gate. Flink numbers priority notices, because one may come too late, when its event has been polled.
+Here a notice is part of the call that queues the event, so none is ever stale.
 """
 
 from __future__ import annotations
@@ -11,9 +15,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
-from flinknet.buffer.buffer import Buffer
+from flinknet.buffer.buffer import Buffer, DataType
 
-__all__ = ["ChannelListener", "InputChannel", "InputChannelStatistics", "PartitionLocation"]
+__all__ = [
+    "ChannelListener",
+    "InputChannel",
+    "InputChannelStatistics",
+    "PartitionLocation",
+    "UnknownLocation",
+]
 
 
 class PartitionLocation(NamedTuple):
@@ -28,17 +38,29 @@ class PartitionLocation(NamedTuple):
         return f"{self.partition_id}[{self.subpartition}] at {self.address}"
 
 
+class UnknownLocation(NamedTuple):
+    """A subpartition whose producer has no place yet; the name may change when it gets one."""
+
+    partition_id: str
+    subpartition: int
+
+    def __str__(self) -> str:
+        return f"{self.partition_id}[{self.subpartition}], not yet located"
+
+
 class InputChannelStatistics(NamedTuple):
     """Present state of one channel; buffers and bytes count from its start."""
 
     channel: int
     kind: str
-    location: PartitionLocation
+    location: PartitionLocation | UnknownLocation
     queued_buffers: int
+    queued_bytes: int
     buffers_in: int
     bytes_in: int
     backlog: int
     unannounced_credit: int
+    exclusive_total: int
     exclusive_free: int
     floating_free: int
     required: int
@@ -49,15 +71,23 @@ class ChannelListener(Protocol):
     """What a channel tells its gate."""
 
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
-        """The channel has something to poll, or has failed."""
+        """The channel has something to poll, a priority event first if ``priority``, or has
+        failed."""
 
 
 class InputChannel(ABC):
-    """Base of local and remote channels."""
+    """Base of local, remote and unknown channels.
 
-    def __init__(self, listener: ChannelListener, index: int, location: PartitionLocation) -> None:
+    ``drained`` says how the data ended, once it has: because the producer had read all of its
+    input, or because it was stopped (see ``wire/events.py``).
+    """
+
+    def __init__(
+        self, listener: ChannelListener, index: int, location: PartitionLocation | UnknownLocation
+    ) -> None:
         self.index = index
         self.location = location
+        self.drained: bool | None = None
         self.queued_in_gate = False
         self.finished = False
         self.released = False
@@ -67,8 +97,19 @@ class InputChannel(ABC):
         self._listener = listener
 
     @abstractmethod
-    def poll(self) -> tuple[Buffer, bool] | None:
-        """Take the next buffer and whether there is more. Raises the channel's error."""
+    def poll(self) -> tuple[Buffer, DataType] | None:
+        """Take the next buffer, and see the type of the one behind it, NONE for nothing. Raises the
+        channel's error."""
+
+    @property
+    @abstractmethod
+    def buffers_in_use(self) -> int:
+        """Data buffers on their way to the consumer: queued here, and waiting at the producer."""
+
+    @abstractmethod
+    def announce_buffer_size(self, size_bytes: int) -> None:
+        """Have the producer fill new buffers only up to a size; not after release. A producer that
+        is not there yet does not learn of it."""
 
     @abstractmethod
     def resume_consumption(self) -> None:

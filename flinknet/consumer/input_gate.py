@@ -4,57 +4,57 @@ Theory of operation (Flink's SingleInputGate). States: *new* -> *set up* (it has
 exclusive buffers of its channels) -> delivering -> *finished* (every channel reached the end of
 its partition) or failed; *released* at the end. Channels with something to poll stand in a FIFO,
 each at most once; ``poll`` takes one buffer from the head and puts the channel at the tail if it
-has more, so no channel starves another. The first error, of a channel or in what it delivered, is
-the gate's: it comes before any data, and again with every poll.
+has more, so no channel starves another; one whose next element is a priority event stands in front
+of those without. The first error, of a channel or in what it delivered, is the gate's: it comes
+before any data, and again with every poll.
+
+A channel may be *unknown* at first, until ``update_channel`` says where its producer is. The gate
+counts it as a remote one and keeps its exclusive buffers in reserve, so that the update never lacks
+any; a channel that turns out to be local gives them back.
 
 End of data: a channel that delivered it is acknowledged once the reader has processed everything
-before it (the reader calls ``acknowledge``); the end of the partition releases the channel.
+before it (the reader calls ``acknowledge``); the end of the partition releases the channel. The
+gate's data has ended when every channel's has: *drained* if every producer had read all of its
+input, *stopped* if one was stopped before.
+
+Debloating: the reader's shell says when it waits for input, a timer calls ``debloat``, and the gate
+tells its producers up to which size to fill buffers (see ``buffer_debloater.py``).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.buffer.local_pool import LocalBufferPool, LocalBufferPoolStatistics
+from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool, SegmentRequest
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import NetworkConfig
+from flinknet.consumer.buffer_debloater import BufferDebloater
 from flinknet.consumer.buffer_manager import gate_buffers
-from flinknet.consumer.input_channel import (
-    InputChannel,
-    InputChannelStatistics,
-    PartitionLocation,
-)
+from flinknet.consumer.end_of_data import EndOfData
+from flinknet.consumer.gate_statistics import InputGateStatistics
+from flinknet.consumer.input_channel import InputChannel, PartitionLocation, UnknownLocation
 from flinknet.consumer.local_channel import LocalInputChannel
+from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.remote_channel import RemoteInputChannel
-from flinknet.errors import ClosedResourceError, LocalProtocolError
+from flinknet.consumer.throughput_calculator import ThroughputCalculator
+from flinknet.consumer.unknown_channel import UnknownInputChannel
+from flinknet.errors import ClosedResourceError, LocalProtocolError, RemoteProtocolError
+from flinknet.wire.events import decode_end_of_data
 
-__all__ = ["InputGate", "InputGateStatistics"]
-
-
-class InputGateStatistics(NamedTuple):
-    """Present state of a gate, its floating pool and its channels."""
-
-    name: str
-    channels_queued: int
-    channels_finished: int
-    finished: bool
-    released: bool
-    floating_pool: LocalBufferPoolStatistics
-    channels: tuple[InputChannelStatistics, ...]
+__all__ = ["InputGate"]
 
 
 class InputGate:
-    """Channels for ``locations``, local where the address is this worker's own."""
+    """Channels for ``locations``: local where the address is this worker's own, unknown where there
+    is none yet."""
 
     def __init__(
         self,
         name: str,
-        locations: Sequence[PartitionLocation],
+        locations: Sequence[PartitionLocation | UnknownLocation],
         own_address: str,
         network_pool: NetworkBufferPool,
         config: NetworkConfig,
@@ -64,16 +64,32 @@ class InputGate:
         self.name = name
         self.finished = False
         self.released = False
+        self.is_set_up = False
+        self.failure: BaseException | None = None
         self.availability = Availability()
+        self.priority_availability = Availability()
+        self._throughput = ThroughputCalculator()
+        self._debloater: BufferDebloater | None = None
+        if config.debloat.enabled:
+            self._debloater = BufferDebloater(config.debloat, network_pool.segment_bytes)
+        self._flow_control = config.flow_control
+        self._own_address = own_address
         self._network_pool = network_pool
-        self._queue: deque[InputChannel] = deque()
-        self._failure: BaseException | None = None
+        self._queue: PrioritizedDeque[InputChannel] = PrioritizedDeque()
         self._unfinished = len(locations)
+        self._on_failed: list[Callable[[BaseException], None]] = []
         self._on_released: list[Callable[[InputGate], None]] = []
-        remote = sum(location.address != own_address for location in locations)
-        need = gate_buffers(remote, config.buffers_per_channel, config.floating_buffers_per_gate)
+        remote = sum(not self._is_local(location) for location in locations)
+        need = gate_buffers(
+            remote,
+            config.buffers_per_channel,
+            config.floating_buffers_per_gate,
+            config.required_buffers_per_gate_max or None,
+            flow_control=config.flow_control,
+        )
         self._exclusive_per_channel = need.exclusive_per_channel
         self._exclusive_request: SegmentRequest | None = None
+        self._reserve: list[MemorySegment] = []
         self._on_ready: Callable[[], None] | None = None
         self._floating_pool: LocalBufferPool = network_pool.create_local_pool(
             need.floating_min if remote else 0,
@@ -81,11 +97,32 @@ class InputGate:
             owner=f"gate {name}",
         )
         self.channels: list[InputChannel] = [
-            LocalInputChannel(self, index, location)
-            if location.address == own_address
-            else RemoteInputChannel(self, index, location, network_pool, self._floating_pool)
-            for index, location in enumerate(locations)
+            self._make_channel(index, location) for index, location in enumerate(locations)
         ]
+
+    def _is_local(self, location: PartitionLocation | UnknownLocation) -> bool:
+        return isinstance(location, PartitionLocation) and location.address == self._own_address
+
+    def _make_channel(
+        self, index: int, location: PartitionLocation | UnknownLocation
+    ) -> InputChannel:
+        if isinstance(location, UnknownLocation):
+            return UnknownInputChannel(self, index, location)
+        if self._is_local(location):
+            return LocalInputChannel(self, index, location)
+        return RemoteInputChannel(
+            self,
+            index,
+            location,
+            self._network_pool,
+            self._floating_pool,
+            self._flow_control,
+        )
+
+    @property
+    def gates(self) -> tuple[InputGate]:
+        """Itself; see Gate."""
+        return (self,)
 
     @property
     def remote_channels(self) -> list[RemoteInputChannel]:
@@ -97,24 +134,71 @@ class InputGate:
         """The channels whose producer is in this worker."""
         return [channel for channel in self.channels if isinstance(channel, LocalInputChannel)]
 
+    @property
+    def unknown_channels(self) -> list[UnknownInputChannel]:
+        """The channels whose producer has no place yet."""
+        return [channel for channel in self.channels if isinstance(channel, UnknownInputChannel)]
+
     def setup(self, on_ready: Callable[[], None]) -> None:
-        """Get the exclusive buffers; ``on_ready`` is called, perhaps at once, when all are
-        there."""
+        """Get the exclusive buffers; ``on_ready`` is called, perhaps at once, when all are there:
+        the known channels can be requested then."""
         self._on_ready = on_ready
+        not_local = len(self.channels) - len(self.local_channels)
         self._exclusive_request = self._network_pool.request_exclusive(
-            len(self.remote_channels) * self._exclusive_per_channel,
+            not_local * self._exclusive_per_channel,
             self._assign_exclusive,
             owner=f"gate {self.name}",
         )
 
+    def time_out_setup(self, waited_ms: float) -> None:
+        """Fail with InsufficientNetworkBuffersError unless the exclusive buffers are there."""
+        if self._exclusive_request is not None and not (self.is_set_up or self.released):
+            self.fail(self._exclusive_request.time_out(waited_ms))
+
     def _assign_exclusive(self, segments: list[MemorySegment]) -> None:
-        per_channel = self._exclusive_per_channel
-        for number, channel in enumerate(self.remote_channels):
-            share = segments[number * per_channel : (number + 1) * per_channel]
-            channel.manager.add_exclusive(share)
+        self.is_set_up = True
+        self._reserve = list(segments)
+        for channel in self.remote_channels:
+            channel.manager.add_exclusive(self._take_from_reserve(self._exclusive_per_channel))
+        kept = len(self.unknown_channels) * self._exclusive_per_channel
+        surplus = self._take_from_reserve(len(self._reserve) - kept)
+        self._network_pool.return_exclusive(surplus)
         on_ready, self._on_ready = self._on_ready, None
         if on_ready is not None:
             on_ready()
+
+    def _take_from_reserve(self, number: int) -> list[MemorySegment]:
+        kept = len(self._reserve) - number
+        taken = self._reserve[kept:]
+        del self._reserve[kept:]
+        return taken
+
+    def update_channel(self, index: int, location: PartitionLocation) -> InputChannel:
+        """Replace an unknown channel, now that its producer is placed, perhaps under another name.
+
+        Returns the new channel; once the gate ``is_set_up`` the caller requests its partition.
+        Raises LocalProtocolError for a channel that is known already, ClosedResourceError after
+        release.
+        """
+        self._check_not_released()
+        if not 0 <= index < len(self.channels):
+            raise LocalProtocolError(
+                f"gate {self.name} has {len(self.channels)} channels, there is no channel {index}"
+            )
+        if not isinstance(self.channels[index], UnknownInputChannel):
+            raise LocalProtocolError(
+                f"channel {index} of gate {self.name} is known already: "
+                f"{self.channels[index].location}"
+            )
+        self.channels[index].release()
+        channel = self.channels[index] = self._make_channel(index, location)
+        if self.is_set_up:
+            buffers = self._take_from_reserve(self._exclusive_per_channel)
+            if isinstance(channel, RemoteInputChannel):
+                channel.manager.add_exclusive(buffers)
+            else:
+                self._network_pool.return_exclusive(buffers)
+        return channel
 
     # -- polling ----------------------------------------------------------------------------------
 
@@ -130,8 +214,10 @@ class InputGate:
 
     def fail(self, cause: BaseException) -> None:
         """End the reading with an error, which every poll raises; the first one counts."""
-        if self._failure is None:
-            self._failure = cause
+        if self.failure is None:
+            self.failure = cause
+            for callback in self._on_failed:
+                callback(cause)
         self._wake()
 
     def _wake(self) -> None:
@@ -140,12 +226,14 @@ class InputGate:
 
     def _enqueue(self, channel: InputChannel, priority: bool) -> None:
         if channel.queued_in_gate:
-            self._queue.remove(channel)
-        channel.queued_in_gate = True
-        if priority:
-            self._queue.appendleft(channel)
+            self._queue.prioritize(channel)
+        elif priority:
+            self._queue.append_prioritized(channel)
         else:
             self._queue.append(channel)
+        channel.queued_in_gate = True
+        if priority and not self.priority_availability.available:
+            self.priority_availability.set(True)
 
     def poll(self) -> tuple[int, Buffer] | None:
         """Take the next buffer with its channel's index; the caller recycles it.
@@ -153,25 +241,43 @@ class InputGate:
         None if there is nothing now, or nothing ever again (``finished``). Raises the first error
         of a channel, and ClosedResourceError after release.
         """
-        if self.released:
-            raise ClosedResourceError(f"gate {self.name} has been closed")
-        if self._failure is not None:
-            raise self._failure
+        self._check_not_released()
+        if self.failure is not None:
+            raise self.failure
         while self._queue:
             channel = self._queue.popleft()
             channel.queued_in_gate = False
             polled = channel.poll()
-            if polled is None:
-                continue
-            buffer, more = polled
-            if more:
-                channel.queued_in_gate = True
-                self._queue.append(channel)
-            if buffer.data_type is DataType.END_OF_PARTITION:
-                self._finish_channel(channel)
-            return channel.index, buffer
+            if polled is not None and polled[1] is not DataType.NONE:
+                self._enqueue(channel, polled[1].has_priority)
+            if self.priority_availability.available and not self._queue.prioritized:
+                self.priority_availability.set(False)
+            if polled is not None:
+                buffer = polled[0]
+                if buffer.data_type.is_event:
+                    self._on_event(channel, buffer)
+                return channel.index, buffer
         self.availability.set(self.finished)
         return None
+
+    def _check_not_released(self) -> None:
+        if self.released:
+            raise ClosedResourceError(f"gate {self.name} has been closed")
+
+    def _on_event(self, channel: InputChannel, event: Buffer) -> None:
+        if event.data_type is DataType.END_OF_PARTITION:
+            self._finish_channel(channel)
+        elif event.data_type is DataType.END_OF_DATA:
+            try:
+                channel.drained = decode_end_of_data(bytes(event.view()))
+            except RemoteProtocolError as error:
+                self.fail(error)
+                raise
+
+    @property
+    def end_of_data(self) -> EndOfData:
+        """Whether the data of every channel has been polled, and how it ended."""
+        return EndOfData.of([channel.drained for channel in self.channels])
 
     def acknowledge(self, index: int) -> None:
         """Every record of the channel up to its end of data has been processed."""
@@ -184,7 +290,48 @@ class InputGate:
             self.finished = True
             self.availability.set(True)
 
+    # -- debloating -------------------------------------------------------------------------------
+
+    def begin_wait(self, now: float) -> None:
+        """The reader waits for input."""
+        self._throughput.pause(now)
+
+    def end_wait(self, now: float) -> None:
+        """The reader begins, or goes on, to work."""
+        self._throughput.resume(now)
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Data buffers on their way to the reader, in all channels."""
+        return sum(channel.buffers_in_use for channel in self.channels)
+
+    def debloat(self, now: float) -> None:
+        """Calculate the buffer size anew and announce it if it has changed enough; to be called
+        periodically if ``debloat.enabled``."""
+        if self._debloater is None:
+            return
+        throughput = self._throughput.calculate(
+            sum(channel.bytes_in for channel in self.channels), now
+        )
+        if throughput is None:
+            return
+        size_bytes = self._debloater.recalculate(throughput, self.buffers_in_use)
+        if size_bytes is not None:
+            self._announce_buffer_size(size_bytes)
+
+    def _announce_buffer_size(self, size_bytes: int) -> None:
+        for channel in self.channels:
+            if not (channel.finished or channel.released):
+                channel.announce_buffer_size(size_bytes)
+
     # -- life -------------------------------------------------------------------------------------
+
+    def when_failed(self, callback: Callable[[BaseException], None]) -> None:
+        """Call back once, with the first error; at once if there has been one."""
+        if self.failure is not None:
+            callback(self.failure)
+        else:
+            self._on_failed.append(callback)
 
     def when_released(self, callback: Callable[[InputGate], None]) -> None:
         """Call back once, when the gate is released."""
@@ -199,7 +346,10 @@ class InputGate:
             self._exclusive_request.cancel()
         for channel in self.channels:
             channel.release()
+        reserve, self._reserve = self._reserve, []
+        self._network_pool.return_exclusive(reserve)
         self._queue.clear()
+        self.priority_availability.set(False)
         self._floating_pool.destroy()
         self.availability.set(True)
         callbacks, self._on_released = self._on_released, []
@@ -216,6 +366,8 @@ class InputGate:
             released=self.released,
             floating_pool=self._floating_pool.statistics(),
             channels=tuple(channel.statistics() for channel in self.channels),
+            end_of_data=self.end_of_data,
+            debloating=self._debloater.statistics() if self._debloater is not None else None,
         )
 
     def check_invariants(self) -> None:
@@ -223,6 +375,15 @@ class InputGate:
         self._floating_pool.check_invariants()
         for channel in self.channels:
             channel.check_invariants()
+        if self._debloater is not None:
+            self._debloater.check_invariants()
+        kept = len(self.unknown_channels) * self._exclusive_per_channel
+        assert len(self._reserve) == (kept if self.is_set_up and not self.released else 0), (
+            "the buffers in reserve are not those of the unknown channels"
+        )
+        assert self.priority_availability.available == bool(self._queue.prioritized), (
+            "priority availability is stale"
+        )
         assert all(channel.queued_in_gate for channel in self._queue), (
             "a queued channel is unmarked"
         )

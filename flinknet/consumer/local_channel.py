@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.view import SubpartitionView
-from flinknet.consumer.input_channel import InputChannel, InputChannelStatistics
+from flinknet.consumer.input_channel import (
+    ChannelListener,
+    InputChannel,
+    InputChannelStatistics,
+    PartitionLocation,
+)
 
 __all__ = ["LocalInputChannel"]
 
@@ -17,7 +22,11 @@ __all__ = ["LocalInputChannel"]
 class LocalInputChannel(InputChannel):
     """Reads a view; is the requester that the partition registry answers."""
 
-    _view: SubpartitionView | None = None
+    location: PartitionLocation
+
+    def __init__(self, listener: ChannelListener, index: int, location: PartitionLocation) -> None:
+        super().__init__(listener, index, location)
+        self._view: SubpartitionView | None = None
 
     def on_view_created(self, view: SubpartitionView) -> None:
         """The partition is there."""
@@ -39,10 +48,12 @@ class LocalInputChannel(InputChannel):
         failure = view.failure_cause()
         if failure is not None:
             self.fail(failure)
-        elif view.next_data_type() is not DataType.NONE:
-            self._listener.notify_channel_non_empty(self)
+            return
+        data_type = view.next_data_type()
+        if data_type is not DataType.NONE:
+            self._listener.notify_channel_non_empty(self, priority=data_type.has_priority)
 
-    def poll(self) -> tuple[Buffer, bool] | None:
+    def poll(self) -> tuple[Buffer, DataType] | None:
         """Take the next buffer; see InputChannel."""
         if self.error is not None:
             raise self.error
@@ -52,7 +63,18 @@ class LocalInputChannel(InputChannel):
         self._count(polled.buffer)
         if polled.buffer.data_type is DataType.END_OF_PARTITION:
             self.finished = True
-        return polled.buffer, polled.next_data_type is not DataType.NONE
+        return polled.buffer, polled.next_data_type
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Data buffers in the subpartition; none before it is there."""
+        return self._view.backlog() if self._view is not None and not self.released else 0
+
+    def announce_buffer_size(self, size_bytes: int) -> None:
+        """Tell the subpartition."""
+        assert not self.released, "a buffer size was announced by a released channel"
+        if self._view is not None:
+            self._view.notify_new_buffer_size(size_bytes)
 
     def resume_consumption(self) -> None:
         """Unblock the subpartition and look for data."""
@@ -74,16 +96,20 @@ class LocalInputChannel(InputChannel):
             self._view.release()
 
     def statistics(self) -> InputChannelStatistics:
-        """Return the present counts; a local channel has no credit."""
+        """Return the present counts; a local channel has no credit, and its queue is the
+        producer's, which counts the bytes."""
+        backlog = self._view.backlog() if self._view is not None else 0
         return InputChannelStatistics(
             channel=self.index,
             kind="local",
             location=self.location,
-            queued_buffers=0,
+            queued_buffers=backlog,
+            queued_bytes=0,
             buffers_in=self.buffers_in,
             bytes_in=self.bytes_in,
-            backlog=self._view.backlog() if self._view is not None else 0,
+            backlog=backlog,
             unannounced_credit=0,
+            exclusive_total=0,
             exclusive_free=0,
             floating_free=0,
             required=0,

@@ -11,6 +11,10 @@ Credit: every buffer that becomes free adds one to ``unannounced_credit``; only 
 tells the client, which later takes the whole number, so that many recycles become one message. A
 buffer becomes free when the operator recycles it, never on receipt.
 
+Priority: a priority event is polled before everything else that has arrived, though its sequence
+number comes later. The data that it overtook (``overtaken_data``) is what an unaligned checkpoint
+stores.
+
 Owned counters: ``unannounced_credit``, the expected sequence number, the producer's last backlog.
 Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
 credit == free buffers here, except between a blocking buffer and its resume if there are no
@@ -19,13 +23,13 @@ exclusive buffers.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType
 from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
+from flinknet.config import FlowControl
 from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.input_channel import (
     ChannelListener,
@@ -33,7 +37,11 @@ from flinknet.consumer.input_channel import (
     InputChannelStatistics,
     PartitionLocation,
 )
+from flinknet.consumer.prioritized_deque import PrioritizedDeque
+from flinknet.consumer.shared_buffers import SharedBuffers
 from flinknet.errors import BufferReorderingError, RemoteProtocolError
+from flinknet.wire.codec import Wait
+from flinknet.wire.messages import BufferHeader
 
 __all__ = ["PartitionRequestClient", "RemoteInputChannel"]
 
@@ -47,18 +55,31 @@ class PartitionRequestClient(Protocol):
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Unannounced credit went from 0 to more: take and send it at the next opportunity."""
 
+    def resume_reading(self, channel: RemoteInputChannel) -> None:
+        """Without credit: the buffer has come that a frame of the channel waits for."""
+
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
         """Send ResumeConsumption."""
 
     def acknowledge_all_data_processed(self, channel: RemoteInputChannel) -> None:
         """Send AcknowledgeAllRecordsProcessed."""
 
+    def announce_buffer_size(self, channel: RemoteInputChannel, size_bytes: int) -> None:
+        """Send NewBufferSize."""
+
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Send CancelPartitionRequest and forget the channel."""
 
 
+class _Received(NamedTuple):
+    buffer: Buffer
+    sequence: int
+
+
 class RemoteInputChannel(InputChannel):
     """One subpartition that another worker produces."""
+
+    location: PartitionLocation
 
     def __init__(
         self,
@@ -67,23 +88,29 @@ class RemoteInputChannel(InputChannel):
         location: PartitionLocation,
         network_pool: NetworkBufferPool,
         floating_pool: LocalBufferPool,
+        flow_control: FlowControl = "credit",
     ) -> None:
         super().__init__(listener, index, location)
-        self.manager = BufferManager(network_pool, floating_pool, self._on_buffers_available)
+        self.manager: BufferManager | SharedBuffers = (
+            BufferManager(network_pool, floating_pool, self._on_buffers_available)
+            if flow_control == "credit"
+            else SharedBuffers(floating_pool, self._on_buffers_available)
+        )
         self.unannounced_credit = 0
         self.sender_backlog = 0
         self.complete = False
         self._client: PartitionRequestClient | None = None
         self._expected_sequence = 0
-        self._queue: deque[Buffer] = deque()
+        self._last_priority: int | None = None
+        self._queue: PrioritizedDeque[_Received] = PrioritizedDeque()
         self._arriving: tuple[MemorySegment | None, BufferRecycler | None] = (None, None)
         self._arriving_event: bytearray | None = None
-        self._arriving_head: tuple[DataType, int, int] = (DataType.NONE, 0, 0)
+        self._arriving_header = BufferHeader(0, 0, 0, DataType.NONE, 0)
 
     @property
     def events_queued(self) -> int:
         """Events that have arrived and not been polled; they cost no credit."""
-        return sum(buffer.data_type.is_event for buffer in self._queue)
+        return sum(received.buffer.data_type.is_event for received in self._queue)
 
     @property
     def initial_credit(self) -> int:
@@ -100,10 +127,12 @@ class RemoteInputChannel(InputChannel):
 
     # -- frames -----------------------------------------------------------------------------------
 
-    def begin_buffer(
-        self, sequence: int, backlog: int, data_type: DataType, size: int
-    ) -> memoryview:
-        """Make room for a frame. Raises RemoteProtocolError if it is out of order or unpaid."""
+    def begin_buffer(self, header: BufferHeader) -> memoryview | Wait:
+        """Make room for a frame. Raises RemoteProtocolError if it is out of order or unpaid.
+
+        Without credit a frame may have to wait; the client is told when it can go on.
+        """
+        sequence = header.sequence
         if self.complete:
             raise RemoteProtocolError(
                 f"channel {self.index} ({self.location}) received a frame behind the end of the "
@@ -114,24 +143,30 @@ class RemoteInputChannel(InputChannel):
                 f"channel {self.index} ({self.location}) received buffer {sequence}, expected "
                 f"{self._expected_sequence}"
             )
+        if header.data_type.is_event:
+            self._arriving_event = bytearray(header.size)
+            body = memoryview(self._arriving_event)
+        else:
+            taken = self.manager.take()
+            if taken is None:
+                return self._without_buffer()
+            self._arriving = taken
+            body = taken[0].view(header.size)
         self._expected_sequence = (sequence + 1) & 0xFFFFFFFF
-        self._arriving_head = (data_type, size, backlog)
-        if data_type.is_event:
-            self._arriving_event = bytearray(size)
-            return memoryview(self._arriving_event)
-        taken = self.manager.take()
-        if taken is None:
-            raise RemoteProtocolError(
-                f"no buffer available for data on channel {self.index} ({self.location}): the "
-                f"producer "
-                f"sent without credit"
-            )
-        self._arriving = taken
-        return taken[0].view(size)
+        self._arriving_header = header
+        return body
+
+    def _without_buffer(self) -> Wait:
+        if isinstance(self.manager, SharedBuffers):
+            return Wait.FOR_MEMORY
+        raise RemoteProtocolError(
+            f"no buffer available for data on channel {self.index} ({self.location}): the producer "
+            f"sent without credit"
+        )
 
     def end_buffer(self) -> None:
         """The frame is complete: queue it, and ask for buffers for what stands behind it."""
-        data_type, size, backlog = self._arriving_head
+        _, _, backlog, data_type, size, continued, unfinished = self._arriving_header
         if self._arriving_event is not None:
             payload, self._arriving_event = bytes(self._arriving_event), None
             buffer = Buffer.event(data_type, payload)
@@ -139,7 +174,9 @@ class RemoteInputChannel(InputChannel):
         else:
             segment, recycler = self._arriving
             self._arriving = (None, None)
-            buffer = Buffer(data_type, segment, recycler, size)
+            buffer = Buffer(
+                data_type, segment, recycler, size, continued=continued, unfinished=unfinished
+            )
         if self.released:
             buffer.recycle()
             return
@@ -150,9 +187,18 @@ class RemoteInputChannel(InputChannel):
         if size == 0 and data_type.is_buffer:
             buffer.recycle()
             return
-        self._queue.append(buffer)
-        if len(self._queue) == 1:
-            self._listener.notify_channel_non_empty(self)
+        self._add(_Received(buffer, self._arriving_header.sequence))
+
+    def _add(self, received: _Received) -> None:
+        if received.buffer.data_type.has_priority:
+            self._last_priority = received.sequence
+            self._queue.append_prioritized(received)
+            if self._queue.prioritized == 1:
+                self._listener.notify_channel_non_empty(self, priority=True)
+        else:
+            self._queue.append(received)
+            if len(self._queue) == 1:
+                self._listener.notify_channel_non_empty(self)
 
     def abort_buffer(self) -> None:
         """The connection is gone in the middle of a frame: give its buffer back."""
@@ -174,17 +220,50 @@ class RemoteInputChannel(InputChannel):
 
     # -- the gate's side --------------------------------------------------------------------------
 
-    def poll(self) -> tuple[Buffer, bool] | None:
+    def poll(self) -> tuple[Buffer, DataType] | None:
         """Take the next buffer; see InputChannel."""
         if self.error is not None:
             raise self.error
         if not self._queue:
             return None
-        buffer = self._queue.popleft()
+        buffer = self._queue.popleft().buffer
         self._count(buffer)
         if buffer.data_type is DataType.END_OF_PARTITION:
             self.finished = True
-        return buffer, bool(self._queue)
+        following = self._queue.peek()
+        return buffer, following.buffer.data_type if following else DataType.NONE
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Buffers that have arrived, and the producer's last backlog."""
+        return len(self._queue) + self.sender_backlog if not self.released else 0
+
+    def overtaken_data(self) -> list[Buffer]:
+        """Data that has arrived before the last priority event (any data, if there was none) and
+        has not been polled, in order. The channel keeps it."""
+        barrier = self._last_priority
+        return [
+            received.buffer
+            for received in self._queue
+            if received.buffer.data_type.is_buffer
+            and (barrier is None or _is_before(received.sequence, barrier))
+        ]
+
+    def convert_to_priority_event(self, sequence: int) -> None:
+        """Let a queued event overtake everything, as if it had arrived with priority. A producer
+        that it has blocked stays so until consumption is resumed."""
+        received = next(item for item in self._queue if item.sequence == sequence)
+        body = received.buffer.view()
+        assert isinstance(body, bytes), "only an event can have priority"
+        assert not received.buffer.data_type.has_priority, "the event has priority already"
+        self._queue.remove(received)
+        self._add(_Received(Buffer.event(DataType.PRIORITIZED_EVENT_BUFFER, body), sequence))
+
+    def announce_buffer_size(self, size_bytes: int) -> None:
+        """Send the size, once the partition is requested."""
+        assert not self.released, "a buffer size was announced by a released channel"
+        if self._client is not None:
+            self._client.announce_buffer_size(self, size_bytes)
 
     def take_unannounced_credit(self) -> int:
         """Return the credit to announce and zero it; 0 for a released channel."""
@@ -211,15 +290,17 @@ class RemoteInputChannel(InputChannel):
             return
         self.released = True
         self.unannounced_credit = 0
-        queue, self._queue = self._queue, deque()
-        for buffer in queue:
-            buffer.recycle()
+        for received in self._queue.clear():
+            received.buffer.recycle()
         self.manager.release()
         if self._client is not None:
             self._client.close_channel(self)
 
     def _on_buffers_available(self, number: int) -> None:
         if self.released or self.finished or self._client is None:
+            return
+        if isinstance(self.manager, SharedBuffers):
+            self._client.resume_reading(self)
             return
         self.unannounced_credit += number
         if self.unannounced_credit == number:
@@ -233,10 +314,12 @@ class RemoteInputChannel(InputChannel):
             kind="remote",
             location=self.location,
             queued_buffers=len(self._queue),
+            queued_bytes=sum(received.buffer.size for received in self._queue),
             buffers_in=self.buffers_in,
             bytes_in=self.bytes_in,
             backlog=self.sender_backlog,
             unannounced_credit=self.unannounced_credit,
+            exclusive_total=0 if self.released else manager.exclusive_total,
             exclusive_free=manager.exclusive_free,
             floating_free=manager.floating_free,
             required=manager.required,
@@ -250,3 +333,11 @@ class RemoteInputChannel(InputChannel):
             "more credit is to be announced than buffers are free"
         )
         assert not (self.released and self._queue), "a released channel still has buffers queued"
+        priorities = [received.buffer.data_type.has_priority for received in self._queue]
+        assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"
+        assert sum(priorities) == self._queue.prioritized, "priority events are miscounted"
+
+
+def _is_before(sequence: int, other: int) -> bool:
+    """Whether one sequence number comes before another, which may have wrapped around 2**32."""
+    return (sequence - other) & 0xFFFFFFFF >= 0x80000000

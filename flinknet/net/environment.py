@@ -21,8 +21,11 @@ from flinknet.buffer.availability import Availability
 from flinknet.buffer.network_pool import NetworkBufferPool, NetworkBufferPoolStatistics
 from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
 from flinknet.connection.connection import ConnectionStatistics
-from flinknet.consumer.input_channel import InputChannel, PartitionLocation
-from flinknet.consumer.input_gate import InputGate, InputGateStatistics
+from flinknet.consumer.gate import Gate
+from flinknet.consumer.gate_statistics import InputGateStatistics
+from flinknet.consumer.input_channel import InputChannel, PartitionLocation, UnknownLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import (
     ConfigurationError,
@@ -31,14 +34,19 @@ from flinknet.errors import (
     RemoteTransportError,
 )
 from flinknet.net.address import is_loopback, join_address, split_address
+from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
+from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
+from flinknet.net.task_clock import TaskClock
+from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.transport import PeerProtocol
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.partition.result_partition import ResultPartition, ResultPartitionStatistics
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader
-from flinknet.records.serializer import UnpackerPool
+from flinknet.records.reassembly import ReassemblyMemory, ReassemblyStatistics
+from flinknet.records.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.handshake import Hello
 
@@ -53,6 +61,9 @@ class EnvironmentStatistics(NamedTuple):
     connections: tuple[ConnectionStatistics, ...]
     partitions: tuple[ResultPartitionStatistics, ...]
     gates: tuple[InputGateStatistics, ...]
+    reassembly: ReassemblyStatistics
+    task_times: tuple[TaskTimesStatistics, ...]
+    """Of every task that has a partition or a gate here."""
 
 
 class NetworkEnvironment:
@@ -95,8 +106,13 @@ class NetworkEnvironment:
         self._registry = PartitionRegistry(self.config.partition_request_timeout_ms / 1000)
         self._registry_timer: asyncio.TimerHandle | None = None
         self._gates: dict[InputGate, set[asyncio.Task[None]]] = {}
+        self._setup_timers: dict[InputGate, asyncio.TimerHandle] = {}
+        self._unpacker = RecordUnpacker.of(self.config)
+        self._reassembly = ReassemblyMemory.of(self.config)
         self._peers: PeerDirectory
         self._flusher: EventLoopFlusher
+        self._clock: TaskClock
+        self._debloat_timer: DebloatTimer
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -111,6 +127,8 @@ class NetworkEnvironment:
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
         self._flusher = EventLoopFlusher(loop, self.config.adaptive_flush_ms_max)
+        self._clock = TaskClock(loop)
+        self._debloat_timer = DebloatTimer(loop, self.config.debloat)
         try:
             server = await loop.create_server(
                 self._accept, self._host, self._port, backlog=1024, start_serving=False
@@ -130,7 +148,12 @@ class NetworkEnvironment:
 
     def _hello(self) -> Hello:
         return Hello(
-            self.worker_id, self._address, self._job, self._attempt, self.config.segment_bytes
+            self.worker_id,
+            self._address,
+            self._job,
+            self._attempt,
+            self.config.segment_bytes,
+            flow_control=self.config.flow_control,
         )
 
     async def __aexit__(
@@ -160,6 +183,7 @@ class NetworkEnvironment:
         finally:
             if self._registry_timer is not None:
                 self._registry_timer.cancel()
+            self._reassembly.close()
             self.network_pool.destroy()
         if server is not None:
             await server.wait_closed()
@@ -203,17 +227,22 @@ class NetworkEnvironment:
         partitioner: Partitioner | None = None,
         *,
         buffer_timeout_ms: BufferTimeout | None = None,
+        task_times: TaskTimes | None = None,
     ) -> RecordWriter:
-        """Make the writer of a partition; the buffer timeout is the configured one by default."""
+        """Make the writer of a partition; the buffer timeout is the configured one by default.
+
+        A task with several writers and readers gives them one ``task_times``.
+        """
         timeout = self.config.buffer_timeout_ms if buffer_timeout_ms is None else buffer_timeout_ms
         check_buffer_timeout(timeout)
         writer = RecordWriter(
             partition,
             partitioner,
-            wait=self.wait,
+            wait=self._clock.measured_wait(partition, partition.partition_id, task_times),
             flusher=self._flusher,
             buffer_timeout_ms=timeout,
             record_bytes_max=self.config.record_bytes_max,
+            record_elements_max=self.config.record_elements_max,
         )
         partition.when_released(lambda _: self._flusher.forget(writer))
         return writer
@@ -237,8 +266,8 @@ class NetworkEnvironment:
             writer = self.create_record_writer(
                 partition, partitioner, buffer_timeout_ms=buffer_timeout_ms
             )
-        except FlinknetError:
-            partition.release()
+        except FlinknetError as cause:
+            partition.fail(cause)  # consumers may be attached already
             raise
         try:
             yield writer
@@ -252,33 +281,56 @@ class NetworkEnvironment:
     # -- consuming --------------------------------------------------------------------------------
 
     def create_input_gate(
-        self, locations: Sequence[PartitionLocation], *, name: str = "gate"
+        self, locations: Sequence[PartitionLocation | UnknownLocation], *, name: str = "gate"
     ) -> InputGate:
         """Make a gate and request its partitions in the background; errors come out of its first
-        poll.
+        poll, InsufficientNetworkBuffersError included if the gate's exclusive buffers are held by
+        others for longer than ``buffers_request_timeout_ms``. What has an UnknownLocation waits for
+        ``update_input_channel``.
 
         Raises InsufficientNetworkBuffersError, ConfigurationError for a bad address.
         """
         self._running()
         for location in locations:
-            split_address(location.address)
+            if isinstance(location, PartitionLocation):
+                split_address(location.address)
         gate = InputGate(name, locations, self._address, self.network_pool, self.config)
         self._gates[gate] = set()
         gate.when_released(self._forget_gate)
+        self._debloat_timer.add(gate)
         try:
             gate.setup(partial(self._request_partitions, gate))
         except FlinknetError:
             gate.release()
             raise
+        if not gate.is_set_up:
+            timeout_ms = self.config.buffers_request_timeout_ms
+            self._setup_timers[gate] = self._running().call_later(
+                timeout_ms / 1000, gate.time_out_setup, timeout_ms
+            )
         return gate
 
-    def create_record_reader(self, gate: InputGate) -> RecordReader:
-        """Make the reader of a gate."""
-        config = self.config
-        unpackers = UnpackerPool(
-            config.record_bytes_max, config.record_elements_max, config.segment_bytes
-        )
-        return RecordReader(gate, wait=self.wait, unpackers=unpackers)
+    def update_input_channel(
+        self, gate: InputGate, index: int, location: PartitionLocation
+    ) -> None:
+        """Say where the producer of a channel is that had an UnknownLocation, and request its
+        partition, whose name need not be the one given before.
+
+        Raises LocalProtocolError if the channel is known, ClosedResourceError after the gate's
+        release, ConfigurationError for a bad address.
+        """
+        split_address(location.address)
+        channel = gate.update_channel(index, location)
+        if gate.is_set_up:
+            self._request(gate, [channel])
+
+    def create_record_reader(
+        self, gate: Gate, *, task_times: TaskTimes | None = None
+    ) -> RecordReader:
+        """Make the reader of a gate, or of a UnionInputGate; ``task_times`` as for a writer."""
+        wait = self._clock.measured_wait(gate, gate.name, task_times)
+        wait = self._debloat_timer.measured(gate, wait)
+        return RecordReader(gate, wait=wait, unpacker=self._unpacker, memory=self._reassembly)
 
     @asynccontextmanager
     async def open_reader(
@@ -297,22 +349,28 @@ class NetworkEnvironment:
             reader.close()
 
     def _request_partitions(self, gate: InputGate) -> None:
+        self._stop_setup_timer(gate)
+        self._request(gate, gate.channels)
+
+    def _request(self, gate: InputGate, channels: Iterable[InputChannel]) -> None:
+        """Request the partitions of the channels whose producers are known."""
         loop = self._running()
-        for channel in gate.local_channels:
-            location = channel.location
-            self._registry.request(
-                wire_partition_id(location.partition_id),
-                location.subpartition,
-                channel,
-                loop.time(),
-            )
-        self._arm_registry()
         by_address: dict[str, list[RemoteInputChannel]] = {}
-        for remote in gate.remote_channels:
-            by_address.setdefault(remote.location.address, []).append(remote)
-        for address, channels in by_address.items():
+        for channel in channels:
+            if isinstance(channel, RemoteInputChannel):
+                by_address.setdefault(channel.location.address, []).append(channel)
+            elif isinstance(channel, LocalInputChannel):
+                location = channel.location
+                self._registry.request(
+                    wire_partition_id(location.partition_id),
+                    location.subpartition,
+                    channel,
+                    loop.time(),
+                )
+        self._arm_registry()
+        for address, remote in by_address.items():
             task = loop.create_task(
-                self._request_remote(address, channels), name=f"{gate.name} requests"
+                self._request_remote(address, remote), name=f"{gate.name} requests"
             )
             tasks = self._gates[gate]
             tasks.add(task)
@@ -323,13 +381,19 @@ class NetworkEnvironment:
             connection = await self._peers.connect(address)
         except FlinknetError as error:
             _fail_all(channels, error)
-        except OSError as error:
+        except Exception as error:  # whatever it is, the gate must not wait for ever
             _fail_all(channels, RemoteTransportError(f"cannot connect to {address}: {error}"))
         else:
             for channel in channels:
                 channel.request(connection)
 
+    def _stop_setup_timer(self, gate: InputGate) -> None:
+        timer = self._setup_timers.pop(gate, None)
+        if timer is not None:
+            timer.cancel()
+
     def _forget_gate(self, gate: InputGate) -> None:
+        self._stop_setup_timer(gate)
         for task in self._gates.pop(gate, ()):
             task.cancel()
         for channel in gate.local_channels:
@@ -339,17 +403,8 @@ class NetworkEnvironment:
 
     async def wait(self, availability: Availability) -> None:
         """Suspend until something is available; a cancelled waiter leaves nothing behind."""
-        future = self._running().create_future()
-
-        def wake() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        availability.subscribe(wake)
-        try:
-            await future
-        finally:
-            availability.unsubscribe(wake)
+        self._running()
+        await self._clock.wait(availability)
 
     def _arm_registry(self) -> None:
         """Have waiting requests expire in time; called whenever one may have begun to wait."""
@@ -367,6 +422,12 @@ class NetworkEnvironment:
 
     # -- accounts ---------------------------------------------------------------------------------
 
+    def memory_bound(self) -> MemoryBound:
+        """Return the most that this exchange, as it is now, can hold beyond a fresh process."""
+        connections = len(self._peers.connections())
+        shape = ExchangeShape.of(connections, self._registry.partitions(), self._gates)
+        return memory_bound(self.config, shape)
+
     def statistics(self) -> EnvironmentStatistics:
         """Return the present counts of everything."""
         self._running()
@@ -376,6 +437,8 @@ class NetworkEnvironment:
             connections=tuple(connection.statistics() for connection in self._peers.connections()),
             partitions=tuple(partition.statistics() for partition in self._registry.partitions()),
             gates=tuple(gate.statistics() for gate in self._gates),
+            reassembly=self._reassembly.statistics(),
+            task_times=self._clock.statistics(),
         )
 
 

@@ -82,8 +82,10 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._handshake_bytes = bytearray()
         self._handshake_memory = bytearray(_HANDSHAKE_READ_BYTES)
         self._handshake_timer: asyncio.TimerHandle | None = None
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._write_scheduled = False
         self._paused = False
+        self._stalled = False
         self._leaving = False
         self._said_goodbye = False
         self._violation: RemoteProtocolError | None = None
@@ -111,7 +113,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who depends on this socket."""
-        self._stop_timer()
+        self._stop_timers()
         connection = self.connection
         if connection is not None:
             clean = (connection.peer_closing or connection.closing) and not connection.in_use
@@ -126,9 +128,10 @@ class PeerProtocol(asyncio.BufferedProtocol):
 
     def carry(self, connection: Connection, peer: str) -> None:
         """Become the socket of a connection: the handshake is over."""
-        self._stop_timer()
+        self._stop_timers()
         self.connection = connection
         self.peer = peer
+        self._arm_heartbeat()
         if not self.established.done():
             self.established.set_result(connection)
         self.schedule_write()
@@ -166,7 +169,29 @@ class PeerProtocol(asyncio.BufferedProtocol):
                 self.connection.received(nbytes, self._loop.time())
         except RemoteProtocolError as violation:
             self._reject(violation)
+        self._pause_or_resume_reading()
         self._registrar.on_input()
+
+    def _resume(self, connection: Connection) -> None:
+        """Go on reading what a stalled connection has already got, and then the socket."""
+        try:
+            connection.resume(self._loop.time())
+        except RemoteProtocolError as violation:
+            self._reject(violation)
+        self._pause_or_resume_reading()
+        self._registrar.on_input()
+
+    def _pause_or_resume_reading(self) -> None:
+        """A stalled connection (never with credit) reads nothing more."""
+        stalled = self.connection is not None and self.connection.stalled
+        transport = self._transport
+        if stalled == self._stalled or transport is None or transport.is_closing():
+            return
+        self._stalled = stalled
+        if stalled:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
 
     def eof_received(self) -> bool:
         """Close: a peer that has stopped sending cannot be part of flow control."""
@@ -232,7 +257,11 @@ class PeerProtocol(asyncio.BufferedProtocol):
     def _write(self) -> None:
         self._write_scheduled = False
         connection, transport = self.connection, self._transport
-        if connection is None or transport is None or transport.is_closing() or self._said_goodbye:
+        if connection is None or transport is None or transport.is_closing():
+            return
+        if connection.can_resume:
+            self._resume(connection)
+        if self._said_goodbye or transport.is_closing():
             return
         if connection.failure is not None:
             transport.abort()
@@ -278,10 +307,26 @@ class PeerProtocol(asyncio.BufferedProtocol):
             self.established.set_exception(error)
             self.established.exception()  # accepted connections have nobody who awaits it
 
-    def _stop_timer(self) -> None:
-        if self._handshake_timer is not None:
-            self._handshake_timer.cancel()
-            self._handshake_timer = None
+    def _stop_timers(self) -> None:
+        for timer in (self._handshake_timer, self._heartbeat_timer):
+            if timer is not None:
+                timer.cancel()
+        self._handshake_timer = self._heartbeat_timer = None
+
+    # -- liveness ---------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        """Let the connection show a sign of life and look for one of the peer's."""
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None:
+            return
+        connection.tick(self._loop.time(), transport.get_write_buffer_size())
+        self._arm_heartbeat()
+
+    def _arm_heartbeat(self) -> None:
+        self._heartbeat_timer = self._loop.call_later(
+            self._config.heartbeat_interval_ms / 1000, self._tick
+        )
 
 
 def _loss(peer: str, exc: Exception | None, clean: bool) -> RemoteTransportError:

@@ -25,9 +25,14 @@ from flinknet.errors import (
 )
 from flinknet.partition.result_partition import ResultPartition
 
-__all__ = ["PartitionRegistry", "PartitionRequester", "wire_partition_id"]
+__all__ = [
+    "RELEASED_REMEMBERED_MAX",
+    "PartitionRegistry",
+    "PartitionRequester",
+    "wire_partition_id",
+]
 
-_RELEASED_REMEMBERED_MAX = 10_000
+RELEASED_REMEMBERED_MAX = 10_000
 """Ids of released partitions kept, so that a long-lived worker does not grow with every job."""
 
 
@@ -139,5 +144,5 @@ class PartitionRegistry:
         wire_id = wire_partition_id(partition.partition_id)
         del self._partitions[wire_id]
         self._gone[wire_id] = partition.failure
-        while len(self._gone) > _RELEASED_REMEMBERED_MAX:
+        while len(self._gone) > RELEASED_REMEMBERED_MAX:
             self._gone.popitem(last=False)

@@ -26,10 +26,12 @@ from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.local_pool import LocalBufferPool, LocalBufferPoolStatistics
 from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.queue_lengths import QueueLengths
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
 from flinknet.config import NetworkConfig
 from flinknet.errors import (
     ClosedResourceError,
+    ConsumerCancelledError,
     FlinknetError,
     LocalProtocolError,
     PartitionNotFoundError,
@@ -41,14 +43,9 @@ from flinknet.partition.subpartition import (
     SubpartitionOwner,
     SubpartitionStatistics,
 )
+from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
 
 __all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size"]
-
-END_OF_PARTITION = b"\x90"
-"""Payload of the event: an empty msgpack array."""
-
-END_OF_DATA_DRAIN = b"\x91\x01"
-"""Payload of the event: msgpack ``[1]``, the job has read all of its input (Flink's DRAIN)."""
 
 
 class ResultPartitionStatistics(NamedTuple):
@@ -57,8 +54,35 @@ class ResultPartitionStatistics(NamedTuple):
     partition_id: str
     finished: bool
     released: bool
+    bytes_produced: int
+    """Bytes written, not yet polled ones included; what all subpartitions share counts once."""
     pool: LocalBufferPoolStatistics
     subpartitions: tuple[SubpartitionStatistics, ...]
+
+    @property
+    def queue_lengths(self) -> QueueLengths:
+        """Buffers queued; the total is Flink's outputQueueLength."""
+        return QueueLengths.of([part.queued_buffers for part in self.subpartitions])
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes queued (Flink's outputQueueSize)."""
+        return sum(part.queued_bytes for part in self.subpartitions)
+
+    @property
+    def pool_usage(self) -> float:
+        """Buffers taken for each one of the pool's size; over 1 with overdraft (outPoolUsage)."""
+        return self.pool.usage
+
+    @property
+    def buffers_out(self) -> int:
+        """Buffers that readers have taken, over all subpartitions (numBuffersOut)."""
+        return sum(part.buffers_out for part in self.subpartitions)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes that readers have taken, over all subpartitions (numBytesOut)."""
+        return sum(part.bytes_out for part in self.subpartitions)
 
 
 class ResultPartition(SubpartitionOwner):
@@ -86,6 +110,8 @@ class ResultPartition(SubpartitionOwner):
         self._end_of_data = False
         self._unfinished = subpartitions
         self._unacknowledged = subpartitions
+        self._broadcast_builder: BufferBuilder | None = None
+        self._repeated_bytes = 0
         self._on_released: list[Callable[[ResultPartition], None]] = []
         required, maximum = pool_size(subpartitions, config)
         self._pool: LocalBufferPool = network_pool.create_local_pool(
@@ -136,7 +162,14 @@ class ResultPartition(SubpartitionOwner):
         )
         for subpartition in live:
             subpartition.add_builder(builder)
+        self._repeated_bytes = self._count_repeated_bytes()
+        self._broadcast_builder = builder
         return builder
+
+    def _count_repeated_bytes(self) -> int:
+        """Bytes that subpartitions count though another one counts them too."""
+        last = self._broadcast_builder
+        return self._repeated_bytes + (last.size * (last.sharers - 1) if last is not None else 0)
 
     def broadcast_event(self, data_type: DataType, payload: bytes) -> None:
         """Queue an event in every subpartition, as one shared buffer."""
@@ -144,6 +177,7 @@ class ResultPartition(SubpartitionOwner):
         buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
         for subpartition in self.subpartitions:
             subpartition.add_event(buffer)
+        self._repeated_bytes += len(payload) * (len(self.subpartitions) - 1)
 
     def flush(self, index: int) -> None:
         """Let the reader of one subpartition have what is written so far."""
@@ -154,12 +188,14 @@ class ResultPartition(SubpartitionOwner):
         for subpartition in self.subpartitions:
             subpartition.flush()
 
-    def notify_end_of_data(self) -> None:
-        """Queue the end of data, once; ``all_data_processed`` follows when all have
-        acknowledged."""
+    def notify_end_of_data(self, *, drain: bool = True) -> None:
+        """Queue the end of data, once; ``all_data_processed`` follows when all have acknowledged.
+
+        ``drain`` says that all input has been read; False that the job is stopped before its end.
+        """
         if not self._end_of_data:
             self._end_of_data = True
-            self.broadcast_event(DataType.END_OF_DATA, END_OF_DATA_DRAIN)
+            self.broadcast_event(DataType.END_OF_DATA, encode_end_of_data(drain=drain))
 
     def finish(self) -> None:
         """Queue the end of the partition. Raises LocalProtocolError the second time."""
@@ -260,12 +296,15 @@ class ResultPartition(SubpartitionOwner):
 
     def statistics(self) -> ResultPartitionStatistics:
         """Return the present counts."""
+        parts = tuple(subpartition.statistics() for subpartition in self.subpartitions)
+        written = sum(part.bytes_out + part.queued_bytes + part.bytes_dropped for part in parts)
         return ResultPartitionStatistics(
             partition_id=self.partition_id,
             finished=self.finished,
             released=self.released,
+            bytes_produced=written - self._count_repeated_bytes(),
             pool=self._pool.statistics(),
-            subpartitions=tuple(subpartition.statistics() for subpartition in self.subpartitions),
+            subpartitions=parts,
         )
 
     def check_invariants(self) -> None:
@@ -279,8 +318,9 @@ class ResultPartition(SubpartitionOwner):
 
 
 def _as_consumers_get_it(cause: BaseException) -> RemoteError:
-    """Make the same error for local and remote consumers; what came from further up stays."""
-    if isinstance(cause, RemoteError):
+    """Make the same error for local and remote consumers; what came from further up stays, if it
+    has a code on the wire that means it."""
+    if isinstance(cause, ProducerFailedError | ConsumerCancelledError | PartitionNotFoundError):
         return cause
     text = str(cause) if isinstance(cause, FlinknetError) else f"{type(cause).__name__}: {cause}"
     return ProducerFailedError(f"the producer failed: {text}")

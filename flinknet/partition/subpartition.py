@@ -7,8 +7,8 @@ partition queued) or *released* (nobody reads; what is added is dropped), and in
 *blocked*: once a buffer whose type blocks the upstream was polled it yields nothing until
 consumption is resumed.
 
-Owned counters: ``_backlog`` = sealed data buffers in the queue (events never count), ``sequence``
-= number of the next buffer polled.
+Owned counters: ``_backlog`` = sealed data buffers in the queue (events never count),
+``_sealed_bytes`` = bytes in the queue, ``sequence`` = number of the next buffer polled.
 
 What can be polled now is everything in the queue; the open builder only once a flush was requested
 or the subpartition finished, though a poll takes it along if nothing else is left. The backlog
@@ -19,8 +19,8 @@ again until it has drained it, so a fast writer costs one notice per drain. A fl
 if the open builder is all there is. While blocked nothing is notified; ``resume_consumption`` is
 followed by the reader asking for itself.
 
-Invariants: backlog equals the data buffers queued; priority events form a prefix of the queue; a
-released subpartition is empty; nothing is queued behind the end of the partition.
+Invariants: backlog and bytes equal those of the buffers queued; priority events form a prefix of
+the queue; a released subpartition is empty; nothing is queued behind the end of the partition.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class PipelinedSubpartition:
         "_owner",
         "_priority",
         "_queue",
+        "_sealed_bytes",
         "acknowledged",
         "buffer_bytes",
         "finished",
@@ -101,6 +102,7 @@ class PipelinedSubpartition:
         self._open: BufferBuilder | None = None
         self._listener: AvailabilityListener | None = None
         self._backlog = 0
+        self._sealed_bytes = 0
         self._priority = 0
         self._blocked = False
         self._flush_requested = False
@@ -137,6 +139,7 @@ class PipelinedSubpartition:
             self._drop(buffer)
         elif buffer.data_type.has_priority:
             self._queue.insert(self._priority, buffer)
+            self._sealed_bytes += buffer.size
             self._priority += 1
             if self._priority == 1 and not self._blocked:
                 self._notify()
@@ -157,10 +160,16 @@ class PipelinedSubpartition:
         was_available = bool(self._queue) or self._flush_requested
         self._flush_requested = False
         self._queue.append(buffer)
+        self._sealed_bytes += buffer.size
         if buffer.data_type.is_buffer:
             self._backlog += 1
         if not was_available and not self._blocked:
             self._notify()
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes written and not polled, with those in the open builder."""
+        return self._sealed_bytes + (self._open.size if self._open is not None else 0)
 
     def _drop(self, buffer: Buffer) -> None:
         self._bytes_dropped += buffer.size
@@ -189,6 +198,7 @@ class PipelinedSubpartition:
             return None
         if self._queue:
             buffer = self._queue.popleft()
+            self._sealed_bytes -= buffer.size
         elif self._open is not None and self._open.size:
             buffer = self._open.seal()
             self._open = None
@@ -270,16 +280,15 @@ class PipelinedSubpartition:
         queue, self._queue = self._queue, deque()
         for buffer in queue:
             self._drop(buffer)
-        self._backlog = self._priority = 0
+        self._backlog = self._sealed_bytes = self._priority = 0
         self._flush_requested = False
 
     def statistics(self) -> SubpartitionStatistics:
-        """Return the present counts; queued bytes include what stands in the open builder."""
-        queued_bytes = sum(buffer.size for buffer in self._queue)
+        """Return the present counts."""
         return SubpartitionStatistics(
             subpartition=self.index,
             queued_buffers=len(self._queue) + (self._open is not None),
-            queued_bytes=queued_bytes + (self._open.size if self._open is not None else 0),
+            queued_bytes=self.queued_bytes,
             backlog=self.backlog(),
             buffers_out=self._buffers_out,
             bytes_out=self._bytes_out,
@@ -293,6 +302,8 @@ class PipelinedSubpartition:
         """Raise AssertionError if the accounts do not add up."""
         data = sum(buffer.data_type.is_buffer for buffer in self._queue)
         assert self._backlog == data, f"backlog {self._backlog} but {data} data buffers are queued"
+        sealed_bytes = sum(buffer.size for buffer in self._queue)
+        assert self._sealed_bytes == sealed_bytes, "the bytes in the queue are miscounted"
         priorities = [buffer.data_type.has_priority for buffer in self._queue]
         assert sum(priorities) == self._priority, "priority events are miscounted"
         assert all(priorities[: self._priority]), "a priority event stands behind ordinary buffers"

@@ -8,19 +8,23 @@ is called for every record, so it is a plain function chosen at set-up, without 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from math import inf
+from typing import Any, Protocol
 
 from flinknet.errors import ConfigurationError
 from flinknet.records.key_groups import key_group, operator_index
 
 __all__ = [
+    "AdaptiveRebalancePartitioner",
+    "AdaptiveRescalePartitioner",
     "BroadcastPartitioner",
     "CustomPartitioner",
     "ForwardPartitioner",
     "GlobalPartitioner",
     "HashPartitioner",
+    "OutputQueue",
     "Partitioner",
     "RebalancePartitioner",
     "RescalePartitioner",
@@ -31,16 +35,36 @@ _CACHED_KEYS_MAX = 65_536
 """Keys whose channel is remembered: hashing costs several times a look-up, and real keys repeat."""
 
 
+ADAPTIVE_CANDIDATES = 4
+"""Channels that an adaptive partitioner compares. Flink:
+taskmanager.network.adaptive-partitioner.max-traverse-size (4)."""
+
+
+class OutputQueue(Protocol):
+    """What a partitioner may know of a channel: a subpartition, seen from above."""
+
+    released: bool
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes written and not yet taken, with those in the open buffer; O(1)."""
+
+
 class Partitioner(ABC):
     """Chooses a channel for each record."""
 
     is_broadcast = False
     is_pointwise = False
     channels = 0
+    queues: Sequence[OutputQueue] = ()
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Learn the number of channels and which subtask writes, before the first record."""
         self.channels = channels
+
+    def observe(self, queues: Sequence[OutputQueue]) -> None:
+        """Learn the channels' queues, from the writer."""
+        self.queues = queues
 
     @abstractmethod
     def select(self, record: Any) -> int:
@@ -98,6 +122,54 @@ class RescalePartitioner(RebalancePartitioner):
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Start at the first channel, as Flink does."""
+        super().setup(channels)
+
+
+class AdaptiveRebalancePartitioner(RebalancePartitioner):
+    """To the channel with the fewest queued bytes among a few, so that a slow consumer gets less
+    (Flink's AdaptiveLoadBasedRecordWriter).
+
+    From the one after the last choice on, up to ``candidates`` channels are looked at: the first
+    with nothing queued is chosen, else the one with the fewest bytes, of equal ones the first. What
+    is queued is what waits at the producer, so a slow consumer in another worker is seen once its
+    credit is used up. A channel whose consumer has gone is no candidate, though it is always empty.
+    """
+
+    def __init__(self, candidates: int = ADAPTIVE_CANDIDATES) -> None:
+        if candidates < 2:
+            raise ConfigurationError(
+                f"an adaptive partitioner with {candidates} candidates has nothing to compare: "
+                f"choose 2 or more"
+            )
+        self._candidates = candidates
+
+    def select(self, record: Any) -> int:
+        """Return the least loaded candidate; the next channel in turn if no consumer is left."""
+        channels, queues = self.channels, self.queues
+        chosen = channel = self._next
+        fewest = inf
+        candidates = self._candidates
+        for _ in range(channels):
+            queue = queues[channel]
+            if not queue.released:
+                queued = queue.queued_bytes
+                if queued < fewest:
+                    chosen, fewest = channel, queued
+                candidates -= 1
+                if not queued or not candidates:
+                    break
+            channel = channel + 1 if channel + 1 < channels else 0
+        self._next = chosen + 1 if chosen + 1 < channels else 0
+        return chosen
+
+
+class AdaptiveRescalePartitioner(AdaptiveRebalancePartitioner):
+    """The same within a local group of subtasks."""
+
+    is_pointwise = True
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Start at the first channel, as rescale does."""
         super().setup(channels)
 
 

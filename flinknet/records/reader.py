@@ -4,21 +4,24 @@ Theory of operation (Flink's StreamTaskNetworkInput). The reader polls its gate 
 time, feeds it to the channel's deserializer and hands out the records; the buffer, and with it the
 channel's credit, goes back only when the next batch is asked for, that is, when the task has
 processed everything in it. The end of data of a channel is acknowledged at the same moment.
+Records that span buffers are in the deserializers meanwhile, which drop them when the gate is
+released, whoever does that.
 
 One task reads at a time. Cancelling a waiting read loses nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, NoReturn
 
-from flinknet.buffer.availability import Availability
+from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
-from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, UnpackerPool
-from flinknet.records.writer import yield_to_loop
+from flinknet.records.loop_turn import yield_to_loop
+from flinknet.records.reassembly import ReassemblyMemory
+from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, RecordUnpacker
 
 __all__ = ["RecordBatch", "RecordReader"]
 
@@ -49,17 +52,20 @@ class RecordReader:
     Args:
         gate: the input gate; released by ``close``.
         wait: suspends until an Availability is available; made by the shell.
-        unpackers: shared by the gate's channels.
+        unpacker: unpacks the records of all channels.
+        memory: where records that span buffers are put together.
     """
 
     def __init__(
-        self, gate: InputGate, *, wait: Callable[[Availability], Any], unpackers: UnpackerPool
+        self, gate: Gate, *, wait: Wait, unpacker: RecordUnpacker, memory: ReassemblyMemory
     ) -> None:
         self.gate = gate
         self.bytes_in = 0
+        self.records_in = 0
         self._wait = wait
-        self._deserializers = [RecordDeserializer(unpackers) for _ in gate.channels]
+        self._deserializers = [RecordDeserializer(unpacker, memory) for _ in gate.channels]
         self._current: Buffer | None = None
+        gate.when_released(lambda _: self._drop_unfinished_records())
 
     async def next_batch(self) -> RecordBatch | None:
         """Return the next batch, None at the end of all channels.
@@ -77,7 +83,7 @@ class RecordReader:
             if polled is None:
                 if gate.finished:
                     return None
-                await self._wait(gate.availability)
+                await self._wait(gate.availability, WaitReason.IDLE)
                 continue
             index, buffer = polled
             if buffer.data_type.is_buffer:
@@ -104,9 +110,11 @@ class RecordReader:
         self._current = buffer
         self.bytes_in += buffer.size
         clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
-        view = buffer.view()
         try:
-            records = self._deserializers[index].records(view, clear_end=clear_end)
+            with memoryview(buffer.view()) as view:
+                records = self._deserializers[index].records(
+                    view, buffer.continued, buffer.unfinished, clear_end=clear_end
+                )
         except UNPACK_ERRORS as cause:
             error = SerializationError(
                 f"the bytes on {self._name(index)} are not a record within the limits "
@@ -114,18 +122,20 @@ class RecordReader:
             )
             self.gate.fail(error)
             raise error from cause
-        except RemoteProtocolError as error:
+        except (RemoteProtocolError, SerializationError) as error:
             self.gate.fail(error)
             raise
-        finally:
-            if isinstance(view, memoryview):
-                view.release()
+        self.records_in += len(records)
         return RecordBatch(records, index, buffer.size)
 
     def _return_buffer(self) -> None:
         buffer, self._current = self._current, None
         if buffer is not None:
             buffer.recycle()
+
+    def _drop_unfinished_records(self) -> None:
+        for deserializer in self._deserializers:
+            deserializer.release()
 
     def _on_event(self, index: int, buffer: Buffer) -> None:
         data_type = buffer.data_type

@@ -3,28 +3,33 @@
 There is no length before a record: msgpack values delimit themselves, and any msgpack library
 reads the stream. The packer copies; the caller may change the record afterwards.
 
-Theory of operation of the deserializer. A channel's bytes are fed buffer by buffer to a streaming
-unpacker. Most buffers end with a record (``DATA_BUFFER_WITH_CLEAR_END``), so channels share the
-unpackers of a gate's ``UnpackerPool``: a channel holds one only while it stands inside a record.
-That makes an idle channel cost nothing, with thousands of them. A clear end is verified, because
-an unpacker left inside a record would corrupt the next channel's data: a nil is fed behind the
-buffer and must come out as itself.
+Theory of operation of the deserializer (Flink's NonSpanningWrapper and SpanningWrapper). A buffer
+is the end of a record that was begun before, whole records, and the beginning of one that goes on,
+each of which may be missing; the buffer says where one ends and the next begins. Whole records go
+through one unpacker, shared by all channels of a worker, which stands between records before and
+after. That is verified, because an unpacker left inside a record would corrupt the next channel's
+data: a nil is fed behind the records and must come out as itself. A record that spans buffers is
+put together outside of it (``reassembly.py``), and unpacked alone. So an idle channel costs
+nothing, with thousands of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import msgpack
 
+from flinknet.config import NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.records.elements import Serialised, check_elements
+from flinknet.records.reassembly import ReassemblyMemory, SpanningRecord
 
 __all__ = [
     "PACK_ERRORS",
     "UNPACK_ERRORS",
     "RecordDeserializer",
-    "UnpackerPool",
+    "RecordUnpacker",
     "explain_unserializable",
     "record_packer",
 ]
@@ -36,8 +41,12 @@ UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
 """What the unpacker raises for bytes that are no record: a key that cannot be hashed, text that is
 no UTF-8, a date that does not exist, and whatever is over the limits."""
 
+_unpackb = msgpack.unpackb
 _NIL = b"\xc0"
 _NOTHING = object()
+_CUT = "the peer cut a record where it announced a record's end"
+_INCOMPLETE = "Unpack failed: incomplete input"
+"""How msgpack says that bytes are missing; it has no error of its own for that."""
 
 
 def record_packer() -> Callable[[Any], bytes]:
@@ -56,79 +65,133 @@ def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
     )
 
 
-class UnpackerPool:
-    """Unpackers that stand between records, for the channels of one gate."""
+class RecordUnpacker:
+    """Unpacks the records of any number of channels; between calls it stands between records.
 
-    def __init__(self, record_bytes_max: int, record_elements_max: int, segment_bytes: int) -> None:
-        self.unfinished_bytes_max = record_bytes_max + 2 * segment_bytes
+    Both methods raise one of UNPACK_ERRORS for bytes that are no record within the limits, and
+    RemoteProtocolError if the bytes end inside a record or behind it. Nothing of what was refused
+    is left in the unpacker.
+    """
+
+    def __init__(
+        self, *, record_bytes_max: int, record_elements_max: int, segment_bytes: int
+    ) -> None:
+        self._bytes_max = record_bytes_max
+        self._elements_max = record_elements_max
         self._options: dict[str, Any] = {
             "use_list": False,
             "timestamp": 3,
             "strict_map_key": False,
-            "max_buffer_size": self.unfinished_bytes_max,
             "max_str_len": record_bytes_max,
             "max_bin_len": record_bytes_max,
             "max_array_len": record_elements_max,
             "max_map_len": record_elements_max,
             "max_ext_len": 16,
         }
-        self._idle: list[msgpack.Unpacker] = []
+        self._buffer_bytes_max = segment_bytes + len(_NIL)
+        self._unpacker = self._make_unpacker()
 
-    def acquire(self) -> msgpack.Unpacker:
-        """Take an unpacker that has nothing in it."""
-        return self._idle.pop() if self._idle else msgpack.Unpacker(**self._options)
+    @classmethod
+    def of(cls, config: NetworkConfig) -> Self:
+        """Make an unpacker with the configured limits."""
+        return cls(
+            record_bytes_max=config.record_bytes_max,
+            record_elements_max=config.record_elements_max,
+            segment_bytes=config.segment_bytes,
+        )
 
-    def release(self, unpacker: msgpack.Unpacker) -> None:
-        """Give back an unpacker that stands between records."""
-        self._idle.append(unpacker)
+    def _make_unpacker(self) -> msgpack.Unpacker:
+        return msgpack.Unpacker(**self._options, max_buffer_size=self._buffer_bytes_max)
+
+    def whole_records(self, data: memoryview, start: int, end: int) -> list[Any]:
+        """Return the records that part of a buffer consists of."""
+        unpacker = self._unpacker
+        try:
+            unpacker.feed(data[start:end])
+            records = list(unpacker)
+        except UNPACK_ERRORS:
+            self._unpacker = self._make_unpacker()
+            raise
+        try:
+            unpacker.feed(_NIL)
+            ends = next(unpacker, _NOTHING) is None
+        except UNPACK_ERRORS:
+            ends = False
+        if not ends:
+            self._unpacker = self._make_unpacker()
+            raise RemoteProtocolError(_CUT)
+        return records
+
+    def record(self, content: Serialised) -> Any:
+        """Return the one record that was put together from several buffers."""
+        if len(content) > self._elements_max:
+            check_elements(content, self._elements_max)
+        try:
+            return _unpackb(  # the options again: as ``**`` they would take longer than a record
+                content,
+                use_list=False,
+                timestamp=3,
+                strict_map_key=False,
+                max_str_len=self._bytes_max,
+                max_bin_len=self._bytes_max,
+                max_array_len=self._elements_max,
+                max_map_len=self._elements_max,
+                max_ext_len=16,
+            )
+        except msgpack.ExtraData as error:
+            raise RemoteProtocolError(_CUT) from error
+        except ValueError as error:
+            if str(error) == _INCOMPLETE:
+                raise RemoteProtocolError(_CUT) from error
+            raise
 
 
 class RecordDeserializer:
     """Turns one channel's buffers into records."""
 
-    __slots__ = ("_pool", "_unfinished_bytes", "_unpacker")
+    __slots__ = ("_spanning", "_unpacker")
 
-    def __init__(self, pool: UnpackerPool) -> None:
-        self._pool = pool
-        self._unpacker: msgpack.Unpacker | None = None
-        self._unfinished_bytes = 0
+    def __init__(self, unpacker: RecordUnpacker, memory: ReassemblyMemory) -> None:
+        self._unpacker = unpacker
+        self._spanning = SpanningRecord(memory)
 
     @property
     def inside_record(self) -> bool:
-        """Whether the channel stands inside a record, as far as its buffers said."""
-        return self._unpacker is not None
+        """Whether the channel stands inside a record."""
+        return self._spanning.size > 0
 
-    def records(self, data: memoryview | bytes, *, clear_end: bool) -> list[Any]:
-        """Return the records that end in a buffer, whose bytes are copied.
+    def records(
+        self, data: memoryview, continued: int, unfinished: int, *, clear_end: bool
+    ) -> list[Any]:
+        """Return the records that end in a buffer, whose bytes are copied; ``continued`` and
+        ``unfinished`` are those of ``Buffer``.
 
-        Raises one of UNPACK_ERRORS for bytes that are no record within the limits, and
-        RemoteProtocolError if a clear end was announced inside a record.
+        Raises one of UNPACK_ERRORS for bytes that are no record within the limits,
+        RemoteProtocolError if records do not begin and end where the buffers say, and
+        SerializationError if the disk refuses a long one.
         """
-        unpacker = self._unpacker
-        if unpacker is None:
-            unpacker = self._unpacker = self._pool.acquire()
-        unpacker.feed(data)
-        records = list(unpacker)
-        if clear_end:
-            self._check_end(unpacker)
-            self._unpacker = None
-            self._unfinished_bytes = 0
-            self._pool.release(unpacker)
-        else:
-            self._check_size(len(data), begins=bool(records))
+        spanning = self._spanning
+        if clear_end and not continued and not spanning.size:
+            return self._unpacker.whole_records(data, 0, len(data))
+        goes_on = not clear_end and not unfinished
+        if not spanning.size and (continued or goes_on):
+            raise RemoteProtocolError("the peer continued a record that it had not begun")
+        end = len(data) - unfinished
+        records = []
+        if goes_on:
+            spanning.append(data, 0, continued)
+        elif continued:
+            records.append(spanning.complete(data, continued, self._unpacker.record))
+        elif spanning.size:
+            raise RemoteProtocolError(
+                "the peer cut a record: it began one, and did not continue it in the next buffer"
+            )
+        if continued < end:
+            records += self._unpacker.whole_records(data, continued, end)
+        if unfinished:
+            spanning.append(data, end, len(data))
         return records
 
-    def _check_size(self, size: int, *, begins: bool) -> None:
-        """Bound what the unpacker holds of a record: it counts its parts, but not their sum."""
-        self._unfinished_bytes = size if begins else self._unfinished_bytes + size
-        if self._unfinished_bytes > self._pool.unfinished_bytes_max:
-            raise msgpack.BufferFull
-
-    def _check_end(self, unpacker: msgpack.Unpacker) -> None:
-        try:
-            unpacker.feed(_NIL)
-            whole = next(unpacker, _NOTHING) is None
-        except UNPACK_ERRORS:
-            whole = False
-        if not whole:
-            raise RemoteProtocolError("the peer cut a record where it announced a record's end")
+    def release(self) -> None:
+        """Drop a record that is not complete; idempotent."""
+        self._spanning.release()

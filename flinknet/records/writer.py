@@ -26,11 +26,10 @@ buffers end with a record and the consumer can take them apart at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from types import coroutine
+from collections.abc import Iterable
 from typing import Any, Protocol
 
-from flinknet.buffer.availability import Availability
+from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.config import BufferTimeout
 from flinknet.errors import (
@@ -40,14 +39,15 @@ from flinknet.errors import (
     SerializationError,
 )
 from flinknet.partition.result_partition import ResultPartition
+from flinknet.records.elements import check_elements
+from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
 from flinknet.records.serializer import PACK_ERRORS, explain_unserializable, record_packer
+from flinknet.records.slow_path import SlowPath
 
 __all__ = ["OutputFlusher", "RecordWriter"]
 
 _UNCUT_SHARE = 16
-_LARGE_RECORD_BYTES = 512
-_BUFFERS_PER_TURN = 4
 
 
 class OutputFlusher(Protocol):
@@ -67,6 +67,7 @@ class RecordWriter:
         flusher: called for a positive or adaptive buffer timeout.
         buffer_timeout_ms: -1, 0, a positive number or "adaptive".
         record_bytes_max: larger records are refused.
+        record_elements_max: records with more elements are refused, as the reader would.
     """
 
     def __init__(
@@ -74,10 +75,11 @@ class RecordWriter:
         partition: ResultPartition,
         partitioner: Partitioner | None,
         *,
-        wait: Callable[[Availability], Any],
+        wait: Wait,
         flusher: OutputFlusher,
         buffer_timeout_ms: BufferTimeout,
         record_bytes_max: int,
+        record_elements_max: int,
     ) -> None:
         self.partition = partition
         self.partitioner = partitioner if partitioner is not None else ForwardPartitioner()
@@ -89,14 +91,14 @@ class RecordWriter:
                 f"the partitioner was set up for {self.partitioner.channels} channels, but "
                 f"partition {partition.partition_id} has {channels}: make one for each writer"
             )
+        self.partitioner.observe(partition.subpartitions)
         self.buffer_timeout_ms = buffer_timeout_ms
         self.buffers_opened = 0
-        self._opened_before_turn = 0
         self._records_out = 0
         self._wait = wait
         self._flusher = flusher
         self._record_bytes_max = record_bytes_max
-        self._uncut_bytes_max = partition.subpartitions[0].buffer_bytes // _UNCUT_SHARE
+        self._record_elements_max = record_elements_max
         self._select = self.partitioner.select
         self._pack = record_packer()
         self._builders: list[BufferBuilder] = [NO_BUILDER] * channels  # type: ignore[list-item]
@@ -104,7 +106,8 @@ class RecordWriter:
         self._unflushed: set[int] = set()
         self._torn = False
         self._finished = False
-        self._slow_path = _SlowPath(wait)
+        self._turn = LoopTurn()
+        self._slow_path = SlowPath(wait)
         if self.partitioner.is_broadcast:
             self.emit = self.broadcast_emit  # type: ignore[method-assign]
 
@@ -197,7 +200,7 @@ class RecordWriter:
                     break
                 builder = self.partition.request_builder(index)
                 if builder is None:
-                    await self._wait(self.partition.availability)
+                    await self._wait_to_go_on()
                     continue
                 self._builders[index] = builder
                 rest = self._fill(builder, rest)
@@ -206,7 +209,7 @@ class RecordWriter:
             self._torn = False
             self._records_out += 1
         self._ask_for_flush(index)
-        if subpartition.released or self._turn_is_over(data):
+        if subpartition.released or self._turn.is_over(self.buffers_opened, len(data)):
             await yield_to_loop()
 
     async def _append_broadcast(self, data: bytes) -> None:
@@ -225,7 +228,7 @@ class RecordWriter:
                 self._check_consumers()
                 builder = self.partition.request_broadcast_builder()
                 if builder is None:
-                    await self._wait(self.partition.availability)
+                    await self._wait_to_go_on()
                     continue
                 self._broadcast_builder = builder
                 rest = self._fill(builder, rest)
@@ -235,25 +238,25 @@ class RecordWriter:
             self._records_out += 1
         for index in range(len(self._builders)):
             self._ask_for_flush(index)
-        if self._turn_is_over(data):
+        if self._turn.is_over(self.buffers_opened, len(data)):
             await yield_to_loop()
 
     def _fill_up(self, builder: BufferBuilder, data: bytes) -> memoryview:
         """Use what is left of an open builder, for a record that may be cut; return the rest."""
         rest = memoryview(data)
         size = len(data)
-        if builder.sealed or (size > builder.remaining and size <= self._uncut_bytes_max):
+        if builder.sealed or builder.remaining < size <= builder.capacity // _UNCUT_SHARE:
             return rest
         rest = rest[builder.append(rest) :]
-        self._torn = bool(rest)
+        self._torn = 0 < len(rest) < size
         return rest
 
     def _fill(self, builder: BufferBuilder, rest: memoryview) -> memoryview:
         """Write to a new builder and return what did not fit."""
         self.buffers_opened += 1
         if len(rest) > builder.remaining:
-            builder.expand()
-        rest = rest[builder.append(rest) :]
+            builder.expand(len(rest))
+        rest = rest[builder.append(rest, continues=self._torn) :]
         self._torn = bool(rest)
         return rest
 
@@ -262,20 +265,12 @@ class RecordWriter:
         than that is then written without another wait, whole or not at all."""
         self._check_consumers()
         while not self.partition.availability.available:
-            await self._wait(self.partition.availability)
+            await self._wait(self.partition.availability, WaitReason.SOFT_BACKPRESSURE)
             self._check_consumers()
 
-    def _turn_is_over(self, data: bytes) -> bool:
-        """Whether to let the loop turn: after each buffer, or after four if records are large.
-
-        A buffer of small records took long enough to fill; one of large records costs less than a
-        turn of the loop does.
-        """
-        opened = self.buffers_opened - self._opened_before_turn
-        if len(data) >= _LARGE_RECORD_BYTES and opened < _BUFFERS_PER_TURN:
-            return False
-        self._opened_before_turn = self.buffers_opened
-        return True
+    async def _wait_to_go_on(self) -> None:
+        """Wait in the middle of a record, for any buffer."""
+        await self._wait(self.partition.availability, WaitReason.HARD_BACKPRESSURE)
 
     def _check_size(self, data: bytes) -> None:
         if len(data) > self._record_bytes_max:
@@ -284,6 +279,13 @@ class RecordWriter:
                 f"{self._record_bytes_max} "
                 f"(record_bytes_max)"
             )
+        if len(data) > self._record_elements_max:
+            try:
+                check_elements(data, self._record_elements_max)
+            except ValueError as cause:
+                raise SerializationError(
+                    f"a record cannot be written: {cause} (record_elements_max)"
+                ) from cause
 
     def _check_writable(self) -> None:
         if self._finished:
@@ -372,12 +374,12 @@ class RecordWriter:
             self._finished = True
         partition.notify_end_of_data()
         while not partition.all_data_processed.available:
-            await self._wait(partition.all_data_processed)
+            await self._wait(partition.all_data_processed, WaitReason.IDLE)
         if not partition.finished:
             self._check_consumers()
             partition.finish()
         while not partition.all_consumed.available:
-            await self._wait(partition.all_consumed)
+            await self._wait(partition.all_consumed, WaitReason.IDLE)
         if partition.lost is not None:
             raise partition.lost
 
@@ -390,27 +392,3 @@ class RecordWriter:
         """Release the partition unless it is finished and still being read; idempotent."""
         self._finished = True
         self.partition.close()
-
-
-class _SlowPath:
-    """Lets one emit at a time through the part that may wait in the middle of a record."""
-
-    __slots__ = ("_free", "_wait")
-
-    def __init__(self, wait: Callable[[Availability], Any]) -> None:
-        self._free = Availability(available=True)
-        self._wait = wait
-
-    async def __aenter__(self) -> None:
-        while not self._free.available:
-            await self._wait(self._free)
-        self._free.set(False)
-
-    async def __aexit__(self, *exception: object) -> None:
-        self._free.set(True)
-
-
-@coroutine
-def yield_to_loop() -> Generator[None, None, None]:
-    """Let the event loop run everything else once; any asyncio loop takes a bare yield so."""
-    yield

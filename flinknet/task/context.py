@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +47,9 @@ class RuntimeContext:
     """Records that the subtask's collect sinks bring back, by operator name."""
     process_context: ProcessContext = field(default_factory=ProcessContext)
     keyed_state: KeyedState | None = None
+    idle: Callable[[], AbstractContextManager[None]] = nullcontext
+    """``with context.idle():`` around what a source awaits for want of records; otherwise that time
+    counts as busy."""
 
     def get_task_name(self) -> str:
         """Return the name of the chain, ``"Source: flights -> Map"``."""

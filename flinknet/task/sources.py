@@ -70,7 +70,7 @@ class Source(ABC):
 
         A generator is closed when the subtask ends, whichever way, so it can release in a
         ``finally``. A plain iterator runs on the worker's event loop and must not block it for
-        long.
+        long. What an async one waits for inside ``context.idle()`` counts as idle, else as busy.
         """
 
 
@@ -170,7 +170,8 @@ class RateLimitedSource(Source):
                 records, end = iter(batch), sent + len(batch)
                 while sent < end:
                     not_before_ns = 0 if self._precise else released_ns + STEP_NS
-                    due = await self._wait_until_due(start_ns, interval_ns, sent, not_before_ns)
+                    with context.idle():
+                        due = await self._wait_until_due(start_ns, interval_ns, sent, not_before_ns)
                     released_ns = time.monotonic_ns()
                     released = list(islice(records, min(due, BATCH_RECORDS)))
                     if self._stamp is not None:

@@ -45,6 +45,8 @@ from flinknet.task.operators import (
 )
 from flinknet.task.sinks import CollectSink, PrintSink, Sink, SinkOperator
 from flinknet.task.transformation import (
+    ADAPTIVE_REBALANCE,
+    ADAPTIVE_RESCALE,
     BROADCAST,
     FORWARD,
     GLOBAL,
@@ -192,13 +194,21 @@ class DataStream(OperatorSettings):
         """Send records to the subtask of the same index; both sides need the same parallelism."""
         return DataStream(self._environment, self._partitioned(FORWARD))
 
-    def rebalance(self) -> DataStream:
-        """Send records to all subtasks in turn."""
-        return DataStream(self._environment, self._partitioned(REBALANCE))
+    def rebalance(self, *, adaptive: bool = False) -> DataStream:
+        """Send records to all subtasks in turn; ``adaptive``: to the least loaded of the next four.
 
-    def rescale(self) -> DataStream:
-        """Send records in turn to a few subtasks: between 2 and 4, each of the 2 has its own 2."""
-        return DataStream(self._environment, self._partitioned(RESCALE))
+        Adaptive keeps a slow subtask from holding the others back, at some cost per record.
+        """
+        partitioning = ADAPTIVE_REBALANCE if adaptive else REBALANCE
+        return DataStream(self._environment, self._partitioned(partitioning))
+
+    def rescale(self, *, adaptive: bool = False) -> DataStream:
+        """Send records in turn to a few subtasks: between 2 and 4, each of the 2 has its own 2.
+
+        ``adaptive`` as for ``rebalance``.
+        """
+        partitioning = ADAPTIVE_RESCALE if adaptive else RESCALE
+        return DataStream(self._environment, self._partitioned(partitioning))
 
     def shuffle(self) -> DataStream:
         """Send records to subtasks chosen at random."""

@@ -20,8 +20,9 @@ Theory of operation.
   that consumers learn the first cause and not "connection closed"; then operators, gates and
   writers close.
 
-Counters: the readers own bytes in, the writers bytes and records out, the subtask records in (for a
-source, those it has read).
+Counters: the readers own bytes and records in, a source the records it has read, the writers bytes
+and records out. All readers and writers share one time account: the subtask is idle until it is
+run, and while every gate that has not ended waits for data.
 """
 
 from __future__ import annotations
@@ -29,9 +30,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flinknet.buffer.availability import WaitReason
+from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.errors import JobCancelledError
+from flinknet.net.task_clock import task_time
+from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
@@ -42,16 +49,28 @@ from flinknet.task.sources import SourceOperator
 if TYPE_CHECKING:
     from flinknet.net.environment import NetworkEnvironment
 
-__all__ = ["Subtask", "SubtaskProgress", "SubtaskResult"]
+__all__ = ["Subtask", "SubtaskProgress", "SubtaskResult", "SubtaskStatistics"]
 
 
 class SubtaskProgress(NamedTuple):
-    """Counters of a subtask since it was opened."""
+    """Counters of a subtask since it was opened, and where its time went."""
 
     records_in: int
     records_out: int
     bytes_in: int
     bytes_out: int
+    idle_time_ms: int
+    busy_time_ms: int
+    backpressured_time_ms: int
+
+
+class SubtaskStatistics(NamedTuple):
+    """All that can be seen of a subtask: its counters, its times, its inputs and its outputs."""
+
+    progress: SubtaskProgress
+    times: TaskTimesStatistics
+    gates: tuple[InputGateStatistics, ...]
+    partitions: tuple[ResultPartitionStatistics, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +81,9 @@ class SubtaskResult:
     records_out: int
     bytes_in: int
     bytes_out: int
+    idle_time_ms: int
+    busy_time_ms: int
+    backpressured_time_ms: int
     collected: dict[str, list[Any]]
     """Records of the chain's collect sinks, by sink name."""
     metrics: dict[str, Any]
@@ -82,6 +104,8 @@ class Subtask:
         self._outputs: list[RecordWriterOutput] = []
         self._readers: list[RecordReader] = []
         self._chain: OperatorChain | None = None
+        self._times = TaskTimes(descriptor.name, task_time())
+        self._times.begin_wait(WaitReason.IDLE, task_time())
         self._context = RuntimeContext(
             operator_name=self._vertex.name,
             task_name=self._vertex.name,
@@ -90,8 +114,8 @@ class Subtask:
             max_parallelism=self._vertex.max_parallelism,
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
+            idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
         )
-        self._records_in = 0
         self._turn = asyncio.Lock()
 
     def open(self) -> None:
@@ -118,6 +142,7 @@ class Subtask:
         """
         chain = self._chain
         assert chain is not None, "run() comes after open()"
+        self._times.end_wait(WaitReason.IDLE, task_time())
         try:
             await chain.open()
             await self._process_input(chain)
@@ -143,16 +168,31 @@ class Subtask:
         for output in self._outputs:
             output.writer.close()
 
+    def statistics(self) -> SubtaskStatistics:
+        """Return the present counts and times of everything."""
+        return SubtaskStatistics(
+            progress=self.progress(),
+            times=self._times.statistics(task_time()),
+            gates=tuple(
+                gate.statistics() for reader in self._readers for gate in reader.gate.gates
+            ),
+            partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
+        )
+
     def progress(self) -> SubtaskProgress:
         """Return the counters now."""
         head = self._chain.head if self._chain is not None else None
-        read = head.records_read if isinstance(head, SourceOperator) else self._records_in
+        received = sum(reader.records_in for reader in self._readers)
         writers = [output.writer for output in self._outputs]
+        times = self._times.statistics(task_time())
         return SubtaskProgress(
-            records_in=read,
+            records_in=head.records_read if isinstance(head, SourceOperator) else received,
             records_out=sum(writer.records_out for writer in writers),
             bytes_in=sum(reader.bytes_in for reader in self._readers),
             bytes_out=sum(writer.bytes_out for writer in writers),
+            idle_time_ms=round(times.accumulated_idle_time_ms),
+            busy_time_ms=round(times.accumulated_busy_time_ms),
+            backpressured_time_ms=round(times.accumulated_backpressured_time_ms),
         )
 
     def _open_output(self, result: ResultDescriptor) -> RecordWriterOutput:
@@ -167,7 +207,10 @@ class Subtask:
             result.partition_id, subpartitions=result.subpartitions
         )
         writer = self._environment.create_record_writer(
-            partition, partitioner, buffer_timeout_ms=edge.buffer_timeout_ms
+            partition,
+            partitioner,
+            buffer_timeout_ms=edge.buffer_timeout_ms,
+            task_times=self._times,
         )
         output = RecordWriterOutput(writer, edge.name, self._vertex.operators[edge.operator].name)
         self._outputs.append(output)
@@ -178,7 +221,7 @@ class Subtask:
         opened = self._environment.create_input_gate(
             gate.locations, name=f"{self.descriptor.name} <- {source}"
         )
-        return self._environment.create_record_reader(opened)
+        return self._environment.create_record_reader(opened, task_times=self._times)
 
     async def _process_input(self, chain: OperatorChain) -> None:
         if isinstance(chain.head, SourceOperator):
@@ -195,14 +238,15 @@ class Subtask:
         self, chain: OperatorChain, reader: RecordReader, first_channel: int
     ) -> None:
         process = chain.head.process
+        self._times.add_input(task_time())
         while (batch := await reader.next_batch()) is not None:
             records = list(batch)
             if not records:
                 continue
             async with self._turn:
-                self._records_in += len(records)
                 chain.set_channel(first_channel + batch.channel)
                 await process(records)
+        self._times.remove_input(task_time())
 
     def _fail_outputs(self, error: BaseException) -> None:
         """Tell the consumers; the first cause stays."""

@@ -16,6 +16,8 @@ from typing import Any
 
 from flinknet.config import BufferTimeout
 from flinknet.records.partitioner import (
+    AdaptiveRebalancePartitioner,
+    AdaptiveRescalePartitioner,
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,
@@ -28,6 +30,8 @@ from flinknet.records.partitioner import (
 from flinknet.task.graph import OperatorFactory, PartitionerFactory
 
 __all__ = [
+    "ADAPTIVE_REBALANCE",
+    "ADAPTIVE_RESCALE",
     "BROADCAST",
     "FORWARD",
     "GLOBAL",
@@ -63,6 +67,8 @@ def _keyless(name: str, make: PartitionerFactory) -> Partitioning:
 FORWARD = _keyless("FORWARD", ForwardPartitioner)
 REBALANCE = _keyless("REBALANCE", RebalancePartitioner)
 RESCALE = _keyless("RESCALE", RescalePartitioner)
+ADAPTIVE_REBALANCE = _keyless("ADAPTIVE REBALANCE", AdaptiveRebalancePartitioner)
+ADAPTIVE_RESCALE = _keyless("ADAPTIVE RESCALE", AdaptiveRescalePartitioner)
 SHUFFLE = _keyless("SHUFFLE", _shuffle_partitioner)
 BROADCAST = _keyless("BROADCAST", BroadcastPartitioner)
 GLOBAL = _keyless("GLOBAL", GlobalPartitioner)

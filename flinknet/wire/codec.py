@@ -12,17 +12,19 @@ makes no intermediate message objects.
 
 from __future__ import annotations
 
+from enum import Enum
 from struct import Struct
 from typing import Protocol
 
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
-from flinknet.wire.messages import BODY_BIN32, LAYOUTS, Layout, MessageType
+from flinknet.wire.messages import BODY_BIN32, LAYOUTS, BufferHeader, Layout, MessageType
 
 __all__ = [
     "FrameDecoder",
     "MessageReceiver",
+    "Wait",
     "encode",
     "encode_buffer_header",
     "encode_error",
@@ -34,13 +36,20 @@ _DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
 _FIXINT_MAX = 0x7F
 
 
+class Wait(Enum):
+    """What ``begin_buffer`` answers if a frame has to wait for memory."""
+
+    FOR_MEMORY = "for memory"
+
+
 class MessageReceiver(Protocol):
     """Whoever handles decoded messages: one end of a connection."""
 
-    def begin_buffer(
-        self, channel: int, sequence: int, backlog: int, data_type: DataType, size: int
-    ) -> memoryview | None:
-        """Return ``size`` bytes of memory for the body, or None to skip it."""
+    def begin_buffer(self, header: BufferHeader) -> memoryview | Wait | None:
+        """Return ``header.size`` bytes of memory for the body, or None to skip it.
+
+        ``Wait.FOR_MEMORY`` stops the decoder in front of the frame: ``received`` asks again.
+        """
 
     def end_buffer(self) -> None:
         """The body that ``begin_buffer`` made room for is complete."""
@@ -57,12 +66,25 @@ def encode(message_type: MessageType, *fields: int | bytes) -> bytes:
     return LAYOUTS[message_type].encode(*fields)
 
 
-def encode_buffer_header(
-    channel: int, sequence: int, backlog: int, data_type: DataType, size: int
-) -> bytes:
+def encode_buffer_header(header: BufferHeader) -> bytes:
     """Encode the header of a BufferResponse; its ``size`` bytes of body must follow."""
+    channel, sequence, backlog, data_type, size, continued, unfinished = header
     return _BUFFER_STRUCT.pack(
-        0x95, 0, 0xCE, channel, 0xCE, sequence, 0xCE, backlog, data_type, BODY_BIN32, size
+        0x97,
+        0,
+        0xCE,
+        channel,
+        0xCE,
+        sequence,
+        0xCE,
+        backlog,
+        data_type,
+        0xCE,
+        continued,
+        0xCE,
+        unfinished,
+        BODY_BIN32,
+        size,
     )
 
 
@@ -77,19 +99,22 @@ class FrameDecoder:
 
     The caller reads into ``get_buffer()`` and says with ``received`` how much it read, as
     asyncio's BufferedProtocol does; a header that is cut off stays in that buffer, in front of
-    what is read next.
+    what is read next. While a frame waits for memory nothing more may be read: what has been
+    read stays where it is, and ``received(0)`` goes on with it.
     """
 
     __slots__ = (
         "_body",
         "_body_filled",
         "_body_missing",
+        "_end",
         "_failure",
-        "_kept",
         "_limits",
         "_memory",
         "_receiver",
         "_segment_bytes",
+        "_start",
+        "_waiting",
     )
 
     def __init__(
@@ -104,7 +129,8 @@ class FrameDecoder:
         self._limits = limits
         self._segment_bytes = segment_bytes
         self._memory = memoryview(bytearray(receive_buffer_bytes))
-        self._kept = 0
+        self._start = self._end = 0
+        self._waiting = False
         self._body: memoryview | None = None
         self._body_filled = 0
         self._body_missing = 0
@@ -113,27 +139,28 @@ class FrameDecoder:
     @property
     def inside_message(self) -> bool:
         """Whether the stream would be cut in the middle of a message if it ended now."""
-        return bool(self._kept or self._body_missing)
+        return bool(self._end > self._start or self._body_missing)
 
     def get_buffer(self) -> memoryview:
         """Return memory to read into; valid until the next call of ``received``."""
-        return self._memory[self._kept :]
+        return self._memory[self._end :]
 
     def received(self, size: int) -> None:
         """Decode ``size`` bytes that were read into ``get_buffer()``. Raises
         RemoteProtocolError."""
         if self._failure is not None:
             raise self._failure
-        end = self._kept + size
+        start, end = self._start, self._end + size
         try:
-            consumed = self._decode(self._memory[:end])
+            start += self._decode(self._memory[start:end])
         except RemoteProtocolError as failure:
             self._failure = failure
             self.release()
             raise
-        self._kept = end - consumed
-        if self._kept:
-            self._memory[: self._kept] = self._memory[consumed:end]
+        if start > 0 and not self._waiting:
+            self._memory[: end - start] = self._memory[start:end]
+            start, end = 0, end - start
+        self._start, self._end = start, end
 
     def feed(self, data: bytes | memoryview) -> None:
         """Decode ``data`` of any length by way of ``get_buffer``."""
@@ -155,7 +182,8 @@ class FrameDecoder:
         """Handle every complete message and return how many bytes that took."""
         position = self._continue_body(data) if self._body_missing else 0
         end = len(data)
-        while end - position >= 2 and not self._body_missing:
+        self._waiting = False
+        while end - position >= 2 and not self._body_missing and not self._waiting:
             layout = self._layout(data[position], data[position + 1])
             prefix_end = position + layout.struct.size
             if prefix_end > end:
@@ -182,22 +210,12 @@ class FrameDecoder:
         return layout
 
     def _begin_buffer(self, data: memoryview, start: int, prefix_end: int, end: int) -> int:
-        _, _, mark1, channel, mark2, sequence, mark3, backlog, ordinal, mark4, size = (
-            _BUFFER_STRUCT.unpack_from(data, start)
-        )
-        if mark1 != 0xCE or mark2 != 0xCE or mark3 != 0xCE or mark4 != BODY_BIN32:
-            raise RemoteProtocolError("the peer sent a BUFFER_RESPONSE header of the wrong form")
-        if not 0 < ordinal < len(_DATA_TYPES):
-            raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
-        data_type = _DATA_TYPES[ordinal]
-        limit = self._segment_bytes if data_type.is_buffer else self._limits.event_bytes_max
-        if size > limit:
-            raise RemoteProtocolError(
-                f"the peer announced {data_type.name} of {size} bytes on channel {channel}; the "
-                f"limit is {limit} bytes"
-            )
-        body = self._receiver.begin_buffer(channel, sequence, backlog, data_type, size)
-        body_end: int = prefix_end + size
+        header = self._buffer_header(_BUFFER_STRUCT.unpack_from(data, start))
+        body = self._receiver.begin_buffer(header)
+        if isinstance(body, Wait):
+            self._waiting = True
+            return start
+        body_end: int = prefix_end + header.size
         if body_end <= end:
             if body is not None:
                 body[:] = data[prefix_end:body_end]
@@ -210,6 +228,33 @@ class FrameDecoder:
         if body is not None:
             body[: self._body_filled] = data[prefix_end:end]
         return end
+
+    def _buffer_header(self, items: tuple[int, ...]) -> BufferHeader:
+        _, _, mark1, channel, mark2, sequence, mark3, backlog, ordinal, *rest = items
+        mark4, continued, mark5, unfinished, mark6, size = rest
+        if not mark1 == mark2 == mark3 == mark4 == mark5 == 0xCE or mark6 != BODY_BIN32:
+            raise RemoteProtocolError("the peer sent a BUFFER_RESPONSE header of the wrong form")
+        if not 0 < ordinal < len(_DATA_TYPES):
+            raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
+        data_type = _DATA_TYPES[ordinal]
+        limit = self._segment_bytes if data_type.is_buffer else self._limits.event_bytes_max
+        if size > limit:
+            raise RemoteProtocolError(
+                f"the peer announced {data_type.name} of {size} bytes on channel {channel}; the "
+                f"limit is {limit} bytes"
+            )
+        if data_type is DataType.DATA_BUFFER:
+            cut = continued + unfinished <= size and (unfinished > 0 or continued == size)
+        elif data_type.is_buffer:
+            cut = continued <= size and not unfinished
+        else:
+            cut = not (continued or unfinished)
+        if not cut:
+            raise RemoteProtocolError(
+                f"the peer announced {data_type.name} of {size} bytes on channel {channel}, which "
+                f"cannot be cut after {continued} and before the last {unfinished} bytes"
+            )
+        return BufferHeader(channel, sequence, backlog, data_type, size, continued, unfinished)
 
     def _continue_body(self, data: memoryview) -> int:
         size = min(self._body_missing, len(data))

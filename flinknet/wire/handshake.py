@@ -14,24 +14,25 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
-from flinknet.config import WireLimits
+from flinknet.config import FlowControl, WireLimits
 from flinknet.errors import ConfigurationError, ErrorCode, HandshakeError
 
 __all__ = ["MAGIC", "PROTOCOL_VERSION", "Hello", "Verdict", "decode_hello", "judge"]
 
 MAGIC = b"flinknet"
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 _PREAMBLE = Struct(">8sHH")
-_FIXED = Struct(">BBBBIBI")
+_FIXED = Struct(">BBBBIBIB")
 _HELLO_TYPE = 0x7F
-_ARRAY_OF_8 = 0x98
+_ARRAY_OF_9 = 0x99
 _UINT32 = 0xCE
 _STR8 = b"\xd9"
 _NAME_BYTES_MAX = 100
 _REASON_BYTES_MAX = 150
 _STRINGS = (_NAME_BYTES_MAX, _NAME_BYTES_MAX, _NAME_BYTES_MAX, _REASON_BYTES_MAX)
 _UINT32_MAX = 0xFFFFFFFF
+_FLOW_CONTROLS: tuple[FlowControl, ...] = ("credit", "off")
 _WRONG_FORM = "the peer sent a hello of the wrong form"
 
 
@@ -47,7 +48,8 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who a worker is: name, where it accepts connections, job, attempt, size of its buffers."""
+    """Who a worker is: name, where it accepts connections, job, attempt, size of its buffers, and
+    how it controls the flow of data."""
 
     worker_id: str
     address: str
@@ -56,6 +58,7 @@ class Hello:
     segment_bytes: int
     verdict: Verdict = Verdict.HELLO
     reason: str = ""
+    flow_control: FlowControl = "credit"
 
     def encode(self) -> bytes:
         """Encode as preamble and msgpack array; a long reason is cut.
@@ -65,13 +68,14 @@ class Hello:
         if not 0 <= self.attempt <= _UINT32_MAX:
             raise ConfigurationError(f"attempt is {self.attempt}: choose 0 to {_UINT32_MAX}")
         fixed = _FIXED.pack(
-            _ARRAY_OF_8,
+            _ARRAY_OF_9,
             _HELLO_TYPE,
             self.verdict,
             _UINT32,
             self.attempt,
             _UINT32,
             self.segment_bytes,
+            _FLOW_CONTROLS.index(self.flow_control),
         )
         parts = [fixed]
         for name in (self.worker_id, self.address, self.job):
@@ -117,9 +121,11 @@ def decode_hello(data: bytes | bytearray, limits: WireLimits) -> tuple[Hello, in
 
 
 def _decode_body(body: bytes) -> Hello:
-    array, kind, verdict, mark1, attempt, mark2, segment_bytes = _FIXED.unpack_from(body)
+    array, kind, verdict, mark1, attempt, mark2, segment_bytes, flow = _FIXED.unpack_from(body)
     constants = (array, kind, mark1, mark2)
-    if constants != (_ARRAY_OF_8, _HELLO_TYPE, _UINT32, _UINT32) or verdict not in set(Verdict):
+    if constants != (_ARRAY_OF_9, _HELLO_TYPE, _UINT32, _UINT32):
+        raise HandshakeError(_WRONG_FORM)
+    if verdict not in set(Verdict) or flow >= len(_FLOW_CONTROLS):
         raise HandshakeError(_WRONG_FORM)
     strings = []
     rest = body[_FIXED.size :]
@@ -135,7 +141,16 @@ def _decode_body(body: bytes) -> Hello:
     if rest:
         raise HandshakeError(_WRONG_FORM)
     worker_id, address, job, reason = strings
-    return Hello(worker_id, address, job, attempt, segment_bytes, Verdict(verdict), reason)
+    return Hello(
+        worker_id,
+        address,
+        job,
+        attempt,
+        segment_bytes,
+        Verdict(verdict),
+        reason,
+        _FLOW_CONTROLS[flow],
+    )
 
 
 def judge(mine: Hello, theirs: Hello) -> tuple[Verdict, str]:
@@ -150,6 +165,9 @@ def judge(mine: Hello, theirs: Hello) -> tuple[Verdict, str]:
     if theirs.segment_bytes != mine.segment_bytes:
         sizes = f"{mine.segment_bytes} here, {theirs.segment_bytes} at the peer"
         return Verdict.IDENTITY, f"segment_bytes is {sizes}: set the same"
+    if theirs.flow_control != mine.flow_control:
+        modes = f"{mine.flow_control!r} here, {theirs.flow_control!r} at the peer"
+        return Verdict.IDENTITY, f"flow_control is {modes}: set the same"
     if theirs.worker_id == mine.worker_id:
         return Verdict.IDENTITY, f"both sides are called {mine.worker_id[:60]!r}"
     return Verdict.WELCOME, ""

@@ -13,12 +13,15 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
+from flinknet.buffer.buffer import DataType
+
 __all__ = [
     "BODY_BIN32",
     "BODY_STR16",
     "CONNECTION_CHANNEL",
     "LAYOUTS",
     "PREFIX_BYTES_MAX",
+    "BufferHeader",
     "Layout",
     "MessageType",
 ]
@@ -43,6 +46,23 @@ class MessageType(IntEnum):
     ACKNOWLEDGE_ALL_RECORDS_PROCESSED = 8
     BACKLOG_ANNOUNCEMENT = 9
     NEW_BUFFER_SIZE = 10
+    HEARTBEAT = 12
+
+
+class BufferHeader(NamedTuple):
+    """What a BufferResponse says about its body.
+
+    ``continued`` bytes at its start go on with a record of the buffer before (Flink's partial
+    record length), ``unfinished`` bytes at its end begin one that goes on in the next.
+    """
+
+    channel: int
+    sequence: int
+    backlog: int
+    data_type: DataType
+    size: int
+    continued: int = 0
+    unfinished: int = 0
 
 
 class Layout(NamedTuple):
@@ -99,8 +119,10 @@ def _layout(message_type: MessageType, *kinds: str, body: int | None = None) -> 
 LAYOUTS: dict[int, Layout] = {
     layout.message_type: layout
     for layout in (
-        # channel, sequence, backlog, data type; then the body as its own bin value
-        _layout(MessageType.BUFFER_RESPONSE, "u32", "u32", "u32", "u7", body=BODY_BIN32),
+        # channel, sequence, backlog, data type, continued, unfinished; the body is a bin value
+        _layout(
+            MessageType.BUFFER_RESPONSE, "u32", "u32", "u32", "u7", "u32", "u32", body=BODY_BIN32
+        ),
         # channel, code; then the text as the last element of the array
         _layout(MessageType.ERROR_RESPONSE, "u32", "u7", body=BODY_STR16),
         # channel, partition id, subpartition, initial credit
@@ -115,6 +137,7 @@ LAYOUTS: dict[int, Layout] = {
         _layout(MessageType.BACKLOG_ANNOUNCEMENT, "u32", "u32"),
         # channel, size in bytes
         _layout(MessageType.NEW_BUFFER_SIZE, "u32", "u32"),
+        _layout(MessageType.HEARTBEAT),
     )
 }
 

@@ -1,7 +1,7 @@
 """Who produces and who consumes in the contract: the same calls, whatever carries the channel.
 
 *local*: one environment is both. *memory*: two workers whose connections are joined without any
-socket. *tcp*: two environments over loopback.
+socket. *tcp*: two environments over loopback. The latter two with credit, and *without*.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from flinknet.buffer.availability import Availability
+from flinknet.buffer.availability import Availability, WaitReason
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import BufferTimeout, NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
@@ -21,11 +21,20 @@ from flinknet.net.flusher import EventLoopFlusher
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader
-from flinknet.records.serializer import UnpackerPool
+from flinknet.records.reassembly import ReassemblyMemory
+from flinknet.records.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
 from tests.unit.connection.joined import Worker
 
-KINDS = ("local", "memory", "tcp")
+KINDS = ("local", "memory", "tcp", "memory without credit", "tcp without credit")
+
+WHERE_BUFFERS_ARE_ALL = tuple(kind for kind in KINDS if kind != "tcp without credit")
+"""Where nothing but the buffers of both sides holds data: without credit, a system's sockets do."""
+
+WITH_CREDIT = tuple(kind for kind in KINDS if not kind.endswith("without credit"))
+
+_PIPE_BYTES = 8192
+"""What the joint between two workers holds while the receiver does not read."""
 
 
 class Host(Protocol):
@@ -68,6 +77,7 @@ class MemoryHost:
         self.peer: MemoryHost
         self._flusher = EventLoopFlusher(self.loop, config.adaptive_flush_ms_max)
         self._carrying = False
+        self._incoming = bytearray()
 
     def _on_output(self) -> None:
         if not self._carrying:
@@ -76,11 +86,25 @@ class MemoryHost:
 
     def _carry(self) -> None:
         self._carrying = False
-        self.peer.worker.receive(self.worker.send(self.config.outbox_bytes_max), piece=1000)
-        if self.worker.connection.has_output:
-            self._on_output()
+        connection, peer = self.worker.connection, self.peer
+        if connection.can_resume:
+            connection.resume(self.loop.time())
+            self._read()
+            peer._on_output()
+        if connection.has_output and len(peer._incoming) < _PIPE_BYTES:
+            peer._incoming += self.worker.send(self.config.outbox_bytes_max)
+            peer._read()
+            if connection.has_output:
+                self._on_output()
 
-    async def wait(self, availability: Availability) -> None:
+    def _read(self) -> None:
+        """Take what has been sent, in small pieces, as long as the connection reads."""
+        while self._incoming and not self.worker.connection.stalled:
+            piece = bytes(self._incoming[:1000])
+            del self._incoming[:1000]
+            self.worker.receive(piece)
+
+    async def wait(self, availability: Availability, reason: WaitReason) -> None:
         """Suspend until something is available."""
         event = asyncio.Event()
         availability.subscribe(event.set)
@@ -107,6 +131,7 @@ class MemoryHost:
             flusher=self._flusher,
             buffer_timeout_ms=default if buffer_timeout_ms is None else buffer_timeout_ms,
             record_bytes_max=self.config.record_bytes_max,
+            record_elements_max=self.config.record_elements_max,
         )
         partition.when_released(lambda _: self._flusher.forget(writer))
         return writer
@@ -117,10 +142,12 @@ class MemoryHost:
         return self.worker.make_gate(*locations)
 
     def create_record_reader(self, gate: InputGate) -> RecordReader:
-        unpackers = UnpackerPool(
-            self.config.record_bytes_max, self.config.record_elements_max, self.config.segment_bytes
+        return RecordReader(
+            gate,
+            wait=self.wait,
+            unpacker=RecordUnpacker.of(self.config),
+            memory=ReassemblyMemory.of(self.config),
         )
-        return RecordReader(gate, wait=self.wait, unpackers=unpackers)
 
 
 class Exchange:
@@ -161,8 +188,15 @@ class Exchange:
 @asynccontextmanager
 async def open_exchange(kind: str, **options: Any) -> AsyncIterator[Exchange]:
     """Open a small exchange of a kind; every buffer must be back when it is left."""
-    config = NetworkConfig(**{"segment_bytes": 1024, "network_memory_bytes": 128 * 1024, **options})
-    if kind == "memory":
+    config = NetworkConfig(
+        **{
+            "segment_bytes": 1024,
+            "network_memory_bytes": 128 * 1024,
+            "flow_control": "off" if kind.endswith("without credit") else "credit",
+            **options,
+        }
+    )
+    if kind.startswith("memory"):
         one, other = MemoryHost("127.0.0.1:1", config), MemoryHost("127.0.0.1:2", config)
         one.peer, other.peer = other, one
         yield Exchange(kind, one, other)

@@ -66,7 +66,7 @@ async def recording_proxy(address: str) -> AsyncIterator[tuple[str, Capture]]:
 def after_hello(stream: bytearray) -> tuple[list[Any], bytes]:
     """Split a direction into its hello and the messages; the preamble is 12 fixed bytes."""
     magic, version, size = struct.unpack_from(">8sHH", stream)
-    assert (magic, version) == (b"flinknet", 1)
+    assert (magic, version) == (b"flinknet", 2)
     hello = msgpack.unpackb(bytes(stream[12 : 12 + size]))
     return hello, bytes(stream[12 + size :])
 
@@ -108,7 +108,7 @@ async def test_a_captured_connection_is_plain_msgpack() -> None:
 
     hello, stream = after_hello(capture.dialled)
     assert hello[:2] == [0x7F, 0]
-    assert hello[4] == "consumer"
+    assert hello[5] == "consumer"
     requests = read_all(stream)
     assert [message[:2] for message in requests[:2]] == [
         [PARTITION_REQUEST, 0],
@@ -118,7 +118,7 @@ async def test_a_captured_connection_is_plain_msgpack() -> None:
     assert requests[-1] == [CLOSE]
 
     hello, stream = after_hello(capture.accepted)
-    assert hello[4] == "producer"
+    assert hello[5] == "producer"
     answers = read_all(stream)
     data: dict[int, bytes] = {0: b"", 1: b""}
     types: dict[int, list[int]] = {0: [], 1: []}
@@ -127,7 +127,7 @@ async def test_a_captured_connection_is_plain_msgpack() -> None:
         if kind != BUFFER_RESPONSE:
             assert [kind, *fields] == [CLOSE]
             continue
-        channel, sequence, _, data_type = fields
+        channel, sequence, _, data_type, _, _ = fields
         body = answers.pop(0)
         assert sequence == len(types[channel])
         types[channel].append(data_type)

@@ -26,7 +26,7 @@ from flinknet.records.partitioner import (
 )
 from flinknet.records.reader import RecordReader
 from flinknet.records.writer import RecordWriter
-from tests.contract.hosts import Exchange, open_exchange
+from tests.contract.hosts import WHERE_BUFFERS_ARE_ALL, WITH_CREDIT, Exchange, open_exchange
 
 TURNS = 200
 """Loop turns in which something that can happen has happened."""
@@ -88,6 +88,7 @@ async def test_bulk_forms_carry_the_same_records(exchange: Exchange) -> None:
     assert taken == RECORDS
 
 
+@pytest.mark.parametrize("kind", WHERE_BUFFERS_ARE_ALL)
 async def test_a_reader_that_does_not_read_stops_the_writer(exchange: Exchange) -> None:
     """D4: after what the buffers of both sides hold; when it reads again nothing is missing."""
     writer, reader = exchange.writer(), exchange.reader()
@@ -272,6 +273,7 @@ async def test_many_channels_into_one_gate(exchange: Exchange) -> None:
         assert mine == sorted(mine)
 
 
+@pytest.mark.parametrize("kind", WITH_CREDIT)
 async def test_a_stopped_channel_does_not_stop_another(exchange: Exchange) -> None:
     """Two partitions between the same workers; nobody reads the first one."""
     stopped, flowing = exchange.writer("stopped"), exchange.writer("flowing")
@@ -322,6 +324,7 @@ async def test_a_cancelled_read_loses_nothing(exchange: Exchange) -> None:
     assert taken == RECORDS
 
 
+@pytest.mark.parametrize("kind", WHERE_BUFFERS_ARE_ALL)
 async def test_a_cancelled_emit_wrote_the_record_or_did_not(exchange: Exchange) -> None:
     """The number of records out says which; those before and after it are whole."""
     writer, reader = exchange.writer(), exchange.reader()

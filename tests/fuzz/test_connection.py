@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from flinknet.config import WireLimits
 from flinknet.errors import HandshakeError, RemoteError, RemoteProtocolError
-from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, UnpackerPool
 from flinknet.wire.handshake import Hello, decode_hello
 from tests.unit.arrangements import make_config
 from tests.unit.connection.joined import Joined, Worker, poll
@@ -126,14 +125,3 @@ def test_a_hello_is_understood_or_refused(data: st.DataObject) -> None:
         assert len(received) < 12 + limits.handshake_bytes_max
     else:
         assert decoded[1] <= len(received)
-
-
-@settings(max_examples=600, deadline=None)
-@given(st.lists(st.tuples(st.binary(max_size=64), st.booleans()), max_size=6))
-def test_record_bytes_are_records_or_an_error(buffers: list[tuple[bytes, bool]]) -> None:
-    deserializer = RecordDeserializer(UnpackerPool(1_000, 100, 64))
-    for content, clear_end in buffers:
-        try:
-            deserializer.records(content, clear_end=clear_end)
-        except (RemoteProtocolError, *UNPACK_ERRORS):
-            return

@@ -1,85 +1,217 @@
-"""Memory under a consumer that has stopped for good: it stays where the pools put it."""
+"""What a worker holds at most: the bound that it computes, against real processes at their worst.
+
+Growth is that of the resident memory at its peak, since before the worker's environment was
+entered, in a process that has exchanged a first record in others.
+"""
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
-MIB = 1024 * 1024
+import pytest
 
-PRODUCER = """
-import asyncio, os, sys
-from flinknet import NetworkConfig, NetworkEnvironment
+from flinknet.config import WireLimits
+from flinknet.partition.registry import wire_partition_id
+from flinknet.wire.codec import encode
+from flinknet.wire.handshake import Hello, decode_hello
+from flinknet.wire.messages import MessageType
 
-def resident_bytes():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+ROOT = Path(__file__).parents[2]
+KIB = 1024
+MIB = 1024 * KIB
+SLACK_BYTES = 16 * MIB
+"""What the interpreter and the allocator may take for themselves."""
 
-async def main():
-    before = resident_bytes()
-    config = NetworkConfig(network_memory_bytes=64 * 1024 * 1024)
-    async with NetworkEnvironment(config=config) as environment:
-        partition = environment.create_result_partition("p", subpartitions=4)
-        writer = environment.create_record_writer(
-            partition, __import__("flinknet").RebalancePartitioner()
-        )
-        print(environment.address, flush=True)
-        emitted = 0
-        try:
-            async with asyncio.timeout(30):
-                while True:
-                    await writer.emit((emitted, "x" * (emitted % 2000)))
-                    emitted += 1
-        except TimeoutError:
-            pass
-        environment.network_pool.check_invariants()
-        print(emitted, resident_bytes() - before, flush=True)
-        writer.close()
-
-asyncio.run(main())
-"""
-
-STOPPED_CONSUMER = """
-import asyncio, sys
-from flinknet import NetworkEnvironment, PartitionLocation
-
-async def main():
-    async with NetworkEnvironment() as environment:
-        gate = environment.create_input_gate(
-            [PartitionLocation(sys.argv[1], "p", index) for index in range(4)]
-        )
-        while not all(channel.statistics().queued_buffers for channel in gate.channels):
-            await environment.wait(gate.availability)
-            await asyncio.sleep(0)
-        print("stopped", flush=True)
-        await asyncio.get_running_loop().create_future()
-
-asyncio.run(main())
-"""
+SMALL: dict[str, Any] = {
+    "segment_bytes": 16 * KIB,
+    "network_memory_bytes": 32 * MIB,
+    "record_bytes_max": MIB,
+    "record_elements_max": 16 * KIB,
+    "record_spill_bytes": MIB,
+    "reassembly_memory_bytes": MIB,
+    "wire": {
+        "events_per_channel_max": 8,
+        "control_bytes_max": MIB,
+        "channels_per_connection_max": 10_000,
+    },
+}
+"""Limits that are low where the test does not come near them, so that the bound is low as well."""
 
 
-def test_a_stopped_consumer_stops_the_producer_within_its_memory() -> None:
-    """A producer that emits for 30 s to a consumer that reads nothing grows by at most the pool and
-    16 MiB, and is held back after what the buffers of both sides hold.
-    """
+every_loop = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+
+
+class Worker:
+    """A program of ``exchange_programs.py`` in its process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def hear(self) -> dict[str, Any]:
+        """The next thing that it says."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the worker ended without a word"
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def tell(self) -> None:
+        """Let it go on."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go on\n")
+        self._process.stdin.flush()
+
+
+@contextmanager
+def worker(program: str, loop: str = "uvloop", **options: Any) -> Iterator[Worker]:
+    """Start a program; it has ended when this is left."""
+    module = "tests.integration.exchange_programs"
     with subprocess.Popen(
-        [sys.executable, "-c", PRODUCER], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", module, loop, program, json.dumps(options)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield Worker(process)
+        finally:
+            process.kill()
+
+
+def assert_within_bound(report: dict[str, Any], bound: int | None = None) -> None:
+    """The growth stays under the bound, and what is in use is part of it."""
+    bound = report["bound"] if bound is None else bound
+    print(
+        f"grew by {report['growth'] / MIB:.1f} MiB, of which {report['in_use'] / MIB:.1f} MiB are "
+        f"network buffers; the bound is {bound / MIB:.1f} MiB"
+    )
+    assert report["in_use"] <= report["growth"] <= bound + SLACK_BYTES
+
+
+@every_loop
+def test_a_stopped_consumer_stops_the_producer_within_its_memory(loop: str) -> None:
+    """With as many buffers as the network memory has on both sides, all of them are full."""
+    config = {
+        **SMALL,
+        "buffers_per_channel": 200,
+        "floating_buffers_per_gate": 1000,
+        "buffers_per_subpartition_max": 1000,
+    }
+    with worker(
+        "emit_until_held_back", loop, config=config, subpartitions=4, record_bytes=1000
     ) as producer:
-        assert producer.stdout is not None
-        address = producer.stdout.readline().strip()
-        with subprocess.Popen(
-            [sys.executable, "-c", STOPPED_CONSUMER, address],
-            stdout=subprocess.PIPE,
-            text=True,
+        address = producer.hear()["address"]
+        with worker("stop_when_full", loop, config=config, address=address, channels=4) as consumer:
+            consumed = consumer.hear()
+            producer.tell()
+            produced = producer.hear()
+    for report in (consumed, produced):
+        assert_within_bound(report)
+        assert report["in_use"] >= 8 * MIB
+    assert produced["emitted"] < 100_000, "the producer was not held back"
+
+
+@every_loop
+def test_a_thousand_channels_stay_within_the_bound(loop: str) -> None:
+    """All of them carry data to a consumer that has stopped."""
+    config = {**SMALL, "segment_bytes": 4 * KIB, "outbox_bytes_max": 64 * KIB}
+    with worker(
+        "emit_until_held_back", loop, config=config, subpartitions=1000, record_bytes=1000
+    ) as producer:
+        address = producer.hear()["address"]
+        with worker(
+            "stop_when_full", loop, config=config, address=address, channels=1000
         ) as consumer:
-            try:
-                assert consumer.stdout is not None
-                assert consumer.stdout.readline() == "stopped\n"
-                emitted, growth = map(int, producer.stdout.readline().split())
-            finally:
-                consumer.kill()
-        producer.wait(timeout=30)
-    print(f"{emitted} records emitted, resident memory grew by {growth / MIB:.1f} MiB")
-    assert producer.returncode == 0
-    assert growth <= 64 * MIB + 16 * MIB
-    assert emitted < 20_000, "the producer was not held back"
+            consumed = consumer.hear()
+            producer.tell()
+            produced = producer.hear()
+    for report in (consumed, produced):
+        assert_within_bound(report)
+        assert report["in_use"] >= 1000 * 2 * 4 * KIB
+
+
+def test_long_records_on_many_channels_stay_within_the_bound() -> None:
+    """36 records of 4 MiB are being put together at a time, in 8 MiB of memory."""
+    channels, records, record_bytes = 36, 2, 4 * MIB
+    config = {
+        **SMALL,
+        "network_memory_bytes": 8 * MIB,
+        "record_bytes_max": record_bytes + 64,
+        "record_spill_bytes": record_bytes + 64,
+        "reassembly_memory_bytes": 8 * MIB,
+    }
+    with worker(
+        "write_long_records",
+        config=config,
+        channels=channels,
+        records=records,
+        record_bytes=record_bytes,
+    ) as producer:
+        address = producer.hear()["address"]
+        with worker(
+            "read_long_records", config=config, address=address, channels=channels
+        ) as consumer:
+            consumed = consumer.hear()
+        produced = producer.hear()
+    assert consumed["records"] == channels * records
+    assert consumed["size"] == channels * records * record_bytes
+    assert consumed["spilled"] > 0
+    assert_within_bound(consumed)
+    assert_within_bound(produced)
+    assert consumed["bound"] + SLACK_BYTES < channels * record_bytes, "it would not be exceeded"
+
+
+@every_loop
+def test_a_peer_that_never_reads_stays_within_the_bound(loop: str) -> None:
+    """It requests everything with much credit, then what there is not, until it is cut off: every
+    answer to that is queued for it."""
+    subpartitions = 64
+    with worker(
+        "emit_until_held_back", loop, config=SMALL, subpartitions=subpartitions, record_bytes=1000
+    ) as producer:
+        address = producer.hear()["address"]
+        with socket.socket() as peer:
+            shake_hands(peer, address)
+            for channel in range(subpartitions):
+                peer.sendall(request(channel, channel, credit=60_000))
+            producer.tell()
+            held_back = producer.hear()
+            flood(peer, subpartitions)
+            in_the_end = producer.hear()
+    assert_within_bound(held_back)
+    assert_within_bound(in_the_end, held_back["bound"])
+    assert held_back["emitted"] < 100_000, "the producer was not held back"
+    assert "control_bytes_max" in in_the_end["failure"], "the peer was not cut off"
+
+
+def shake_hands(peer: socket.socket, address: str) -> None:
+    """Connect, and read no more than the answer."""
+    host, _, port = address.rpartition(":")
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
+    peer.connect((host, int(port)))
+    hello = Hello("deaf", "127.0.0.1:9", "embedded", 0, SMALL["segment_bytes"])
+    peer.sendall(hello.encode())
+    answer = bytearray()
+    while decode_hello(answer, WireLimits()) is None:
+        answer += peer.recv(1)
+
+
+def request(channel: int, subpartition: int, *, credit: int) -> bytes:
+    return encode(
+        MessageType.PARTITION_REQUEST, channel, wire_partition_id("p"), subpartition, credit
+    )
+
+
+def flood(peer: socket.socket, first_channel: int) -> None:
+    """Request subpartitions that there are not, each an error to be answered."""
+    with suppress(ConnectionError):
+        for channel in range(first_channel, SMALL["wire"]["channels_per_connection_max"]):
+            peer.sendall(request(channel, 1_000_000, credit=1))

@@ -102,6 +102,39 @@ def test_a_blocked_event_loop_is_no_lost_worker(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
 
 
+DEGRADED_JOB = """
+import sys
+from flinknet.task import CollectSink, StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment().set_parallelism(4)
+numbers = environment.from_collection(range(20000)).rebalance().map(lambda n: (n % 97, n))
+sums = numbers.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+sums.sink_to(CollectSink()).name("sums")
+collected = environment.execute("sums").collected["sums"]
+last = {}
+for key, total in collected:
+    last[key] = max(total, last.get(key, 0))
+assert last == {key: sum(range(key, 20000, 97)) for key in range(97)}
+print("right")
+"""
+
+
+@pytest.mark.parametrize(("buffers", "limit"), [(23, 3), (17, 1)])
+def test_with_the_minimum_a_job_runs_degraded_to_the_right_result(
+    tmp_path: Path, buffers: int, limit: int
+) -> None:
+    """Down to channels without exclusive buffers, which share one floating buffer."""
+    (tmp_path / "cluster.toml").write_text(
+        f'[network]\nsegment_bytes = "1KiB"\nnetwork_memory_bytes = "{buffers}KiB"\n'
+    )
+    run = flinknet_run(job(tmp_path, DEGRADED_JOB), "--config", "cluster.toml", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "right" in run.stdout
+    (notice,) = [line for line in run.stderr.splitlines() if line.startswith("launcher | ")]
+    assert f"an input gate reserves at most {limit} " in notice
+    assert "raise network.network_memory_bytes to 2" in notice
+
+
 # -- jobs that fail
 
 
@@ -172,8 +205,8 @@ def test_too_few_slots_are_refused(tmp_path: Path) -> None:
 def test_too_few_buffers_are_refused(tmp_path: Path) -> None:
     (tmp_path / "cluster.toml").write_text('[network]\nnetwork_memory_bytes = "64KiB"\n')
     message = refused(tmp_path, "--config", "cluster.toml")
-    assert "network buffers of 32768 bytes" in message
-    assert "network.network_memory_bytes = 65536 holds 2" in message
+    assert "worker-0 needs 7 network buffers of 32768 bytes" in message
+    assert "network.network_memory_bytes = 65536 holds 2: raise it to 294912 (at least" in message
 
 
 @pytest.mark.parametrize("option", ["coordinator_port", "data_port"])

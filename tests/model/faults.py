@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinknet.connection.connection import Connection
+from flinknet.connection.outbox import Outbox
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.partition.subpartition import PipelinedSubpartition
-from tests.model.world import Shape
+from tests.model.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,19 @@ class Fault:
     replace: Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-ALIGNED_WITHOUT_EXCLUSIVE = Shape(("dBdE", "dBdE"), exclusive=0, floating=1)
-PLAIN_WITHOUT_EXCLUSIVE = Shape(("ddE",), exclusive=0, floating=1)
-PLAIN = Shape(("dddE",), exclusive=1, floating=1)
+ONE_CHANNEL = ("dedBdE",)
+TWO_CHANNELS = ("dBdE", "dBdE")
+FLOATING_ONLY = Shape(ONE_CHANNEL, exclusive=0, floating=1)
+TWO_FLOATING = Shape(ONE_CHANNEL, exclusive=0, floating=2)
+PLAIN = Shape(ONE_CHANNEL, exclusive=1, floating=1)
+SHARED = Shape(TWO_CHANNELS, exclusive=1, floating=1)
+SHARED_FLOATING = Shape(TWO_CHANNELS, exclusive=0, floating=1)
+LONGER = Shape(("ddddE",), exclusive=1, floating=2)
+LONGER_FLOATING = Shape(("ddddE",), exclusive=0, floating=1)
+FLUSHED = Shape(("ofdoE",), exclusive=1, floating=0)
 CANCELLED = Shape(("ddE", "dE"), exclusive=1, floating=1, cancel=0)
-FLUSHED = Shape(("ofE",), exclusive=1, floating=0)
+NO_CREDIT = Shape(ONE_CHANNEL, exclusive=0, floating=1, credit=False)
+FAILED = Shape(("dBdE", "BE"), exclusive=1, floating=1, fails=True)
 
 
 def _never_blocks(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,7 +91,7 @@ def _credit_on_receipt(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _recycles_twice(original: Callable[..., Any]) -> Callable[..., Any]:
     def frames_written(self: Connection) -> None:
-        buffers = [buffer for buffer, _ in self._in_flight]
+        buffers = [buffer for buffer, _ in self._outbox._in_flight]
         original(self)
         for buffer in buffers:
             buffer.recycle()
@@ -113,11 +122,12 @@ def _one_more(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _keeps_cancelled(original: Callable[..., Any]) -> Callable[..., Any]:
     def close_channel(self: Connection, channel: RemoteInputChannel) -> None:
-        number = self._channel_ids.get(channel)
+        registry = self._channels
+        number = registry.number_of(channel)
         original(self, channel)
         if number is not None:
-            self._channels[number] = channel
-            self._channel_ids[channel] = number
+            registry._channels[number] = channel
+            registry._numbers[channel] = number
 
     return close_channel
 
@@ -149,42 +159,120 @@ def _waits_for_ever(original: Callable[..., Any]) -> Callable[..., Any]:
     return notify_buffer_available
 
 
+def _resumes_in_silence(original: Callable[..., Any]) -> Callable[..., Any]:
+    def resume_consumption(self: SubpartitionReader) -> None:
+        view, self._view = self._view, None
+        original(self)
+        self._view = view
+        if view is not None and not self.done:
+            view.resume_consumption()
+            self.credit = self.credit if self.initial else 0
+
+    return resume_consumption
+
+
+def _keeps_unannounced(original: Callable[..., Any]) -> Callable[..., Any]:
+    def resume_consumption(self: RemoteInputChannel) -> None:
+        unannounced = self.unannounced_credit
+        original(self)
+        self.unannounced_credit = unannounced
+
+    return resume_consumption
+
+
+def _sends_for_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    def poll(self: SubpartitionReader) -> Any:
+        credit = self.credit
+        polled = original(self)
+        self.credit = credit
+        return polled
+
+    return poll
+
+
+def _events_cost_credit(original: Callable[..., Any]) -> Callable[..., Any]:
+    def available(self: SubpartitionReader) -> bool:
+        return self.credit > 0 and bool(original(self))
+
+    return available
+
+
+def _queues_twice(original: Callable[..., Any]) -> Callable[..., Any]:
+    def add_reader(self: Outbox, reader: SubpartitionReader) -> None:
+        reader.queued = False
+        original(self, reader)
+
+    return add_reader
+
+
+def _loses_queue_of_channel(original: Callable[..., Any]) -> Callable[..., Any]:
+    def release(self: RemoteInputChannel) -> None:
+        self._queue.clear()
+        original(self)
+
+    return release
+
+
+def _loses_queue_of_subpartition(original: Callable[..., Any]) -> Callable[..., Any]:
+    def fail(self: PipelinedSubpartition) -> None:
+        self._queue.clear()
+        original(self)
+
+    return fail
+
+
 FAULTS = (
+    # What holds a channel without exclusive buffers together.
     Fault(
-        "the producer does not stop behind an aligned barrier",
-        ALIGNED_WITHOUT_EXCLUSIVE,
-        PipelinedSubpartition,
-        "poll",
-        _never_blocks,
+        "the backlog is not announced at zero credit",
+        FLOATING_ONLY,
+        Connection,
+        "announce_backlog",
+        _says_nothing,
     ),
     Fault(
         "a blocked channel without exclusive buffers keeps its floating ones",
-        ALIGNED_WITHOUT_EXCLUSIVE,
+        SHARED_FLOATING,
         BufferManager,
         "release_floating",
         _keeps_floating,
     ),
     Fault(
         "resuming a channel without exclusive buffers keeps the producer's credit",
-        ALIGNED_WITHOUT_EXCLUSIVE,
+        SHARED_FLOATING,
         SubpartitionReader,
         "resume_consumption",
         _keeps_credit,
     ),
     Fault(
-        "the backlog is not announced at zero credit",
-        PLAIN_WITHOUT_EXCLUSIVE,
-        Connection,
-        "announce_backlog",
-        _says_nothing,
+        "resuming a channel without exclusive buffers keeps the consumer's unannounced credit",
+        TWO_FLOATING,
+        RemoteInputChannel,
+        "resume_consumption",
+        _keeps_unannounced,
     ),
+    # Alignment.
+    Fault(
+        "the producer does not stop behind an aligned barrier",
+        SHARED,
+        PipelinedSubpartition,
+        "poll",
+        _never_blocks,
+    ),
+    Fault(
+        "a resumed reader does not look for data",
+        PLAIN,
+        SubpartitionReader,
+        "resume_consumption",
+        _resumes_in_silence,
+    ),
+    # Credit.
     Fault(
         "credit is given on receipt", PLAIN, RemoteInputChannel, "end_buffer", _credit_on_receipt
     ),
-    Fault("a buffer is recycled twice", PLAIN, Connection, "frames_written", _recycles_twice),
     Fault(
         "an announcement of credit is lost",
-        PLAIN,
+        LONGER,
         Connection,
         "notify_credit_available",
         _says_nothing,
@@ -196,8 +284,48 @@ FAULTS = (
         "take_unannounced_credit",
         _announces_twice,
     ),
+    Fault("data costs no credit", PLAIN, SubpartitionReader, "poll", _sends_for_nothing),
+    Fault(
+        "events cost credit", FLOATING_ONLY, SubpartitionReader, "available", _events_cost_credit
+    ),
+    # Backlog.
     Fault("the backlog is one too low", PLAIN, PipelinedSubpartition, "backlog", _one_less),
     Fault("the backlog is one too high", PLAIN, PipelinedSubpartition, "backlog", _one_more),
+    Fault("a flush is not notified", FLUSHED, PipelinedSubpartition, "flush", _says_nothing),
+    # Buffers.
+    Fault("a buffer is recycled twice", PLAIN, Connection, "frames_written", _recycles_twice),
+    Fault(
+        "a floating buffer goes back and makes credit as well",
+        LONGER,
+        BufferManager,
+        "recycle",
+        _floating_back_and_credit,
+    ),
+    Fault(
+        "a channel that got its floating buffer still counts as waiting",
+        LONGER_FLOATING,
+        BufferManager,
+        "notify_buffer_available",
+        _waits_for_ever,
+    ),
+    # Queues of readers and channels.
+    Fault("a reader is queued twice", SHARED, Outbox, "add_reader", _queues_twice),
+    Fault(
+        "the gate forgets a channel while another is queued",
+        SHARED,
+        InputGate,
+        "notify_channel_non_empty",
+        _forgets_one,
+    ),
+    # Without credit.
+    Fault(
+        "a connection that stopped reading is not told that its buffer has come",
+        NO_CREDIT,
+        Connection,
+        "resume_reading",
+        _says_nothing,
+    ),
+    # Cancellation and failure.
     Fault(
         "a late frame of a cancelled channel is accepted",
         CANCELLED,
@@ -206,25 +334,24 @@ FAULTS = (
         _keeps_cancelled,
     ),
     Fault(
-        "a floating buffer goes back and makes credit as well",
-        Shape(("ddddE",), exclusive=1, floating=2),
-        BufferManager,
-        "recycle",
-        _floating_back_and_credit,
+        "a cancelled channel loses what it has queued",
+        CANCELLED,
+        RemoteInputChannel,
+        "release",
+        _loses_queue_of_channel,
     ),
     Fault(
-        "the gate forgets a channel while another is queued",
-        Shape(("dE", "dE"), exclusive=1, floating=1),
-        InputGate,
-        "notify_channel_non_empty",
-        _forgets_one,
+        "a failed producer loses what it has queued",
+        FAILED,
+        PipelinedSubpartition,
+        "fail",
+        _loses_queue_of_subpartition,
     ),
     Fault(
-        "a channel that got its floating buffer still counts as waiting",
-        Shape(("ddddE",), exclusive=0, floating=1),
-        BufferManager,
-        "notify_buffer_available",
-        _waits_for_ever,
+        "a failure is not told to the consumer",
+        FAILED,
+        Connection,
+        "on_reader_failed",
+        _says_nothing,
     ),
-    Fault("a flush is not notified", FLUSHED, PipelinedSubpartition, "flush", _says_nothing),
 )

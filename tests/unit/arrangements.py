@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from flinknet.buffer.availability import Availability
+from flinknet.buffer.availability import Availability, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.local_pool import LocalBufferPool
@@ -29,10 +29,13 @@ from flinknet.consumer.input_channel import InputChannel, PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.consumer.union_input_gate import UnionInputGate
+from flinknet.consumer.unknown_channel import UnknownInputChannel
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.partition.subpartition import PipelinedSubpartition
 from flinknet.records.writer import RecordWriter
+from flinknet.wire.messages import BufferHeader
 
 T = TypeVar("T")
 
@@ -45,7 +48,9 @@ ACCOUNTING_CLASSES = (
     InputChannel,
     LocalInputChannel,
     RemoteInputChannel,
+    UnknownInputChannel,
     InputGate,
+    UnionInputGate,
 )
 
 HERE = "127.0.0.1:1"
@@ -240,6 +245,12 @@ class Client:
     def acknowledge_all_data_processed(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("acknowledge", channel.index))
 
+    def announce_buffer_size(self, channel: RemoteInputChannel, size_bytes: int) -> None:
+        self.sent.append((f"size {size_bytes}", channel.index))
+
+    def resume_reading(self, channel: RemoteInputChannel) -> None:
+        self.sent.append(("resume reading", channel.index))
+
     def close_channel(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("close", channel.index))
 
@@ -287,6 +298,13 @@ def connect_local(gate: InputGate, registry: PartitionRegistry) -> None:
         )
 
 
+def begin(channel: RemoteInputChannel, header: BufferHeader) -> memoryview:
+    """Let the header of a frame arrive; there is room for the rest."""
+    memory = channel.begin_buffer(header)
+    assert isinstance(memory, memoryview), "the frame has to wait"
+    return memory
+
+
 def deliver(
     channel: RemoteInputChannel,
     sequence: int,
@@ -294,9 +312,16 @@ def deliver(
     *,
     data_type: DataType = DataType.DATA_BUFFER_WITH_CLEAR_END,
     backlog: int = 0,
+    continued: int = 0,
+    unfinished: int | None = None,
 ) -> None:
-    """Let a frame arrive."""
-    memory = channel.begin_buffer(sequence, backlog, data_type, len(content))
+    """Let a frame arrive; without a clear end, all of it that continues no record begins one."""
+    if unfinished is None:
+        unfinished = len(content) - continued if data_type is DataType.DATA_BUFFER else 0
+    memory = begin(
+        channel,
+        BufferHeader(0, sequence, backlog, data_type, len(content), continued, unfinished),
+    )
     memory[:] = content
     memory.release()
     channel.end_buffer()
@@ -306,7 +331,9 @@ def deliver(
 
 
 @coroutine
-def wait(availability: Availability) -> Generator[Availability, None, None]:
+def wait(
+    availability: Availability, reason: WaitReason = WaitReason.IDLE
+) -> Generator[Availability, None, None]:
     """Suspend until something is available, as the shell does it, for a ``Running`` coroutine."""
     woken: list[bool] = []
 

@@ -41,7 +41,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("--help") == 0
     shown = capsys.readouterr().out
-    assert all(command in shown for command in ("run", "demo", "config"))
+    assert all(command in shown for command in ("run", "explain", "demo", "config"))
 
 
 def test_an_unknown_command_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "flinknet").rglob("*.py"))
 
 MODULE_LINES_MAX = 450
+LISTS = {"flinknet/config.py"}
+"""One list by design: every limit stands there, with its reason."""
+
 FUNCTION_LINES_MAX = 80
 
 PICKLES = {"cloudpickle", "pickle"}
@@ -61,7 +64,8 @@ def test_a_module_postpones_annotations(module: Path) -> None:
 
 @every_module
 def test_a_module_is_short(module: Path) -> None:
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= MODULE_LINES_MAX
+    lines = len(module.read_text(encoding="utf-8").splitlines())
+    assert lines <= MODULE_LINES_MAX or relative(module) in LISTS
 
 
 @every_module

@@ -41,7 +41,7 @@ def test_nothing_fits_a_sealed_builder() -> None:
     buffer = builder.seal()
     assert builder.remaining == 0
     assert builder.append(memoryview(b"more")) == 0
-    builder.expand()
+    builder.expand(10)
     assert builder.remaining == 0
     assert content_of(buffer) == b"1234"
 
@@ -54,11 +54,17 @@ def test_a_capacity_is_at_most_the_segment(asked: int | None, given_capacity: in
 
 
 def test_expanding_keeps_what_is_written() -> None:
-    """A12, D7: a small capacity can be undone, never below what is written."""
+    """A12, D9: a small capacity can be raised, for what is to come, up to the segment's."""
     builder = BufferBuilder(MemorySegment(20), Recycler(), capacity=12)
     assert builder.append(memoryview(b"twelve bytes, and eight")) == 12
-    builder.expand()
-    assert (builder.size, builder.remaining) == (12, 8)
+    builder.expand(0)
+    assert (builder.size, builder.remaining, builder.capacity) == (12, 0, 12)
+    builder.expand(5)
+    assert (builder.size, builder.remaining, builder.capacity) == (12, 5, 17)
+    builder.expand(4)
+    assert (builder.size, builder.remaining) == (12, 5)
+    builder.expand(21)
+    assert (builder.size, builder.remaining, builder.capacity) == (12, 8, 20)
     assert builder.append(memoryview(b", and eight")) == 8
     assert content_of(builder.seal()) == b"twelve bytes, and ei"
 
@@ -85,11 +91,45 @@ def test_expanding_keeps_what_is_written() -> None:
 def test_a_buffer_says_whether_it_ends_with_a_record(
     records: list[bytes], data_type: DataType
 ) -> None:
-    """A13, D6, by meaning: what Flink stores as the length of a partial record."""
+    """A13, D6: by its type."""
     builder = builder_of(capacity=16)
     for record in records:
         builder.append(memoryview(record))
     assert builder.seal().data_type is data_type
+
+
+@pytest.mark.parametrize(
+    ("sizes", "marks"),
+    [
+        ([10, 6], [(0, 0)]),
+        ([16], [(0, 0)]),
+        ([17], [(0, 16), (1, 0)]),
+        ([10, 10], [(0, 6), (4, 0)]),
+        ([10, 22], [(0, 6), (16, 0)]),
+        ([10, 40, 5], [(0, 6), (16, 0), (16, 0), (2, 0)]),
+        ([10, 40, 14], [(0, 6), (16, 0), (16, 0), (2, 0)]),
+        ([10, 40, 15], [(0, 6), (16, 0), (16, 0), (2, 14), (1, 0)]),
+        ([17, 3, 20], [(0, 16), (1, 12), (8, 0)]),
+    ],
+    ids=str,
+)
+def test_a_buffer_says_how_much_of_it_is_part_of_a_record(
+    sizes: list[int], marks: list[tuple[int, int]]
+) -> None:
+    """A13, D6: how many bytes continue a record of the buffer before, and how many begin one that
+    goes on; a record may fill whole buffers, and end with one."""
+    buffers = []
+    builder = builder_of(capacity=16)
+    for size in sizes:
+        rest = memoryview(b"x" * size)
+        rest = rest[builder.append(rest) :]
+        while rest:
+            continues = len(rest) < size
+            buffers.append(builder.seal())
+            builder = builder_of(capacity=16)
+            rest = rest[builder.append(rest, continues=continues) :]
+    buffers.append(builder.seal())
+    assert [(buffer.continued, buffer.unfinished) for buffer in buffers] == marks
 
 
 def test_a_shared_builder_makes_one_buffer_for_all() -> None:
@@ -117,17 +157,17 @@ def test_builders_cut_a_byte_stream_without_losing_any(
     capacity: int, records: list[bytes], hint: int
 ) -> None:
     """A9, A13: whatever the sizes, the buffers' bytes are the records' bytes in order, and the
-    marks say where records end."""
+    marks say where records begin and end."""
     buffers = []
     builder = BufferBuilder(MemorySegment(capacity), Recycler(), capacity=hint)
     for record in records:
         rest = memoryview(record)
         while rest:
-            rest = rest[builder.append(rest) :]
+            rest = rest[builder.append(rest, continues=len(rest) < len(record)) :]
             if rest:
                 buffers.append(builder.seal())
                 builder = BufferBuilder(MemorySegment(capacity), Recycler(), capacity=hint)
-                builder.expand()
+                builder.expand(len(rest))
     buffers.append(builder.seal())
     stream = b"".join(records)
     assert b"".join(content_of(buffer) for buffer in buffers) == stream
@@ -136,5 +176,8 @@ def test_builders_cut_a_byte_stream_without_losing_any(
         ends.add(max(ends) + len(record))
     position = 0
     for buffer in buffers:
-        position += buffer.size
+        start, position = position, position + buffer.size
         assert (buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END) == (position in ends)
+        inside = [end for end in ends if start <= end <= position] or [position]
+        assert buffer.continued == min(inside) - start
+        assert buffer.unfinished == position - max(inside)

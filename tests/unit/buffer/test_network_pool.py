@@ -211,6 +211,27 @@ def test_a_negative_number_is_refused() -> None:
     assert_everything_returned(pool)
 
 
+@pytest.mark.parametrize("order", ["cancel first", "destroy first"])
+def test_a_batch_given_up_while_pools_are_destroyed_leaks_nothing(order: str) -> None:
+    """B27, by meaning: whichever of the two comes first, and the segments in use last."""
+    network = NetworkBufferPool(6, 64)
+    pools = [network.create_local_pool(1, owner=name) for name in ("one", "other")]
+    in_use = [(pool, drained(pool)) for pool in pools]
+    batches: list[list[MemorySegment]] = []
+    request = network.request_exclusive(4, batches.append, owner="gate")
+    pool, segments = in_use[0]
+    pool.recycle(segments.pop())
+    ways = [request.cancel, pools[0].destroy, pools[1].destroy]
+    for way in ways if order == "cancel first" else reversed(ways):
+        way()
+        network.check_invariants()
+    for pool, segments in in_use:
+        for segment in segments:
+            pool.recycle(segment)
+    assert batches == []
+    assert_everything_returned(network)
+
+
 def test_a_batch_waits_for_what_pools_have_in_use() -> None:
     """B2, B12, for exclusive segments: they are gathered one by one, before any pool gets more."""
     network = NetworkBufferPool(6, 64)
@@ -274,6 +295,32 @@ def test_a_cancelled_batch_returns_what_it_has_gathered() -> None:
     assert network.statistics().exclusive == 0
 
 
+def test_a_batch_that_times_out_says_who_has_the_segments_and_returns_its_own() -> None:
+    """B10, and FLINK-12852: the pools that hold more than they require are named, largest first."""
+    network = NetworkBufferPool(10, 64)
+    few = network.create_local_pool(0, 2, owner="few")
+    many = network.create_local_pool(0, 5, owner="many")
+    in_use = [few.request(), *(many.request() for _ in range(4))]
+    assert all(in_use)
+    network.create_local_pool(0, 1, owner="idle")
+    kept = exclusive(network, 2)
+    batches: list[list[MemorySegment]] = []
+    request = network.request_exclusive(5, batches.append, owner="gate of join")
+
+    error = request.time_out(30_000.0)
+
+    for part in (
+        "gate of join got 2 of its 5 exclusive buffers within 30000 ms",
+        "held by many (4), few (1), gates as exclusive buffers (2): ",
+        "network_memory_bytes",
+        "buffers_request_timeout_ms",
+    ):
+        assert part in str(error)
+    assert network.statistics().exclusive == 2
+    network.return_exclusive(kept)
+    assert not batches
+
+
 def test_cancelling_a_complete_batch_is_harmless() -> None:
     network = NetworkBufferPool(4, 64)
     batches: list[list[MemorySegment]] = []
@@ -326,20 +373,46 @@ def test_an_error_in_a_callback_leaves_the_accounts_right() -> None:
 def test_statistics_follow_what_happens() -> None:
     """B7."""
     network = NetworkBufferPool(10, 64)
-    assert network.statistics() == (10, 10, 0, 0, 0, 64)
+    assert network.statistics() == (10, 10, 0, 0, 0, 0, 64)
     pool = network.create_local_pool(3, owner="test")
-    assert network.statistics() == (10, 9, 3, 0, 1, 64)
+    assert network.statistics() == (10, 9, 3, 0, 6, 1, 64)
     (segment, *_) = drained(pool)
-    assert network.statistics() == (10, 0, 3, 0, 1, 64)
+    assert network.statistics() == (10, 0, 3, 0, 6, 1, 64)
     pool.recycle(segment)
     pool.destroy()
-    assert network.statistics() == (10, 1, 0, 0, 0, 64)
+    assert network.statistics() == (10, 1, 0, 0, 0, 0, 64)
+
+
+def test_memory_in_segments_and_in_bytes() -> None:
+    """B7, section 5: total, available and used."""
+    network = NetworkBufferPool(10, 64)
+    assert len(exclusive(network, 4)) == 4
+    counts = network.statistics()
+    assert (counts.total, counts.free, counts.used) == (10, 6, 4)
+    memory = (
+        counts.total_memory_bytes, counts.available_memory_bytes, counts.used_memory_bytes
+    )  # fmt: skip
+    assert memory == (640, 384, 256)
+
+
+def test_the_demand_may_exceed_what_there_is() -> None:
+    """Section 5, RequestedMemoryUsage: a pool's maximum, twice its requirement without one."""
+    network = NetworkBufferPool(10, 64)
+    pool = network.create_local_pool(2, 7, owner="bounded")
+    assert network.statistics().requested_memory_usage_percent == 70
+    network.create_local_pool(1, owner="unbounded")
+    assert network.statistics().requested_memory_usage_percent == 90
+    exclusive(network, 2)
+    assert network.statistics().requested_memory_usage_percent == 110
+    pool.destroy()
+    assert network.statistics().requested_memory_usage_percent == 40
 
 
 def test_an_empty_pool_reports_nothing() -> None:
     """B7."""
     network = NetworkBufferPool(0, 64)
-    assert network.statistics() == (0, 0, 0, 0, 0, 64)
+    assert network.statistics() == (0, 0, 0, 0, 0, 0, 64)
+    assert network.statistics().requested_memory_usage_percent == 0
     with pytest.raises(InsufficientNetworkBuffersError):
         network.create_local_pool(1, owner="test")
     assert network.create_local_pool(0, owner="test").request() is None

@@ -24,6 +24,7 @@ from flinknet.cluster.messages import (
 from flinknet.cluster.submission import Submission
 from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, JobError, RemoteProtocolError
+from flinknet.task.subtask import SubtaskProgress
 from tests.unit.cluster.graphs import keyed_graph
 
 CONFIG = ClusterConfig(
@@ -34,7 +35,10 @@ CONFIG = ClusterConfig(
     collect_bytes_max=1024,
     jobs_retained=2,
 )
-RESULT = {"records_in": 3, "records_out": 2, "bytes_in": 10, "bytes_out": 20, "metrics": {}}
+RESULT = {
+    **SubtaskProgress(3, 2, 10, 20, 400, 500, 100)._asdict(),
+    "metrics": {},
+}
 WORKERS = ("worker-0", "worker-1")
 
 
@@ -151,18 +155,21 @@ def test_two_jobs_share_the_cluster(cluster: Cluster) -> None:
 
 def test_progress_is_summed_over_the_subtasks_of_a_vertex(cluster: Cluster) -> None:
     record = cluster.running()
-    cluster.say("worker-0", Progress(record.job_id, 0, [[0, 0, 7, 7, 0, 70], [1, 0, 3, 0, 30, 0]]))
-    cluster.say("worker-1", Progress(record.job_id, 0, [[1, 1, 4, 0, 40, 0]]))
+    rows = [[0, 0, 7, 7, 0, 70, 0, 9, 1], [1, 0, 3, 0, 30, 0, 8, 2, 0]]
+    cluster.say("worker-0", Progress(record.job_id, 0, rows))
+    cluster.say("worker-1", Progress(record.job_id, 0, [[1, 1, 4, 0, 40, 0, 1, 8, 1]]))
     source, sink = record.status(cluster.now)["vertices"]
     assert (source["records_in"], source["records_out"], source["bytes_out"]) == (7, 7, 70)
     assert (sink["records_in"], sink["records_out"], sink["bytes_in"]) == (7, 0, 70)
+    times = [sink[f"{state}_time_ms"] for state in ("idle", "busy", "backpressured")]
+    assert times == [9, 10, 1]
 
 
 def test_the_numbers_of_a_finished_subtask_are_final(cluster: Cluster) -> None:
     record = cluster.running()
     result = {**RESULT, "collected": b""}
     cluster.dispatcher.take_result(record, (0, 0), result, cluster.now)
-    cluster.say("worker-0", Progress(record.job_id, 0, [[0, 0, 1, 1, 1, 1]]))
+    cluster.say("worker-0", Progress(record.job_id, 0, [[0, 0, 1, 1, 1, 1, 1, 1, 1]]))
     assert record.status(cluster.now)["vertices"][0]["records_in"] == RESULT["records_in"]
 
 
@@ -287,7 +294,8 @@ def test_a_malformed_failure_breaks_the_protocol(
 
 
 @pytest.mark.parametrize(
-    "rows", [[1], [[0]], [[0, 0, 1]], [[0, 0, 1, 2, 3, 4, 5]], [[0, 0, "1", 2, 3, 4]]]
+    "rows",
+    [[1], [[0]], [[0, 0, *range(6)]], [[0, 0, *range(8)]], [[0, 0, "1", 2, 3, 4, 5, 6, 7]]],
 )
 def test_malformed_progress_breaks_the_protocol(cluster: Cluster, rows: list[object]) -> None:
     record = cluster.running()

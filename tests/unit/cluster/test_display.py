@@ -11,8 +11,8 @@ from rich.console import Console
 from flinknet.cluster.display import LINE_INTERVAL_S, JobDisplay, result_table
 from flinknet.cluster.job_result import JobProgress, JobResult, VertexProgress
 
-SOURCE = VertexProgress(0, "Source: flights", 2, {"RUNNING": 2}, 1000, 1000, 0, 40_000)
-SINK = VertexProgress(1, "Reduce", 2, {"RUNNING": 1, "FINISHED": 1}, 900, 0, 36_000, 0)
+SOURCE = VertexProgress(0, "Source: flights", 2, {"RUNNING": 2}, 1000, 1000, 0, 40_000, 0, 900, 100)
+SINK = VertexProgress(1, "Reduce", 2, {"RUNNING": 1, "FINISHED": 1}, 900, 0, 36_000, 0, 0, 0, 0)
 
 
 def progress(seconds: float, records: int = 1000, job_id: str = "job") -> JobProgress:
@@ -82,6 +82,9 @@ def test_the_result_has_a_row_for_each_subtask() -> None:
         "records_out": 0,
         "bytes_in": 2_500_000,
         "bytes_out": 0,
+        "idle_time_ms": 1240,
+        "busy_time_ms": 700,
+        "backpressured_time_ms": 60,
         "metrics": {},
     }
     result = JobResult("job", "flights", "FINISHED", 2.0, ("worker-0",), (row,), {})
@@ -90,3 +93,4 @@ def test_the_result_has_a_row_for_each_subtask() -> None:
     shown = written.getvalue()
     for text in ("flights: FINISHED after 2.00 s", "Reduce (1/2)", "worker-0", "1,500", "2.5"):
         assert text in shown
+    assert "35%, 3%" in shown, "of its time it was busy and backpressured"

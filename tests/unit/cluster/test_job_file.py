@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.cluster.job_file import run_job_file
+from flinknet.cluster.job_file import first_job, run_job_file
 from flinknet.cluster.job_result import JobResult
 from flinknet.errors import ConfigurationError
 from flinknet.task import execution
@@ -97,3 +97,28 @@ def test_the_exit_of_the_file_comes_out(job_file: Path) -> None:
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no job file"):
         run_job_file(tmp_path / "nothing.py", [], Executor())
+
+
+# -- up to the first job
+
+
+def test_the_first_job_ends_the_file(job_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that takes every Exception of a job for its own matter."""
+    job_file.write_text(
+        "from flinknet.task import StreamExecutionEnvironment\n"
+        "environment = StreamExecutionEnvironment()\n"
+        "environment.from_collection([]).print()\n"
+        "try:\n"
+        "    environment.execute('first')\n"
+        "except Exception:\n"
+        "    print('caught')\n"
+        "environment.execute('second')\n"
+    )
+    assert first_job(job_file, []).name == "first"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_file_that_ends_without_a_job_is_refused(job_file: Path) -> None:
+    job_file.write_text("print('nothing to do')")
+    with pytest.raises(ConfigurationError, match=r"job\.py executed no job"):
+        first_job(job_file, [])

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from flinknet.cluster.preflight import buffers_required, check_cluster, check_job
+from flinknet.cluster.preflight import check_cluster, check_job, fit_job
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
     InsufficientSlotsError,
 )
-from flinknet.net.environment import NetworkEnvironment
-from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
-from flinknet.task.graph import JobGraph
-from flinknet.task.subtask import Subtask
 from tests.unit.cluster.graphs import keyed_graph
 
 
@@ -73,46 +70,48 @@ def network_of(buffers: int, config: FlinknetConfig) -> FlinknetConfig:
     return replace(config, network=replace(config.network, network_memory_bytes=memory))
 
 
-def test_too_few_buffers_name_what_would_do() -> None:
-    """The source needs 4 + 1 buffers, each of 2 remote sinks 1 channel x 2 + 1."""
-    graph = keyed_graph(parallelism=4)
+SINKS = keyed_graph(parallelism=4)
+"""The source on worker-0 needs 4 + 1 buffers, each of two sinks on worker-1 one channel's 2 + 1."""
+
+
+def test_a_job_that_fits_runs_as_it_is() -> None:
+    config = network_of(6, FlinknetConfig())
+
+    assert fit_job(SINKS, config) == (config, None)
+    check_job(SINKS, config)
+
+
+def test_with_the_minimum_a_job_is_degraded_as_little_as_possible() -> None:
+    config = network_of(5, FlinknetConfig())
+
+    fitted, notice = fit_job(SINKS, config)
+
+    assert fitted.network == replace(config.network, required_buffers_per_gate_max=2)
+    assert fitted.cluster == config.cluster
+    assert notice == (
+        'job "sums" runs degraded: worker-1 needs 6 network buffers of 32768 bytes, but '
+        "network.network_memory_bytes = 163840 holds 5, so an input gate reserves at most 2 "
+        "(network.required_buffers_per_gate_max) and its channels share what else is free; raise "
+        "network.network_memory_bytes to 196608 to avoid this"
+    )
+    assert fit_job(SINKS, fitted) == (fitted, None)
+
+
+def test_a_running_cluster_does_not_degrade() -> None:
+    """Its workers have their configuration already."""
     with pytest.raises(
         InsufficientNetworkBuffersError,
-        match=r"needs 6 network buffers of 32768 bytes on worker-1.* at least 196608",
+        match=r"worker-1 needs 6 .*with at least 196608, or .*required_buffers_per_gate_max = 2, ",
     ):
-        check_job(graph, network_of(5, FlinknetConfig()))
-    check_job(graph, network_of(6, FlinknetConfig()))
+        check_job(SINKS, network_of(5, FlinknetConfig()))
 
 
-@pytest.mark.parametrize("parallelism", [1, 2, 3, 4])
-async def test_the_need_is_what_opening_the_subtasks_takes(parallelism: int) -> None:
-    """With as many buffers as computed the subtasks open, with one less they do not."""
-    graph = keyed_graph(parallelism=parallelism)
-    async with NetworkEnvironment() as neighbour:
-        needed = buffers_required(
-            subtasks_here(graph, "127.0.0.1:9", neighbour.address), "127.0.0.1:9", NetworkConfig()
-        )
-        await open_with(needed, graph, neighbour.address)
-        with pytest.raises(InsufficientNetworkBuffersError):
-            await open_with(needed - 1, graph, neighbour.address)
-
-
-def subtasks_here(graph: JobGraph, here: str, there: str) -> tuple[SubtaskDescriptor, ...]:
-    """What one of two workers gets: the source, and every other one of the sinks."""
-    offers = [WorkerOffer("here", here, 2), WorkerOffer("there", there, 2)]
-    return plan_deployment(graph, "job", 0, offers)["here"]
-
-
-async def open_with(buffers: int, graph: JobGraph, neighbour: str) -> None:
-    config = network_of(buffers, FlinknetConfig()).network
-    async with NetworkEnvironment(config=config) as environment:
-        subtasks = [
-            Subtask(graph, descriptor, environment)
-            for descriptor in subtasks_here(graph, environment.address, neighbour)
-        ]
-        try:
-            for subtask in subtasks:
-                subtask.open()
-        finally:
-            for subtask in subtasks:
-                subtask.close()
+@pytest.mark.parametrize("check", [check_job, fit_job])
+def test_below_the_minimum_a_job_is_refused(check: Callable[..., object]) -> None:
+    with pytest.raises(
+        InsufficientNetworkBuffersError,
+        match=r'"sums" cannot run, not even degraded: worker-0 needs 5 network buffers of 32768 '
+        r"bytes, but network.network_memory_bytes = 131072 holds 4: raise it to 196608 \(at least "
+        r"to 163840\), or lower network.segment_bytes or the job's parallelism",
+    ):
+        check(SINKS, network_of(4, FlinknetConfig()))

@@ -239,7 +239,7 @@ async def finish_subtasks(
     await expect(link, Run)
     for descriptor in descriptors:
         is_sink = descriptor.name.startswith("Reduce")
-        result = SubtaskResult(1, 2, 3, 4, {"Collect": collected} if is_sink else {}, {})
+        result = SubtaskResult(1, 2, 3, 4, 5, 6, 7, {"Collect": collected} if is_sink else {}, {})
         await link.upload_result(descriptor, encode_result(result, CONFIG.collect_bytes_max))
     await link.send(Released(job_id, 0))
     return descriptors
@@ -263,7 +263,7 @@ async def test_a_job_goes_through(
         result = await client.follow(
             job_id, interval_ms=10, on_progress=lambda progress: states.append(progress.state)
         )
-        late = encode_result(SubtaskResult(0, 0, 0, 0, {}, {}), CONFIG.collect_bytes_max)
+        late = encode_result(SubtaskResult(0, 0, 0, 0, 0, 0, 0, {}, {}), CONFIG.collect_bytes_max)
         with pytest.raises(JobError, match="has ended"):
             await first.upload_result(descriptors[0], late)
     assert states[-1] == "FINISHED"
@@ -339,7 +339,9 @@ async def test_collected_records_over_the_limit_are_refused(served: ServedCoordi
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         _, descriptors = await link.fetch_deployment(job_id, 0, "worker-0")
-        upload = encode_result(SubtaskResult(1, 1, 1, 1, {"Collect": ["x" * 700]}, {}), 1024)
+        upload = encode_result(
+            SubtaskResult(1, 1, 1, 1, 1, 1, 1, {"Collect": ["x" * 700]}, {}), 1024
+        )
         await link.upload_result(descriptors[1], upload)
         with pytest.raises(JobError, match=r"collect_bytes_max = 1024.*Parquet"):
             await link.upload_result(descriptors[2], upload)

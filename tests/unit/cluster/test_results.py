@@ -16,13 +16,13 @@ from flinknet.cluster.results import (
     merge_collected,
 )
 from flinknet.errors import ConfigurationError, JobError, SerializationError
-from flinknet.task.subtask import SubtaskResult
+from flinknet.task.subtask import SubtaskProgress, SubtaskResult
 
 LIMIT = 10_000
 
 
 def result(collected: dict[str, list[Any]], metrics: dict[str, Any] | None = None) -> SubtaskResult:
-    return SubtaskResult(1, 2, 3, 4, collected=collected, metrics=metrics or {})
+    return SubtaskResult(1, 2, 3, 4, 5, 6, 7, collected=collected, metrics=metrics or {})
 
 
 def test_a_result_survives_its_bytes() -> None:
@@ -34,6 +34,8 @@ def test_a_result_survives_its_bytes() -> None:
         "records_out": 2,
     }
     assert (fields["bytes_in"], fields["bytes_out"]) == (3, 4)
+    times = [fields[f"{state}_time_ms"] for state in ("idle", "busy", "backpressured")]
+    assert times == [5, 6, 7]
     assert fields["metrics"] == {"Map": {"n": 1}}
     assert merge_collected([fields["collected"]]) == {"Collect": records}
 
@@ -73,8 +75,7 @@ def test_metrics_must_be_plain() -> None:
         msgpack.packb({}),
         encode_result(result({}), LIMIT) + b"\x00",
         msgpack.packb(
-            dict.fromkeys(("records_in", "records_out", "bytes_in", "bytes_out"), 1.5)
-            | {"metrics": {}, "collected": b""}
+            dict.fromkeys(SubtaskProgress._fields, 1.5) | {"metrics": {}, "collected": b""}
         ),
     ],
 )

@@ -98,6 +98,8 @@ class Joined:
         self.consumer = Worker("127.0.0.1:2", "the producer", config, on_output)
         self.to_producer = bytearray()
         self.to_consumer = bytearray()
+        self.gates: list[InputGate] = []
+        """Released by ``close``."""
 
     def produced(self, subpartition: int = 0, partition_id: str = "p") -> PartitionLocation:
         """Where the consumer finds a subpartition of the producer."""
@@ -115,6 +117,8 @@ class Joined:
 
     def close(self) -> None:
         """Cut the connection, release what is left, and see that everything comes back."""
+        for gate in self.gates:
+            gate.release()
         for worker in (self.producer, self.consumer):
             worker.lose(ConnectionError("the test is over"))
             for partition in worker.registry.partitions():
@@ -124,15 +128,15 @@ class Joined:
 
 
 def messages(data: bytes | bytearray) -> list[tuple[Any, ...]]:
-    """Read a stream with a plain unpacker; the body of a buffer is the last item of its tuple."""
+    """Read a stream with a plain unpacker; a buffer looks as ``buffer_event`` makes it."""
     unpacker = msgpack.Unpacker()
     unpacker.feed(data)
     found = []
     for message in unpacker:
         kind, *fields = message
         if kind == MessageType.BUFFER_RESPONSE:
-            fields.append(next(unpacker))
-            fields[3] = list(DataType)[fields[3]]
+            head, cut = fields[:3], fields[4:]
+            fields = [*head, list(DataType)[fields[3]], next(unpacker), *(cut if any(cut) else ())]
         found.append((MessageType(kind), *fields))
     assert unpacker.tell() == len(data)
     return found

@@ -17,6 +17,7 @@ from flinknet.errors import (
     RemoteTransportError,
 )
 from flinknet.partition.result_partition import ResultPartition
+from flinknet.wire.codec import encode
 from flinknet.wire.messages import MessageType
 from tests.unit.arrangements import event_of, put
 from tests.unit.connection.joined import Joined, kinds, messages, poll, poll_all
@@ -175,14 +176,14 @@ def test_both_directions_share_the_numbers_and_nothing_else() -> None:
 
 
 def test_ready_channels_take_turns_of_one_buffer() -> None:
-    """Census row 34."""
+    """Census row 34, for full buffers."""
     joined = Joined(buffers_per_channel=3)
     partition, gate = exchange(joined, 3)
     for number in range(3):
         for index in range(3):
-            write(partition, index, bytes([number]))
+            write(partition, index, bytes([number]) * 64)
     sent = buffers(joined.producer.send())
-    assert sent == [(index, bytes([number])) for number in range(3) for index in range(3)]
+    assert sent == [(index, bytes([number]) * 64) for number in range(3) for index in range(3)]
     gate.release()
     joined.close()
 
@@ -192,13 +193,13 @@ def test_a_channel_that_becomes_ready_waits_for_its_turn() -> None:
     joined = Joined(buffers_per_channel=4)
     partition, gate = exchange(joined, 2)
     for number in range(3):
-        write(partition, 0, bytes([number]))
-    assert buffers(joined.producer.send(budget_bytes=1)) == [(0, b"\x00")]
+        write(partition, 0, bytes([number]) * 64)
+    assert buffers(joined.producer.send(budget_bytes=1)) == [(0, b"\x00" * 64)]
     write(partition, 1, b"\x09")
-    assert buffers(joined.producer.send(budget_bytes=60)) == [
-        (0, b"\x01"),
+    assert buffers(joined.producer.send(budget_bytes=200)) == [
+        (0, b"\x01" * 64),
         (1, b"\x09"),
-        (0, b"\x02"),
+        (0, b"\x02" * 64),
     ]
     gate.release()
     joined.close()
@@ -212,7 +213,7 @@ def test_the_budget_is_exceeded_by_one_buffer_at_most() -> None:
     sizes = []
     while joined.producer.connection.has_output:
         sizes.append(len(joined.producer.send(budget_bytes=200)))
-    assert sizes == [3 * 83, 3 * 83, 3 * 83]
+    assert sizes == [3 * 93, 3 * 93, 3 * 93]
     gate.release()
     joined.close()
 
@@ -293,6 +294,31 @@ def test_without_credit_nothing_is_sent_and_one_credit_sends_one() -> None:
     joined.close()
 
 
+def test_three_credits_send_three_of_ten_buffers() -> None:
+    """E2: 10 buffers and no credit: not queued; each AddCredit of 1 queues the reader, once only;
+    then 3 responses, and the reader leaves with 7 buffers still there."""
+    joined = Joined(
+        buffers_per_channel=0, floating_buffers_per_gate=8, buffers_per_subpartition_max=20
+    )
+    partition, gate = exchange(joined)
+    producer = joined.producer.connection
+    for number in range(10):
+        builder = partition.request_builder(0)
+        assert builder is not None
+        builder.append(memoryview(bytes([number])))
+        partition.subpartitions[0].seal_open()
+    assert producer.statistics().readers_available == 0
+    assert buffers(joined.producer.send()) == []
+    for _ in range(3):
+        joined.producer.receive(encode(M.ADD_CREDIT, 0, 1))
+        assert producer.statistics().readers_available == 1
+    assert [body for _, body in buffers(joined.producer.send())] == [b"\x00", b"\x01", b"\x02"]
+    assert producer.statistics().readers_available == 0
+    assert partition.subpartitions[0].backlog() == 7
+    gate.release()
+    joined.close()
+
+
 def test_credit_that_gathers_while_nothing_can_be_written_becomes_one_message() -> None:
     """F8, 1.6 rule 6: one AddCredit per channel with the total, in the order of first need."""
     joined = Joined(buffers_per_channel=3, floating_buffers_per_gate=0)
@@ -356,7 +382,9 @@ def test_an_empty_buffer_takes_a_buffer_and_gives_it_back() -> None:
     """F2, F7, 1.6 rule 9."""
     joined = Joined(buffers_per_channel=1, floating_buffers_per_gate=0)
     _, gate = exchange(joined)
-    frame = bytes.fromhex("9500 ce00000000 ce00000000 ce00000000 08 c600000000")
+    frame = bytes.fromhex(
+        "9700 ce00000000 ce00000000 ce00000000 08 ce00000000 ce00000000 c600000000"
+    )
     joined.consumer.receive(frame)
     assert poll_all(gate) == []
     assert messages(joined.consumer.send()) == [(M.ADD_CREDIT, 0, 1)]
@@ -437,6 +465,25 @@ def test_a_new_buffer_size_reaches_the_partition() -> None:
     joined.producer.receive(joined.consumer.send())
     joined.producer.receive(bytes.fromhex("930a ce00000000 ce00000014"))
     assert partition.subpartitions[0].buffer_bytes == 20
+    gate.release()
+    joined.close()
+
+
+def test_of_several_buffer_sizes_the_last_is_sent() -> None:
+    """F11: each one in place of the one that waits; none for a channel that is gone."""
+    joined = Joined()
+    partition, gate = exchange(joined, 2)
+    for size in (30, 20):
+        for channel in gate.channels:
+            channel.announce_buffer_size(size)
+    gate.channels[1].release()
+    sent = joined.consumer.send()
+    assert messages(sent) == [(M.CANCEL_PARTITION_REQUEST, 1), (M.NEW_BUFFER_SIZE, 0, 20)]
+    joined.producer.receive(sent)
+    assert [part.buffer_bytes for part in partition.subpartitions] == [20, 64]
+    joined.consumer.lose(ConnectionError("lost"))
+    gate.channels[0].announce_buffer_size(30)
+    assert not joined.consumer.connection.has_output
     gate.release()
     joined.close()
 
@@ -540,14 +587,15 @@ def test_what_is_on_its_way_to_a_cancelled_channel_is_skipped() -> None:
     gate.channels[0].release()
     joined.consumer.receive(on_its_way)
     assert poll_all(gate) == [(1, b"\x02")]
-    assert joined.consumer.connection.statistics().buffers_dropped == 1
+    statistics = joined.consumer.connection.statistics()
+    assert (statistics.buffers_dropped, statistics.messages_dropped) == (1, 2)
     joined.pump()
     assert kinds(joined.to_producer).count(M.CANCEL_PARTITION_REQUEST) == 1
     gate.release()
     joined.close()
 
 
-@pytest.mark.parametrize("cut", [1, 22, 23, 24, 30])
+@pytest.mark.parametrize("cut", [1, 32, 33, 34, 40])
 def test_a_channel_cancelled_in_the_middle_of_a_frame_gets_its_buffer_back(cut: int) -> None:
     """F6: the frame is completed or skipped, and its buffer returned."""
     joined = Joined()

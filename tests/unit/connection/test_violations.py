@@ -243,7 +243,7 @@ def violation(setting: Setting, data: bytes) -> RemoteProtocolError:
 
 
 def test_a_wrong_sequence_names_both_numbers() -> None:
-    """G11, I2."""
+    """G11, invariant I2."""
     setting = Setting()
     reading(setting)
     error = violation(setting, buffer_response(0, 5))
@@ -253,7 +253,7 @@ def test_a_wrong_sequence_names_both_numbers() -> None:
 
 
 def test_data_without_credit_is_refused_and_events_are_not() -> None:
-    """F4, I5: two buffers are there, the third finds none."""
+    """F4, invariant I5: two buffers are there, the third finds none."""
     setting = Setting(floating_buffers_per_gate=0)
     setting.make()
     setting.request()

@@ -271,6 +271,30 @@ def test_a_released_channel_refuses_a_floating_buffer() -> None:
     assert (left.available, stays.available) == (0, 1)
 
 
+def test_an_error_while_credit_is_told_loses_no_buffer() -> None:
+    """G5, by meaning: it reaches whoever recycled, the channel keeps the buffer, and the next
+    listener gets the next one."""
+    arranged = Arranged(1, exclusive=0, floating=2)
+    held = arranged.drain_pool()
+
+    def fail(number: int) -> None:
+        raise RuntimeError(f"{number} buffers could not be announced")
+
+    failing = BufferManager(arranged.network, arranged.pool, fail)
+    failing.require(1)
+    arranged.managers[0].require(1)
+    with pytest.raises(RuntimeError, match="1 buffers"):
+        arranged.pool.recycle(held.pop())
+    assert failing.available == 1
+    arranged.pool.check_invariants()
+    arranged.pool.recycle(held.pop())
+    assert (arranged.managers[0].available, arranged.credits) == (1, [1])
+    failing.release()
+    arranged.managers[0].release()
+    arranged.pool.destroy()
+    assert_everything_returned(arranged.network)
+
+
 def test_a_destroyed_pool_ends_the_waiting() -> None:
     """B21."""
     arranged = Arranged(1, exclusive=0, floating=1)

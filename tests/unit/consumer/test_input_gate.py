@@ -4,6 +4,7 @@ import pytest
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.consumer.end_of_data import EndOfData
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import (
     ClosedResourceError,
@@ -16,11 +17,13 @@ from flinknet.errors import (
 )
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
+from flinknet.wire.messages import BufferHeader
 from tests.unit.arrangements import (
     HERE,
     THERE,
     Client,
     assert_everything_returned,
+    begin,
     connect_local,
     content_of,
     deliver,
@@ -32,6 +35,7 @@ from tests.unit.arrangements import (
 )
 
 EVENT = DataType.EVENT_BUFFER
+PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
 END_OF_DATA = DataType.END_OF_DATA
 END = DataType.END_OF_PARTITION
 
@@ -207,6 +211,47 @@ def test_a_channel_is_queued_once() -> None:
     assert [poll(gate)[0] for _ in range(2)] == [1, 0]
 
 
+def test_a_channel_with_a_priority_event_comes_first() -> None:
+    """Row 44, G23: as long as it has one; then it waits for its turn behind the others."""
+    gate, _ = make_remote_gate(3)
+    first, second, third = gate.remote_channels
+    for channel in (first, second, third):
+        deliver(channel, 0, b"event", data_type=EVENT)
+    deliver(third, 1, b"third's", data_type=PRIORITY)
+    deliver(third, 2, b"and again", data_type=PRIORITY)
+    deliver(second, 1, b"second's", data_type=PRIORITY)
+    assert [poll(gate) for _ in range(6)] == [
+        (2, b"third's"),
+        (1, b"second's"),
+        (2, b"and again"),
+        (0, b"event"),
+        (1, b"event"),
+        (2, b"event"),
+    ]
+    gate.release()
+
+
+def test_a_gate_says_that_a_priority_event_is_to_be_polled() -> None:
+    """Row 44: priority availability."""
+    gate, _ = make_remote_gate(2)
+    first, second = gate.remote_channels
+    deliver(first, 0, b"event", data_type=EVENT)
+    assert not gate.priority_availability.available
+    for turn in range(2):
+        told: list[bool] = []
+        gate.priority_availability.subscribe(lambda told=told: told.append(True))  # type: ignore[misc]
+        deliver(second, 2 * turn, b"1", data_type=PRIORITY)
+        deliver(second, 2 * turn + 1, b"2", data_type=PRIORITY)
+        assert told == [True]
+        assert poll(gate) == (1, b"1")
+        assert gate.priority_availability.available
+        assert poll(gate) == (1, b"2")
+        assert not gate.priority_availability.available
+    deliver(second, 4, b"1", data_type=PRIORITY)
+    gate.release()
+    assert not gate.priority_availability.available
+
+
 def test_a_false_alarm_is_passed_over() -> None:
     gate, _ = make_remote_gate(2)
     gate.notify_channel_non_empty(gate.channels[0])
@@ -259,7 +304,7 @@ def test_a_gate_is_finished_when_all_channels_are() -> None:
 
 
 def test_each_channel_is_acknowledged_for_itself() -> None:
-    """I2, D12."""
+    """D12."""
     client = Client()
     gate, _ = make_remote_gate(2, client=client)
     deliver(gate.remote_channels[1], 0, b"\x91\x01", data_type=END_OF_DATA)
@@ -268,6 +313,38 @@ def test_each_channel_is_acknowledged_for_itself() -> None:
     assert [message for message in client.sent if message[0] == "acknowledge"] == [
         ("acknowledge", 1)
     ]
+
+
+@pytest.mark.parametrize(
+    ("bodies", "expected"),
+    [
+        ([], EndOfData.NOT_END_OF_DATA),
+        ([b"\x91\x01"], EndOfData.NOT_END_OF_DATA),
+        ([b"\x91\x01", b"\x91\x01"], EndOfData.DRAINED),
+        ([b"\x91\x00", b"\x91\x01"], EndOfData.STOPPED),
+        ([b"\x91\x00", b"\x91\x00"], EndOfData.STOPPED),
+    ],
+)
+def test_the_data_ends_as_that_of_every_channel(bodies: list[bytes], expected: EndOfData) -> None:
+    """I2: all DRAIN -> drained; one NO_DRAIN -> stopped; it counts when it is polled."""
+    gate, _ = make_remote_gate(2)
+    for channel, body in zip(gate.remote_channels, bodies, strict=False):
+        deliver(channel, 0, body, data_type=END_OF_DATA)
+    assert gate.end_of_data is EndOfData.NOT_END_OF_DATA
+    while gate.poll() is not None:
+        pass
+    assert gate.end_of_data is expected
+    assert gate.statistics().end_of_data is expected
+    gate.release()
+
+
+def test_an_end_of_data_that_makes_no_sense_fails_the_gate() -> None:
+    gate, _ = make_remote_gate(1)
+    deliver(gate.remote_channels[0], 0, b"\x91\x07", data_type=END_OF_DATA)
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="END_OF_DATA"):
+            gate.poll()
+    gate.release()
 
 
 # -- failure and release ---------------------------------------------------------------------------
@@ -300,6 +377,19 @@ def test_the_first_error_is_the_one_that_counts() -> None:
         channel.fail(RemoteTransportError("connection lost"))
     with pytest.raises(ProducerFailedError, match="first cause"):
         gate.poll()
+
+
+def test_whoever_asked_is_told_the_first_error() -> None:
+    """Once, and at once if there was one before."""
+    gate, _ = make_remote_gate(1)
+    causes = [ProducerFailedError("first cause"), RemoteTransportError("later")]
+    told: list[BaseException] = []
+    gate.when_failed(told.append)
+    for cause in causes:
+        gate.fail(cause)
+    gate.when_failed(told.append)
+    assert told == [causes[0], causes[0]]
+    gate.release()
 
 
 def test_an_error_in_what_was_delivered_ends_the_gate() -> None:
@@ -351,7 +441,7 @@ def test_what_arrives_after_the_release_is_recycled() -> None:
     """G6, F6."""
     gate, pool = make_remote_gate(1)
     (channel,) = gate.remote_channels
-    memory = channel.begin_buffer(0, 0, DataType.DATA_BUFFER, 4)
+    memory = begin(channel, BufferHeader(0, 0, 0, DataType.DATA_BUFFER, 4))
     gate.release()
     memory.release()
     channel.end_buffer()

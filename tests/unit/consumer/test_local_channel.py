@@ -30,9 +30,11 @@ class Gate:
 
     def __init__(self) -> None:
         self.notices = 0
+        self.priority_notices = 0
 
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         self.notices += 1
+        self.priority_notices += priority
 
 
 class Arranged:
@@ -83,7 +85,11 @@ def test_a_channel_says_whether_there_is_more() -> None:
         assert polled is not None
         seen.append((content_of(polled[0]), polled[1]))
         polled[0].recycle()
-    assert seen == [(b"first", True), (b"second", True), (b"third", False)]
+    assert seen == [
+        (b"first", DataType.DATA_BUFFER_WITH_CLEAR_END),
+        (b"second", DataType.DATA_BUFFER),
+        (b"third", DataType.NONE),
+    ]
     counts = arranged.channel.statistics()
     assert (counts.buffers_in, counts.bytes_in, counts.kind) == (3, 16, "local")
     assert (counts.unannounced_credit, counts.exclusive_free, counts.floating_free) == (0, 0, 0)
@@ -185,6 +191,45 @@ def test_resuming_before_the_partition_is_there_is_a_programming_error() -> None
     arranged = Arranged(registered=False)
     with pytest.raises(AssertionError, match="before the partition was there"):
         arranged.channel.resume_consumption()
+
+
+def test_a_priority_event_is_told_as_such() -> None:
+    """G23."""
+    arranged = Arranged()
+    put(arranged.partition, 0, b"data")
+    arranged.partition.flush(0)
+    assert (arranged.gate.notices, arranged.gate.priority_notices) == (1, 0)
+    arranged.partition.broadcast_event(DataType.PRIORITIZED_EVENT_BUFFER, b"barrier")
+    assert (arranged.gate.notices, arranged.gate.priority_notices) == (2, 1)
+    assert arranged.poll().data_type.has_priority
+    assert content_of(arranged.poll()) == b"data"
+
+
+def test_buffers_in_use_are_the_producers() -> None:
+    """H4: none before the partition is there, none after release."""
+    arranged = Arranged(registered=False)
+    assert arranged.channel.buffers_in_use == 0
+    for content in (b"1", b"2", b"3"):
+        put(arranged.partition, 0, content)
+    arranged.registry.register(arranged.partition)
+    assert arranged.channel.buffers_in_use == 2
+    arranged.partition.flush(0)
+    assert arranged.channel.buffers_in_use == 3
+    arranged.channel.release()
+    assert arranged.channel.buffers_in_use == 0
+
+
+def test_a_buffer_size_reaches_the_view() -> None:
+    """H4, G15: nobody learns of it before the partition is there, or may be told after release."""
+    arranged = Arranged(registered=False)
+    arranged.channel.announce_buffer_size(20)
+    arranged.registry.register(arranged.partition)
+    assert arranged.partition.subpartitions[0].buffer_bytes == 64
+    arranged.channel.announce_buffer_size(20)
+    assert arranged.partition.subpartitions[0].buffer_bytes == 20
+    arranged.channel.release()
+    with pytest.raises(AssertionError, match="released channel"):
+        arranged.channel.announce_buffer_size(20)
 
 
 def test_the_end_of_data_is_acknowledged() -> None:

@@ -9,16 +9,19 @@ from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.consumer.input_channel import InputChannel, PartitionLocation
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import BufferReorderingError, ProducerFailedError, RemoteProtocolError
+from flinknet.wire.messages import BufferHeader
 from tests.unit.arrangements import (
     THERE,
     Client,
     assert_everything_returned,
+    begin,
     content_of,
     deliver,
 )
 
 BLOCKING = [data_type for data_type in DataType if data_type.is_blocking_upstream]
 EVENT = DataType.EVENT_BUFFER
+PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
 END = DataType.END_OF_PARTITION
 
 
@@ -114,11 +117,11 @@ def test_frames_are_polled_in_order(alone: Arranged) -> None:
     deliver(alone.channel, 2, b"second")
     assert alone.gate.notices == [(3, False)], "once, until it was emptied"
     contents = []
-    for more in (True, True, False):
+    for following in (EVENT, DataType.DATA_BUFFER_WITH_CLEAR_END, DataType.NONE):
         polled = alone.channel.poll()
         assert polled is not None
         contents.append((content_of(polled[0]), polled[0].data_type.is_event))
-        assert polled[1] is more
+        assert polled[1] is following
         polled[0].recycle()
     assert contents == [(b"first", False), (b"event", True), (b"second", False)]
     assert alone.channel.poll() is None
@@ -183,12 +186,12 @@ def test_an_empty_data_buffer_only_carries_its_credit_back(arranged: Arranged) -
 
 
 def test_a_frame_that_was_cut_off_gives_its_buffer_back(arranged: Arranged) -> None:
-    memory = arranged.channel.begin_buffer(0, 0, DataType.DATA_BUFFER, 10)
+    memory = begin(arranged.channel, BufferHeader(0, 0, 0, DataType.DATA_BUFFER, 10))
     memory.release()
     arranged.channel.abort_buffer()
     arranged.channel.abort_buffer()
     assert arranged.channel.manager.available == 2
-    arranged.channel.begin_buffer(1, 0, EVENT, 10)
+    arranged.channel.begin_buffer(BufferHeader(0, 1, 0, EVENT, 10))
     arranged.channel.abort_buffer()
     assert arranged.channel.poll() is None
     arranged.close()
@@ -289,6 +292,137 @@ def test_resuming_an_unrequested_channel_is_a_programming_error() -> None:
         arranged.channel.resume_consumption()
 
 
+# -- priority --------------------------------------------------------------------------------------
+
+
+def number_of(buffer: Buffer) -> int:
+    return int(content_of(buffer))
+
+
+def deliver_around_a_barrier(arranged: Arranged, first: int = 0) -> None:
+    """Two data buffers, an unaligned barrier, two more; each one's content is its sequence
+    number."""
+    for number in range(5):
+        data_type = PRIORITY if number == 2 else DataType.DATA_BUFFER
+        sequence = (first + number) & 0xFFFFFFFF
+        deliver(arranged.channel, sequence, str(number).encode(), data_type=data_type)
+
+
+def test_a_priority_event_overtakes_what_has_arrived() -> None:
+    """G18: sequence order 2, 0, 1, 3, 4; what it overtook is 0 and 1, as long as it is here."""
+    arranged = Arranged(exclusive=4)
+    deliver_around_a_barrier(arranged)
+    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    polled, overtaken = [], []
+    for _ in range(5):
+        buffer = arranged.poll()
+        polled.append(number_of(buffer))
+        buffer.recycle()
+        overtaken.append([number_of(buffer) for buffer in arranged.channel.overtaken_data()])
+    assert polled == [2, 0, 1, 3, 4]
+    assert overtaken == [[0, 1], [1], [], [], []]
+    arranged.close()
+
+
+@pytest.mark.parametrize("edge", [2**31, 2**32])
+@pytest.mark.parametrize("before", range(7))
+def test_sequence_numbers_may_wrap_around_a_barrier(edge: int, before: int) -> None:
+    """G19: in every position."""
+    arranged = Arranged(exclusive=4)
+    first = arranged.channel._expected_sequence = (edge - before) & 0xFFFFFFFF
+    deliver_around_a_barrier(arranged, first)
+    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+
+
+def test_without_a_barrier_all_data_is_in_flight() -> None:
+    """G19; events are not."""
+    arranged = Arranged(exclusive=4)
+    for number in range(4):
+        deliver(arranged.channel, number, str(number).encode())
+    deliver(arranged.channel, 4, b"4", data_type=EVENT)
+    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1, 2, 3]
+    arranged.close()
+
+
+def test_the_gate_is_told_of_priority_events_only(alone: Arranged) -> None:
+    """G23: of the first of several, and again when they have been polled."""
+    deliver(alone.channel, 0)
+    deliver(alone.channel, 1, data_type=EVENT)
+    assert alone.gate.notices == [(3, False)]
+    deliver(alone.channel, 2, data_type=PRIORITY)
+    deliver(alone.channel, 3, data_type=PRIORITY)
+    assert alone.gate.notices == [(3, False), (3, True)]
+    for following in (PRIORITY, DataType.DATA_BUFFER_WITH_CLEAR_END):
+        polled = alone.channel.poll()
+        assert polled is not None
+        assert polled[1] is following
+    deliver(alone.channel, 4, data_type=PRIORITY)
+    assert alone.gate.notices == [(3, False), (3, True), (3, True)]
+
+
+def test_a_queued_barrier_can_be_given_priority() -> None:
+    """G23: the gate is told; what stood before it is overtaken, what came behind it is not."""
+    arranged = Arranged(exclusive=4)
+    barrier = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
+    for number in range(5):
+        data_type = barrier if number == 2 else DataType.DATA_BUFFER
+        deliver(arranged.channel, number, str(number).encode(), data_type=data_type)
+    arranged.channel.convert_to_priority_event(2)
+    assert arranged.gate.notices == [(3, False), (3, True)]
+    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    first = arranged.poll()
+    assert (first.data_type, number_of(first)) == (PRIORITY, 2)
+    assert [number_of(arranged.poll()) for _ in range(4)] == [0, 1, 3, 4]
+
+
+def test_only_an_ordinary_event_can_be_given_priority() -> None:
+    arranged = Arranged(exclusive=4)
+    deliver(arranged.channel, 0)
+    deliver(arranged.channel, 1, data_type=PRIORITY)
+    with pytest.raises(AssertionError, match="only an event"):
+        arranged.channel.convert_to_priority_event(0)
+    with pytest.raises(AssertionError, match="already"):
+        arranged.channel.convert_to_priority_event(1)
+    arranged.close()
+
+
+# -- debloating ------------------------------------------------------------------------------------
+
+
+def test_buffers_in_use_are_those_here_and_those_behind() -> None:
+    """G22: 2, 5, 4, 3, 3; and none of a released channel."""
+    arranged = Arranged(exclusive=4)
+    counts = []
+    deliver(arranged.channel, 0)
+    deliver(arranged.channel, 1)
+    counts.append(arranged.channel.buffers_in_use)
+    arranged.channel.on_backlog(3)
+    counts.append(arranged.channel.buffers_in_use)
+    arranged.poll().recycle()
+    counts.append(arranged.channel.buffers_in_use)
+    arranged.poll().recycle()
+    counts.append(arranged.channel.buffers_in_use)
+    deliver(arranged.channel, 2, backlog=2)
+    counts.append(arranged.channel.buffers_in_use)
+    assert counts == [2, 5, 4, 3, 3]
+    arranged.close()
+    assert arranged.channel.buffers_in_use == 0
+
+
+def test_a_buffer_size_is_sent_once_there_is_somebody_to_send_it_to() -> None:
+    """F11, G15."""
+    arranged = Arranged(requested=False)
+    arranged.channel.announce_buffer_size(100)
+    assert arranged.client.sent == []
+    arranged.channel.request(arranged.client)
+    arranged.channel.announce_buffer_size(100)
+    assert arranged.client.sent == [("request", 3), ("size 100", 3)]
+    arranged.channel.release()
+    with pytest.raises(AssertionError, match="released channel"):
+        arranged.channel.announce_buffer_size(200)
+    arranged.close()
+
+
 # -- the end ---------------------------------------------------------------------------------------
 
 
@@ -318,7 +452,7 @@ def test_releasing_returns_everything_and_cancels_the_request(arranged: Arranged
         deliver(arranged.channel, sequence, backlog=4)
         arranged.channel.take_unannounced_credit()
     buffer = arranged.poll()
-    memory = arranged.channel.begin_buffer(3, 0, DataType.DATA_BUFFER, 4)
+    memory = begin(arranged.channel, BufferHeader(0, 3, 0, DataType.DATA_BUFFER, 4))
     arranged.channel.release()
     arranged.channel.release()
     assert arranged.client.sent.count(("close", 3)) == 1

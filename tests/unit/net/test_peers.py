@@ -264,7 +264,7 @@ async def test_leaving_stops_a_dial_that_waits_for_its_next_try() -> None:
 async def test_a_worker_of_something_else_is_refused_with_the_reason(
     options: dict[str, object], reason: str
 ) -> None:
-    """I9: frames of another attempt are not even sent."""
+    """Invariant I9: frames of another attempt are not even sent."""
     async with (
         NetworkEnvironment(worker_id="producer", config=quick()) as producer,
         NetworkEnvironment(**{"config": quick(), **options}) as consumer,  # type: ignore[arg-type]
@@ -284,7 +284,7 @@ async def test_dialling_oneself_by_another_name_is_refused() -> None:
 async def test_an_older_or_newer_peer_is_told_the_version() -> None:
     async with NetworkEnvironment(config=quick()) as environment:
         stranger = await Stranger.dial(environment.address)
-        stranger.send(b"flinknet\x00\x02\x00\x40")
+        stranger.send(b"flinknet\x00\x01\x00\x40")
         answer = await stranger.expect_hello()
         assert answer.verdict is Verdict.VERSION
         assert await stranger.read_to_end() == b""
@@ -295,7 +295,7 @@ async def test_an_answer_in_another_version_says_so() -> None:
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         refused = asyncio.create_task(refusal_of(environment, host.address))
         (await host.accept()).send(b"flinknet\x00\x07\x00\x40")
-        assert "the peer speaks version 7 of the protocol, this side version 1" in str(
+        assert "the peer speaks version 7 of the protocol, this side version 2" in str(
             await refused
         )
 
@@ -327,8 +327,8 @@ async def test_every_other_verdict_is_a_refusal(verdict: Verdict) -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
         b"\x00" * 5000,
-        b"flinknet\x00\x01\xff\xff",
-        b"flinknet\x00\x01\x00\x15" + bytes(21),
+        b"flinknet\x00\x02\xff\xff",
+        b"flinknet\x00\x02\x00\x16" + bytes(22),
     ],
 )
 async def test_what_is_no_hello_is_closed_without_a_word(garbage: bytes) -> None:

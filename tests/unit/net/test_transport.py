@@ -93,7 +93,8 @@ VIOLATIONS = {
 
 @pytest.mark.parametrize("violation", VIOLATIONS)
 async def test_a_peer_that_breaks_the_protocol_is_told_and_closed(violation: str) -> None:
-    """I10: one typed error, that connection closed, everybody else untouched, nothing kept."""
+    """Invariant I10: one typed error, that connection closed, everybody else untouched, nothing
+    kept."""
     async with (
         NetworkEnvironment(config=quick()) as environment,
         Bystanders(environment) as bystanders,
@@ -235,13 +236,13 @@ async def emit_all(writer: Any, number: int) -> None:
 
 def take_buffers(stream: bytearray, received: dict[int, bytes]) -> None:
     """Take whole BufferResponses off a stream, checking their sequence."""
-    while len(stream) >= 23:
-        assert stream[:2] == b"\x95\x00"
-        size = int.from_bytes(stream[19:23], "big")
-        if len(stream) < 23 + size:
+    while len(stream) >= 33:
+        assert stream[:2] == b"\x97\x00"
+        size = int.from_bytes(stream[29:33], "big")
+        if len(stream) < 33 + size:
             return
-        received[int.from_bytes(stream[3:7], "big")] += stream[23 : 23 + size]
-        del stream[: 23 + size]
+        received[int.from_bytes(stream[3:7], "big")] += stream[33 : 33 + size]
+        del stream[: 33 + size]
 
 
 async def test_memory_that_a_write_has_freed_may_be_used_in_the_same_turn() -> None:
@@ -452,6 +453,34 @@ async def test_an_end_without_goodbye_is_a_loss() -> None:
             with pytest.raises(RemoteTransportError, match="the worker might be lost"):
                 await environment.create_record_reader(gate).next_batch()
             gate.release()
+        await assert_nothing_is_held(environment)
+
+
+async def test_an_error_while_data_is_told_of_closes_the_connection() -> None:
+    """F12: it is a bug in whoever is told; no channel of that connection waits for ever."""
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        told: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+        gates = [
+            environment.create_input_gate([PartitionLocation(host.address, name, 0)])
+            for name in ("p", "q")
+        ]
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(2)
+
+        def fail() -> None:
+            raise RuntimeError("a subscriber failed")
+
+        gates[0].availability.subscribe(fail)
+        stranger.writer.write(buffer_response())
+        await until(lambda: peers(environment).lost_total == 1)
+        for gate in gates:
+            with pytest.raises(RemoteTransportError, match="a subscriber failed"):
+                await environment.create_record_reader(gate).next_batch()
+            gate.release()
+        assert told == ["a subscriber failed"]
         await assert_nothing_is_held(environment)
 
 

@@ -155,6 +155,46 @@ def test_a_broadcast_builder_is_one_buffer_for_all() -> None:
     assert partition.statistics().pool.in_use == in_use
 
 
+def test_what_is_shared_is_produced_once_and_sent_to_each() -> None:
+    """D13, section 5: numBytesProduced and numBytesOut, events included."""
+    partition, _ = make_partition(3)
+    views = [view_of(partition, index) for index in range(3)]
+    put(partition, 0, b"12345")
+    for content in (b"to all!", b"again"):
+        builder = partition.request_broadcast_builder()
+        assert builder is not None
+        builder.append(memoryview(content))
+    assert (partition.statistics().bytes_produced, partition.statistics().bytes_out) == (17, 0)
+    partition.broadcast_event(EVENT, b"+4++")
+    for view in views:
+        take_all(view)
+    counts = partition.statistics()
+    assert counts.bytes_produced == 21
+    assert counts.bytes_out == 5 + 3 * (7 + 5 + 4)
+    assert counts.buffers_out == 1 + 3 * 3
+    views[0].release()
+    builder = partition.request_broadcast_builder()
+    assert builder is not None
+    builder.append(memoryview(b"for two"))
+    assert partition.statistics().bytes_produced == 28
+
+
+def test_output_queues_and_pool_in_use() -> None:
+    """Section 5: outputQueueLength, outputQueueSize, outPoolUsage, total/min/max/avgQueueLen."""
+    partition, _ = make_partition(2, overdraft_buffers_per_partition=3)
+    assert partition.statistics().queue_lengths == (0, 0, 0, 0)
+    assert partition.statistics().pool_usage == 0
+    for content in (b"one", b"two", b"three"):
+        put(partition, 0, content)
+    put(partition, 1, b"four")
+    counts = partition.statistics()
+    assert counts.queue_lengths == (4, 1, 3, 2.0)
+    assert counts.queued_bytes == 15
+    assert counts.pool_usage == pytest.approx(4 / 12)
+    fill_the_pool(partition)
+    assert partition.statistics().pool_usage == pytest.approx(15 / 12), "overdraft is in use"
+
+
 def test_a_broadcast_builder_that_one_reader_took_is_closed_for_all() -> None:
     partition, _ = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
@@ -274,6 +314,21 @@ def test_a_broadcast_builder_has_the_least_of_the_sizes(
 
 
 # -- the end ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("drain", "body"), [(True, b"\x91\x01"), (False, b"\x91\x00")])
+def test_an_end_of_data_says_whether_all_input_was_read(drain: bool, body: bytes) -> None:
+    """I2, D12: DRAIN and NO_DRAIN; the first one counts."""
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    partition.notify_end_of_data(drain=drain)
+    partition.notify_end_of_data(drain=not drain)
+    for view in views:
+        polled = view.poll()
+        assert polled is not None
+        assert (polled.buffer.data_type, content_of(polled.buffer)) == (END_OF_DATA, body)
+        assert view.poll() is None
+    partition.release()
 
 
 def test_the_end_of_data_is_told_once_and_acknowledged_by_all() -> None:

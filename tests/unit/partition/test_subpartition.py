@@ -358,6 +358,24 @@ def test_a_blocking_event_stops_the_subpartition(data_type: DataType) -> None:
     assert take_all(arranged.subpartition) == [PRIORITY, b"behind", EVENT, b"more", b"and more"]
 
 
+@pytest.mark.parametrize("in_front", [0, 1, 2])
+def test_a_timeoutable_barrier_read_in_time_blocks_as_an_aligned_one(in_front: int) -> None:
+    """C16: 0, 1 or 2 data buffers in front of it are delivered first, none of them twice."""
+    arranged = Arranged()
+    for number in range(in_front):
+        arranged.add_finished(b"data %d" % number)
+    arranged.add_event(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
+    arranged.add_finished(b"behind")
+    expected: list[bytes | DataType] = [b"data %d" % number for number in range(in_front)]
+    assert take_all(arranged.subpartition) == [
+        *expected,
+        DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
+    ]
+    assert arranged.subpartition.statistics().blocked
+    arranged.subpartition.resume_consumption()
+    assert take_all(arranged.subpartition) == [b"behind"]
+
+
 def test_after_resume_an_event_is_available() -> None:
     """C11."""
     arranged = arranged_after_barrier()

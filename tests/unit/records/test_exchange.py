@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.buffer.availability import Availability
+from flinknet.buffer.availability import Availability, WaitReason
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import ConsumerCancelledError, LocalProtocolError, ProducerFailedError
@@ -16,7 +16,6 @@ from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.reader import RecordReader
-from flinknet.records.serializer import UnpackerPool
 from flinknet.records.writer import RecordWriter
 from tests.unit.arrangements import (
     HERE,
@@ -26,11 +25,12 @@ from tests.unit.arrangements import (
     locations,
     make_config,
 )
+from tests.unit.records.cutting import make_memory, make_unpacker
 
 SEGMENT_BYTES = 256
 
 
-async def wait(availability: Availability) -> None:
+async def wait(availability: Availability, reason: WaitReason) -> None:
     """Suspend as the shell does."""
     future = asyncio.get_running_loop().create_future()
 
@@ -63,6 +63,7 @@ class Worker:
             flusher=Flusher(),
             buffer_timeout_ms=0,
             record_bytes_max=1 << 20,
+            record_elements_max=1 << 16,
         )
 
     def reader(self, *names: str, subpartition: int = 0) -> RecordReader:
@@ -72,7 +73,7 @@ class Worker:
         ]
         gate = InputGate("gate", wanted, HERE, self.pool, self.config)
         gate.setup(lambda: connect_local(gate, self.registry))
-        return RecordReader(gate, wait=wait, unpackers=UnpackerPool(1 << 20, 1_000, SEGMENT_BYTES))
+        return RecordReader(gate, wait=wait, unpacker=make_unpacker(), memory=make_memory())
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.errors import LocalProtocolError
 from flinknet.records.partitioner import CustomPartitioner
-from flinknet.records.serializer import RecordDeserializer, UnpackerPool, record_packer
+from flinknet.records.serializer import RecordDeserializer, record_packer
 from flinknet.records.writer import RecordWriter
 from tests.unit.arrangements import (
     Flusher,
@@ -25,6 +25,7 @@ from tests.unit.arrangements import (
     view_of,
     wait,
 )
+from tests.unit.records.cutting import make_memory, make_unpacker
 
 EVERYONE = -1
 TASKS = (0, 1)
@@ -81,10 +82,12 @@ class RecordHistories(RuleBasedStateMachine):
             flusher=Flusher(),
             buffer_timeout_ms=timeout,
             record_bytes_max=1 << 20,
+            record_elements_max=1 << 16,
         )
         self.views = [view_of(self.partition, index) for index in range(subpartitions)]
-        unpackers = UnpackerPool(1 << 20, 16, segment_bytes)
-        self.deserializers = [RecordDeserializer(unpackers) for _ in self.views]
+        unpacker = make_unpacker()
+        self.memory = make_memory(reassembly_memory_bytes=300, record_spill_bytes=200)
+        self.deserializers = [RecordDeserializer(unpacker, self.memory) for _ in self.views]
         self.readers = set(range(subpartitions))
         self.running: dict[int, Running[None]] = {}
         self.began: dict[int, list[Record]] = {task: [] for task in TASKS}
@@ -170,11 +173,11 @@ class RecordHistories(RuleBasedStateMachine):
             return
         buffer = polled.buffer
         if buffer.data_type.is_buffer:
-            view = buffer.view()
             clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
-            records = self.deserializers[channel].records(view, clear_end=clear_end)
-            assert isinstance(view, memoryview)
-            view.release()
+            with memoryview(buffer.view()) as view:
+                records = self.deserializers[channel].records(
+                    view, buffer.continued, buffer.unfinished, clear_end=clear_end
+                )
             self.received[channel] += [Record(*record) for record in records]
         elif buffer.data_type is DataType.END_OF_DATA:
             self.views[channel].acknowledge_all_data_processed()
@@ -211,6 +214,12 @@ class RecordHistories(RuleBasedStateMachine):
         assert counts.free + pool.idle + pool.in_use == counts.total
         queued = sum(part.queued_buffers for part in self.partition.statistics().subpartitions)
         assert pool.in_use <= queued + len(self.held)
+
+    @invariant()
+    def what_is_put_together_is_accounted_for(self) -> None:
+        self.memory.check_invariants()
+        inside = sum(deserializer.inside_record for deserializer in self.deserializers)
+        assert self.memory.statistics().records == inside
 
     @invariant()
     def what_has_come_is_in_order(self) -> None:
@@ -257,6 +266,8 @@ class RecordHistories(RuleBasedStateMachine):
                 assert not any(self.deserializers[index].inside_record for index in self.readers)
         self.check_nothing_is_missing()
         self.writer.close()
+        self.memory.close()
+        self.memory.check_invariants()
         assert_everything_returned(self.pool)
 
     def check_nothing_is_missing(self) -> None:

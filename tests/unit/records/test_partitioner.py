@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from flinknet.errors import ConfigurationError, SerializationError
 from flinknet.records.key_groups import key_group, operator_index
 from flinknet.records.partitioner import (
+    AdaptiveRebalancePartitioner,
+    AdaptiveRescalePartitioner,
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,
@@ -61,6 +63,89 @@ def test_rescale_goes_round_from_the_first() -> None:
 
 def test_one_channel_is_every_turn() -> None:
     assert choices(set_up(RebalancePartitioner(), 1, subtask_index=3), 3) == [0, 0, 0]
+
+
+# -- adaptive --------------------------------------------------------------------------------------
+
+
+class Queue:
+    """An OutputQueue of a given length."""
+
+    def __init__(self, queued_bytes: int, *, released: bool = False) -> None:
+        self.queued_bytes = queued_bytes
+        self.released = released
+
+
+def adaptive(*queued: int, candidates: int = 4, start: int = 0) -> AdaptiveRebalancePartitioner:
+    """A partitioner over queues of these lengths, whose next channel is ``start``."""
+    partitioner = AdaptiveRebalancePartitioner(candidates)
+    partitioner.setup(len(queued), subtask_index=start)
+    partitioner.observe([Queue(queued_bytes) for queued_bytes in queued])
+    return partitioner
+
+
+@pytest.mark.parametrize("make", [AdaptiveRebalancePartitioner, AdaptiveRescalePartitioner])
+def test_an_adaptive_choice_is_among_two_or_more(make: Callable[[int], Partitioner]) -> None:
+    """A22."""
+    for candidates in (-1, 0, 1):
+        with pytest.raises(ConfigurationError, match=f"with {candidates} candidates .* 2 or more"):
+            make(candidates)
+    make(2)
+
+
+@pytest.mark.parametrize(
+    ("queued", "start", "chosen"),
+    [
+        ((5, 4, 3, 4), 0, 2),
+        ((5, 3, 3, 3), 0, 1),
+        ((5, 3, 3, 3), 2, 2),
+        ((5, 0, 0, 9), 0, 1),
+        ((5, 0, 0, 9), 3, 1),
+        ((0, 0, 0, 0), 3, 3),
+        ((9, 9, 9, 8, 0, 0), 0, 3),
+        ((9, 9, 9, 8, 0, 5), 4, 4),
+        ((9, 0, 9, 8, 7, 5), 4, 1),
+        ((7,), 0, 0),
+        ((9, 8), 1, 1),
+    ],
+)
+def test_the_fewest_queued_bytes_of_four(queued: tuple[int, ...], start: int, chosen: int) -> None:
+    """Row 55: from the next on; the first empty one, else the fewest, of equals the first."""
+    assert adaptive(*queued, start=start).select("record") == chosen
+
+
+def test_only_the_candidates_are_compared() -> None:
+    """Row 55."""
+    assert adaptive(3, 2, 0, 1, candidates=2).select("record") == 1
+    assert adaptive(3, 2, 0, 1, candidates=3).select("record") == 2
+    assert adaptive(3, 2, 1, 1, candidates=100).select("record") == 2
+
+
+def test_the_next_choice_begins_behind_the_last_one() -> None:
+    """So equal channels get their turn."""
+    assert choices(adaptive(1, 1, 1), 5) == [0, 1, 2, 0, 1]
+    assert choices(adaptive(0, 0, 0, start=2), 5) == [2, 0, 1, 2, 0]
+    assert choices(adaptive(5, 1, 2, 2), 3) == [1, 1, 1]
+
+
+def test_a_consumer_that_has_gone_attracts_nothing() -> None:
+    """Its queue is empty for ever; those that live are the candidates."""
+    partitioner = adaptive(0, 0, 0, 7, 7, 0, candidates=2)
+    queues = [Queue(0, released=True) for _ in range(3)] + [Queue(7), Queue(6), Queue(0)]
+    partitioner.observe(queues)
+    assert partitioner.select("record") == 4
+    for queue in queues:
+        queue.released = True
+    assert choices(partitioner, 3) == [5, 0, 1]
+
+
+def test_adaptive_rescale_starts_at_the_first() -> None:
+    partitioner = set_up(AdaptiveRescalePartitioner(), 3, subtask_index=2, parallelism=4)
+    partitioner.observe([Queue(0) for _ in range(3)])
+    assert choices(partitioner, 4) == [0, 1, 2, 0]
+
+
+# -- random, broadcast, by key ---------------------------------------------------------------------
 
 
 def test_shuffle_stays_in_range_and_can_be_repeated() -> None:
@@ -140,6 +225,7 @@ def test_a_custom_choice_out_of_range_is_refused(choice: int) -> None:
 @pytest.mark.parametrize(
     ("make", "pointwise"),
     [(ForwardPartitioner, True), (RescalePartitioner, True), (RebalancePartitioner, False),
+     (AdaptiveRescalePartitioner, True), (AdaptiveRebalancePartitioner, False),
      (GlobalPartitioner, False), (BroadcastPartitioner, False)],
 )  # fmt: skip
 def test_which_exchanges_are_pointwise(make: Callable[[], Partitioner], pointwise: bool) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -16,7 +17,6 @@ from flinknet.errors import (
     SerializationError,
 )
 from flinknet.records.reader import RecordBatch, RecordReader
-from flinknet.records.serializer import UnpackerPool
 from tests.unit.arrangements import (
     THERE,
     Client,
@@ -27,6 +27,7 @@ from tests.unit.arrangements import (
     run,
     wait,
 )
+from tests.unit.records.cutting import Cut, cut, make_memory, make_unpacker
 
 CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 END_OF_DATA = DataType.END_OF_DATA
@@ -40,21 +41,51 @@ def packed(*records: Any) -> bytes:
 class Arranged:
     """A reader of remote channels, to which frames come by hand."""
 
-    def __init__(self, channels: int = 1, *, record_bytes_max: int = 10_000) -> None:
+    def __init__(self, channels: int = 1, **limits: Any) -> None:
         self.client = Client()
         self.gate, self.pool = make_gate(
             *[THERE] * channels, client=self.client, segment_bytes=4_096, segments=128
         )
         self.sequences = [0] * channels
-        unpackers = UnpackerPool(record_bytes_max, 1_000, 4_096)
-        self.reader = RecordReader(self.gate, wait=wait, unpackers=unpackers)
+        self.memory = make_memory(**limits)
+        self.reader = RecordReader(
+            self.gate,
+            wait=wait,
+            unpacker=make_unpacker(record_elements_max=1_000),
+            memory=self.memory,
+        )
 
-    def arrive(self, content: bytes, *, channel: int = 0, data_type: DataType = CLEAR_END) -> None:
+    def arrive(
+        self,
+        content: bytes,
+        *,
+        channel: int = 0,
+        data_type: DataType = CLEAR_END,
+        continued: int = 0,
+        unfinished: int | None = None,
+    ) -> None:
         """Let a frame arrive, paid with what the channel has announced."""
         target = self.gate.remote_channels[channel]
         target.take_unannounced_credit()
-        deliver(target, self.sequences[channel], content, data_type=data_type)
+        deliver(
+            target,
+            self.sequences[channel],
+            content,
+            data_type=data_type,
+            continued=continued,
+            unfinished=unfinished,
+        )
         self.sequences[channel] += 1
+
+    def arrive_cut(self, buffer: Cut, *, channel: int = 0) -> None:
+        """Let a frame of cut records arrive."""
+        self.arrive(
+            buffer.content,
+            channel=channel,
+            data_type=buffer.data_type,
+            continued=buffer.continued,
+            unfinished=buffer.unfinished,
+        )
 
     def end(self, channel: int = 0) -> None:
         self.arrive(b"\x91\x01", channel=channel, data_type=END_OF_DATA)
@@ -78,6 +109,8 @@ class Arranged:
 
     def close(self) -> None:
         self.reader.close()
+        self.memory.check_invariants()
+        assert self.memory.statistics().records == 0
         assert_everything_returned(self.pool)
 
 
@@ -116,9 +149,8 @@ def test_a_batch_is_what_a_buffer_holds() -> None:
 
 def test_a_record_over_two_buffers_comes_with_the_second() -> None:
     arranged = Arranged()
-    data = packed("first", "second")
-    arranged.arrive(data[:9], data_type=DataType.DATA_BUFFER)
-    arranged.arrive(data[9:])
+    for buffer in cut(["first", "second"], 9):
+        arranged.arrive_cut(buffer)
     arranged.end()
     assert run(all_batches(arranged.reader)) == [(0, 9, ["first"]), (0, 4, ["second"])]
 
@@ -126,11 +158,9 @@ def test_a_record_over_two_buffers_comes_with_the_second() -> None:
 def test_channels_do_not_mix_inside_records() -> None:
     """A2: one deserializer per channel."""
     arranged = Arranged(2)
-    data = packed("long record")
-    for half in (data[:5], data[5:]):
-        data_type = DataType.DATA_BUFFER if half == data[:5] else CLEAR_END
-        arranged.arrive(half, channel=0, data_type=data_type)
-        arranged.arrive(half, channel=1, data_type=data_type)
+    for half in cut(["long record"], 7):
+        arranged.arrive_cut(half, channel=0)
+        arranged.arrive_cut(half, channel=1)
     arranged.end(0)
     arranged.end(1)
     assert run(all_records(arranged.reader)) == ["long record"] * 2
@@ -183,9 +213,8 @@ def test_a_buffer_goes_back_when_the_next_batch_is_asked_for() -> None:
 
 def test_a_batch_that_nobody_looked_at_counts_as_processed() -> None:
     arranged = Arranged()
-    data = packed(1, 2, 3, "cut here")
-    arranged.arrive(data[:6], data_type=DataType.DATA_BUFFER)
-    arranged.arrive(data[6:] + packed("next"))
+    for buffer in cut([1, 2, 3, "cut here", "next"], 9):
+        arranged.arrive_cut(buffer)
     assert len(arranged.batch()) == 3
     assert list(arranged.batch()) == ["cut here", "next"]
     assert arranged.exclusive_in_use == 1
@@ -279,14 +308,17 @@ BAD_BYTES = [
 
 
 @pytest.mark.parametrize("bad", BAD_BYTES, ids=lambda bad: bad[:4].hex())
-@pytest.mark.parametrize("clear_end", [True, False])
-def test_bytes_that_are_no_record_are_an_error_of_their_channel(
-    bad: bytes, clear_end: bool
-) -> None:
+@pytest.mark.parametrize("spanning", [False, True])
+def test_bytes_that_are_no_record_are_an_error_of_their_channel(bad: bytes, spanning: bool) -> None:
     """Invariant I10: it is named, and nothing is read behind it, nor from the other channels."""
     arranged = Arranged(2)
-    data_type = CLEAR_END if clear_end else DataType.DATA_BUFFER
-    arranged.arrive(packed("good") + bad, channel=1, data_type=data_type)
+    if spanning:
+        bad = bad if len(bad) > 1 else b"\x91" + bad
+        arranged.arrive_cut(Cut(bad[:1], 0, 1, clear_end=False), channel=1)
+        arranged.arrive_cut(Cut(bad[1:], len(bad) - 1), channel=1)
+        assert list(arranged.batch()) == []
+    else:
+        arranged.arrive(packed("good") + bad, channel=1)
     arranged.arrive(packed("behind"), channel=1)
     arranged.arrive(packed("other"), channel=0)
     with pytest.raises(SerializationError, match="bytes on channel 1 .* are not a record") as first:
@@ -301,18 +333,14 @@ def test_bytes_that_are_no_record_are_an_error_of_their_channel(
 
 def test_a_record_over_the_limit_is_an_error() -> None:
     arranged = Arranged(record_bytes_max=2_000)
-    data = packed("x" * 20_000)
-    error = None
-    for start in range(0, 20_000, 1_000):
-        arranged.arrive(data[start : start + 1_000], data_type=DataType.DATA_BUFFER)
-        try:
-            assert list(arranged.batch()) == []
-        except SerializationError as raised:
-            error = raised
-            break
-    assert start <= 2_000 + 2 * 4_096
-    assert "record_bytes_max" in str(error)
-    assert "channel 0 (p0[0] at 127.0.0.1:2)" in str(error)
+    first, second, third, *_ = cut(["x" * 20_000], 900)
+    for buffer in (first, second):
+        arranged.arrive_cut(buffer)
+        assert list(arranged.batch()) == []
+    arranged.arrive_cut(third)
+    with pytest.raises(SerializationError, match="record_bytes_max") as refused:
+        run(arranged.reader.next_batch())
+    assert "channel 0 (p0[0] at 127.0.0.1:2)" in str(refused.value)
     with pytest.raises(SerializationError):
         run(arranged.reader.next_batch())
     arranged.close()
@@ -330,6 +358,7 @@ def test_a_record_cut_where_its_end_was_announced_is_an_error(cut_off: bytes) ->
 
 
 def test_data_that_ends_inside_a_record_is_an_error() -> None:
+    """A15, by meaning: there is nothing to read behind the last buffer."""
     arranged = Arranged()
     arranged.arrive(packed("torn record")[:5], data_type=DataType.DATA_BUFFER)
     arranged.end()
@@ -362,6 +391,54 @@ def test_a_blocking_event_that_nobody_resumes_is_an_error() -> None:
     arranged.close()
 
 
+def test_buffers_that_contradict_each_other_are_an_error() -> None:
+    """Each passes the codec; what is refused is their sequence."""
+    for buffer, reason in (
+        (Cut(b"abc\x01", 3), "continued a record that it had not begun"),
+        (Cut(b"\xa5abc", 0, 4, clear_end=False), "did not continue it"),
+    ):
+        arranged = Arranged()
+        arranged.arrive_cut(buffer)
+        arranged.arrive(packed("behind"))
+        with pytest.raises(RemoteProtocolError, match=reason):
+            for _ in range(2):
+                arranged.batch()
+        arranged.close()
+
+
+# -- long records ----------------------------------------------------------------------------------
+
+
+def test_a_record_on_disk_is_dropped_with_its_gate() -> None:
+    """Also when the gate is released from below, as a worker that ends does it."""
+    arranged = Arranged(2, record_spill_bytes=10)
+    for channel in range(2):
+        arranged.arrive_cut(cut(["x" * 100], 50)[0], channel=channel)
+        arranged.batch()
+    assert arranged.memory.statistics().spilled_bytes == 100
+    run_to_wait = Running(arranged.reader.next_batch())
+    arranged.gate.release()
+    assert arranged.memory.statistics().records == 0
+    with pytest.raises(ClosedResourceError):
+        run_to_wait.go_on()
+    arranged.close()
+
+
+def test_a_disk_that_refuses_fails_the_gate(tmp_path: Path) -> None:
+    """With where and what to do; every buffer comes back."""
+    missing = tmp_path / "missing"
+    arranged = Arranged(2, record_spill_bytes=10, spill_directory=missing)
+    arranged.arrive_cut(cut(["x" * 100], 50)[0], channel=1)
+    arranged.arrive(packed("behind"))
+    for _ in range(2):
+        with pytest.raises(SerializationError) as refused:
+            run(arranged.reader.next_batch())
+        assert str(missing) in str(refused.value)
+        assert "spill_directory" in str(refused.value)
+    assert arranged.exclusive_in_use == 0
+    arranged.close()
+
+
 # -- any stream ------------------------------------------------------------------------------------
 
 VALUES = st.none() | st.integers(0, 2**40) | st.text(max_size=30) | st.binary(max_size=200)
@@ -370,23 +447,16 @@ VALUES = st.none() | st.integers(0, 2**40) | st.text(max_size=30) | st.binary(ma
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 2), VALUES), max_size=25), st.integers(1, 120))
 def test_any_cutting(writes: list[tuple[int, Any]], segment_bytes: int) -> None:
-    """Invariants I1, I2: records of three channels, cut anywhere, come with the buffer that has
-    their last byte, in the order of their channel."""
-    arranged = Arranged(3)
+    """Invariants I1, I2: records of three channels, cut anywhere, come in the order of their
+    channel; what is put together takes no more than it may."""
+    arranged = Arranged(3, reassembly_memory_bytes=150, record_spill_bytes=100)
     for channel in range(3):
         records = [record for to, record in writes if to == channel]
-        ends, stream = [0], b""
-        for record in records:
-            stream += packed(record)
-            ends.append(len(stream))
         read: list[Any] = []
-        for start in range(0, len(stream), segment_bytes):
-            part = stream[start : start + segment_bytes]
-            data_type = CLEAR_END if start + len(part) in ends else DataType.DATA_BUFFER
-            arranged.arrive(part, channel=channel, data_type=data_type)
+        for buffer in cut(records, segment_bytes):
+            arranged.arrive_cut(buffer, channel=channel)
             batch = arranged.batch()
-            due = sum(start < end <= start + len(part) for end in ends)
-            assert (batch.channel, batch.size_bytes, len(batch)) == (channel, len(part), due)
+            assert (batch.channel, batch.size_bytes) == (channel, len(buffer.content))
             read += batch
         assert read == records
         arranged.end(channel)

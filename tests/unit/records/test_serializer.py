@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -14,9 +17,19 @@ from flinknet.records.serializer import (
     PACK_ERRORS,
     UNPACK_ERRORS,
     RecordDeserializer,
-    UnpackerPool,
     explain_unserializable,
     record_packer,
+)
+from tests.unit.records.cutting import (
+    KIB,
+    Cut,
+    cut,
+    make_deserializer,
+    make_memory,
+    make_unpacker,
+    read,
+    read_all,
+    read_each,
 )
 
 VALUES = (
@@ -35,32 +48,6 @@ RECORDS = (
 )
 
 few_examples = settings(max_examples=40)
-
-
-def unpacker_pool(record_bytes_max: int = 1 << 20, segment_bytes: int = 64) -> UnpackerPool:
-    return UnpackerPool(record_bytes_max, 1 << 16, segment_bytes)
-
-
-def cut(stream: bytes, records: list[bytes], segment_bytes: int) -> list[tuple[bytes, bool]]:
-    """Cut a byte stream into buffers; each with whether it ends with a record."""
-    ends, position = {0}, 0
-    for record in records:
-        position += len(record)
-        ends.add(position)
-    return [
-        (stream[start : start + segment_bytes], min(start + segment_bytes, len(stream)) in ends)
-        for start in range(0, len(stream), segment_bytes)
-    ]
-
-
-def read_buffers(
-    deserializer: RecordDeserializer, buffers: list[tuple[bytes, bool]]
-) -> list[list[Any]]:
-    """Feed buffers; return the records that each completed."""
-    completed = []
-    for content, clear_end in buffers:
-        completed.append(deserializer.records(content, clear_end=clear_end))
-    return completed
 
 
 # -- what a record can be --------------------------------------------------------------------------
@@ -91,7 +78,7 @@ def read_buffers(
 )
 def test_a_record_arrives_as_a_value(record: object, arrives: object) -> None:
     data = record_packer()(record)
-    (value,) = RecordDeserializer(unpacker_pool()).records(data, clear_end=True)
+    (value,) = read(make_deserializer(), Cut(data))
     assert value == arrives
     assert type(value) is type(arrives)
 
@@ -142,12 +129,10 @@ def test_any_msgpack_library_reads_the_stream() -> None:
 def test_integers_over_many_buffers(segment_bytes: int) -> None:
     """A1: buffer sizes that are and are not a multiple of the record's."""
     numbers = list(range(2**16, 2**16 + 1_000))
-    packed = [record_packer()(number) for number in numbers]
-    assert {len(data) for data in packed} == {5}
-    buffers = cut(b"".join(packed), packed, segment_bytes)
-    read = read_buffers(RecordDeserializer(unpacker_pool()), buffers)
-    assert [record for records in read for record in records] == numbers
-    assert len(read) == -(-5_000 // segment_bytes)
+    assert {len(record_packer()(number)) for number in numbers} == {5}
+    completed = read_each(make_deserializer(), cut(numbers, segment_bytes))
+    assert [record for records in completed for record in records] == numbers
+    assert len(completed) == -(-5_000 // segment_bytes)
 
 
 @few_examples
@@ -156,190 +141,293 @@ def test_records_of_any_shape_over_buffers_of_any_size(
     records: list[Any], segment_bytes: int
 ) -> None:
     """A2: each record comes with the buffer that has its last byte."""
-    packed = [record_packer()(record) for record in records]
-    deserializer = RecordDeserializer(unpacker_pool())
-    buffers = cut(b"".join(packed), packed, segment_bytes)
-    read = read_buffers(deserializer, buffers)
-    assert [record for completed in read for record in completed] == records
+    deserializer = make_deserializer()
+    buffers = cut(records, segment_bytes)
+    completed = read_each(deserializer, buffers)
+    assert [record for part in completed for record in part] == records
     assert not deserializer.inside_record
+    ends = list(accumulate(len(record_packer()(record)) for record in records))
     position = 0
-    ends = [sum(map(len, packed[: number + 1])) for number in range(len(packed))]
-    for (content, _), completed in zip(buffers, read, strict=True):
-        due = sum(position < end <= position + len(content) for end in ends)
-        assert len(completed) == due
-        position += len(content)
+    for buffer, part in zip(buffers, completed, strict=True):
+        end = position + len(buffer.content)
+        assert len(part) == sum(position < bound <= end for bound in ends)
+        position = end
 
 
 @pytest.mark.parametrize("size", [100, 5_000, 300_000])
-def test_small_records_among_huge_ones(size: int) -> None:
-    """A2, A5, A6: far over the segment's size; none is lost or torn."""
+@pytest.mark.parametrize("record_spill_bytes", [50, 1 << 20], ids=["on disk", "in memory"])
+def test_small_records_among_huge_ones(size: int, record_spill_bytes: int) -> None:
+    """A2, A5, A6: far over the segment's size, with other records in their first and last buffer;
+    none is lost or torn."""
     random = Random(size)
     records = [
-        b"x" * random.randrange(size, size * 2) if number % 5 == 2 else number
+        random.randbytes(random.randrange(size, size * 2)) if number % 5 == 2 else number
         for number in range(25)
     ]
-    packed = [record_packer()(record) for record in records]
-    buffers = cut(b"".join(packed), packed, 4_096)
-    read = read_buffers(RecordDeserializer(unpacker_pool()), buffers)
-    assert [record for completed in read for record in completed] == records
+    memory = make_memory(record_spill_bytes=record_spill_bytes)
+    assert read_all(make_deserializer(memory), cut(records, 4_096)) == records
+    counts = memory.statistics()
+    assert (counts.records, counts.memory_bytes, counts.spilled_records) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("record", ["x" * 300, (1, "two", {"three": (4.0, None)}), b"y" * 70_000])
-def test_a_record_cut_at_every_byte(record: object) -> None:
+@pytest.mark.parametrize("record_spill_bytes", [2, 1 << 20], ids=["on disk", "in memory"])
+def test_a_record_cut_at_every_byte(record: object, record_spill_bytes: int) -> None:
     """A3, A4: also inside its length; it comes once, with its last byte."""
     data = record_packer()(record)
-    for position in [*range(1, min(len(data), 400)), *range(len(data) - 3, len(data))]:
-        deserializer = RecordDeserializer(unpacker_pool())
-        assert deserializer.records(data[:position], clear_end=False) == []
+    memory = make_memory(record_spill_bytes=record_spill_bytes)
+    deserializer = make_deserializer(memory)
+    for at in [*range(1, min(len(data), 400)), *range(len(data) - 3, len(data))]:
+        assert read(deserializer, Cut(data[:at], 0, at, clear_end=False)) == []
         assert deserializer.inside_record
-        assert deserializer.records(data[position:], clear_end=True) == [record]
+        assert memory.statistics().spilled_bytes == (at if at > record_spill_bytes else 0)
+        assert read(deserializer, Cut(data[at:], len(data) - at)) == [record]
         assert not deserializer.inside_record
+        memory.check_invariants()
 
 
-def test_a_record_fed_byte_by_byte() -> None:
-    """A4."""
+@pytest.mark.parametrize("record_spill_bytes", [40, 1 << 20], ids=["on disk", "in memory"])
+def test_a_record_fed_byte_by_byte(record_spill_bytes: int) -> None:
+    """A4: at every byte, everything that came is held, once, in memory or on disk."""
     record = (1, "two", b"three" * 50)
-    data = record_packer()(record)
-    deserializer = RecordDeserializer(unpacker_pool())
-    read = read_buffers(
-        deserializer, [(data[at : at + 1], at == len(data) - 1) for at in range(len(data))]
-    )
-    assert read == [[]] * (len(data) - 1) + [[record]]
+    memory = make_memory(record_spill_bytes=record_spill_bytes)
+    deserializer = make_deserializer(memory)
+    buffers = cut([record], 1)
+    for number, buffer in enumerate(buffers[:-1], 1):
+        assert read(deserializer, buffer) == []
+        counts = memory.statistics()
+        spilled = number > record_spill_bytes
+        assert (counts.memory_bytes, counts.spilled_bytes) == (
+            (0, number) if spilled else (number, 0)
+        )
+    assert read(deserializer, buffers[-1]) == [record]
+    assert memory.statistics().records == 0
 
 
-# -- shared unpackers ------------------------------------------------------------------------------
+def test_a_buffer_ends_a_record_holds_others_and_begins_one() -> None:
+    """A13: by what the buffer says, with and without each of the three parts."""
+    deserializer = make_deserializer()
+    assert read(deserializer, Cut(b"\x01\xa4ab", 0, 3, clear_end=False)) == [1]
+    assert read(deserializer, Cut(b"cd\x02\x03\xa2e", 2, 2, clear_end=False)) == ["abcd", 2, 3]
+    assert read(deserializer, Cut(b"f\xa2g", 1, 2, clear_end=False)) == ["ef"]
+    assert read(deserializer, Cut(b"h", 1)) == ["gh"]
+    assert read(deserializer, Cut(b"\x04")) == [4]
+    assert read(deserializer, Cut(b"")) == []
 
 
-def test_a_channel_holds_an_unpacker_only_inside_a_record() -> None:
-    """Thousands of idle channels cost nothing."""
-    pool = unpacker_pool()
-    first = pool.acquire()
-    pool.release(first)
-    assert pool.acquire() is first
-    pool.release(first)
-    data = record_packer()(["a", "b"])
-    inside = RecordDeserializer(pool)
-    assert inside.records(data[:2], clear_end=False) == []
-    others = [RecordDeserializer(pool) for _ in range(100)]
-    for other in others:
-        assert other.records(data, clear_end=True) == [("a", "b")]
-    assert inside.records(data[2:], clear_end=True) == [("a", "b")]
-    assert len({id(pool.acquire()) for _ in range(2)} | {id(first)}) == 2, "two were ever made"
+# -- the shared unpacker ---------------------------------------------------------------------------
 
 
 @few_examples
-@given(st.lists(st.tuples(st.integers(0, 3), RECORDS), max_size=20), st.integers(1, 40))
-def test_channels_that_share_unpackers_do_not_mix(
-    writes: list[tuple[int, Any]], segment_bytes: int
+@given(
+    st.lists(st.tuples(st.integers(0, 3), RECORDS), max_size=20),
+    st.integers(1, 40),
+    st.integers(0, 60),
+)
+def test_channels_that_share_an_unpacker_do_not_mix(
+    writes: list[tuple[int, Any]], segment_bytes: int, record_spill_bytes: int
 ) -> None:
-    """A2: one deserializer per channel, buffers of the channels in turn."""
-    pool = unpacker_pool()
-    deserializers = [RecordDeserializer(pool) for _ in range(4)]
-    written: list[list[Any]] = [
-        [record for to, record in writes if to == channel] for channel in range(4)
-    ]
-    queues = []
-    for records in written:
-        packed = [record_packer()(record) for record in records]
-        queues.append(cut(b"".join(packed), packed, segment_bytes))
-    read: list[list[Any]] = [[], [], [], []]
+    """A2: one deserializer per channel, buffers of the channels in turn; some spill, some not."""
+    memory = make_memory(
+        reassembly_memory_bytes=2 * record_spill_bytes, record_spill_bytes=record_spill_bytes
+    )
+    unpacker = make_unpacker()
+    deserializers = [RecordDeserializer(unpacker, memory) for _ in range(4)]
+    written = [[record for to, record in writes if to == channel] for channel in range(4)]
+    queues = [cut(records, segment_bytes) for records in written]
+    received: list[list[Any]] = [[], [], [], []]
     while any(queues):
         for channel, queue in enumerate(queues):
             if queue:
-                (completed,) = read_buffers(deserializers[channel], [queue.pop(0)])
-                read[channel] += completed
-    assert read == written
+                received[channel] += read(deserializers[channel], queue.pop(0))
+                memory.check_invariants()
+    assert received == written
+    assert memory.statistics().records == 0
+
+
+def test_what_was_refused_leaves_nothing_in_the_unpacker() -> None:
+    """Neither of the records before it, nor of itself; another channel goes on."""
+    unpacker, memory = make_unpacker(), make_memory()
+    for refused in (b"\x01\x92\x02", b"\x01\xc1", b"\xa1\xff", b"\x01\xdd\xff\xff\xff\xff"):
+        with pytest.raises((RemoteProtocolError, *UNPACK_ERRORS)):
+            read(RecordDeserializer(unpacker, memory), Cut(refused))
+        assert read(RecordDeserializer(unpacker, memory), Cut(b"\x05")) == [5]
+
+
+CUT_OFF = [
+    b"\x92\x01", b"\xa5abc", b"\xa1", b"\xd9", b"\xc4\x01", b"\x81\xa1k", b"\xcd\x01", b"\xd7\xff",
+    b"\xd7\xff" + b"\0" * 7, b"\xc7", b"\x91" * 100, b"\xdc\x00", b"\xdb\x00\x00\xff\xff",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cut_off", CUT_OFF, ids=bytes.hex)
+def test_a_cut_record_announced_as_whole_is_found(cut_off: bytes) -> None:
+    """An unpacker left inside it would spoil the next channel's data."""
+    unpacker, memory = make_unpacker(), make_memory()
+    with pytest.raises(RemoteProtocolError, match="cut a record"):
+        read(RecordDeserializer(unpacker, memory), Cut(b"\x01" + cut_off))
+    assert read(RecordDeserializer(unpacker, memory), Cut(b"\x05")) == [5]
 
 
 @pytest.mark.parametrize(
-    "cut_off",
-    [b"\x92\x01", b"\xa5abc", b"\xa1", b"\xd9", b"\xc4\x01", b"\x81\xa1k", b"\xcd\x01", b"\xd7\xff",
-     b"\xd7\xff" + b"\0" * 7, b"\xc7", b"\x91" * 100, b"\xdc\x00"],
+    "content",
+    [*(cut_off for cut_off in CUT_OFF if len(cut_off) > 1), b"\x01\x02", b"\x91\x01\x91"],
     ids=bytes.hex,
-)  # fmt: skip
-def test_a_cut_record_announced_as_whole_is_found(cut_off: bytes) -> None:
-    """An unpacker left inside it would spoil the next channel's data."""
-    pool = unpacker_pool()
-    deserializer = RecordDeserializer(pool)
+)
+@pytest.mark.parametrize("record_spill_bytes", [0, 1 << 20], ids=["on disk", "in memory"])
+def test_a_record_put_together_wrongly_is_found(content: bytes, record_spill_bytes: int) -> None:
+    """With bytes missing, and with bytes left over; nothing of it is kept."""
+    memory = make_memory(record_spill_bytes=record_spill_bytes)
+    deserializer = make_deserializer(memory)
+    assert read(deserializer, Cut(content[:1], 0, 1, clear_end=False)) == []
     with pytest.raises(RemoteProtocolError, match="cut a record"):
-        deserializer.records(b"\x01" + cut_off, clear_end=True)
-    assert RecordDeserializer(pool).records(b"\x05", clear_end=True) == [5]
+        read(deserializer, Cut(content[1:], len(content) - 1))
+    assert not deserializer.inside_record
+    assert memory.statistics().records == 0
+    memory.check_invariants()
 
 
 @given(RECORDS, st.data())
 def test_any_cut_announced_as_whole_is_found(record: Any, data: st.DataObject) -> None:
     packed = record_packer()(record)
     position = data.draw(st.integers(1, len(packed)))
-    deserializer = RecordDeserializer(unpacker_pool())
     if position == len(packed):
-        assert deserializer.records(packed, clear_end=True) == [record]
+        assert read(make_deserializer(), Cut(packed)) == [record]
     else:
         with pytest.raises(RemoteProtocolError):
-            deserializer.records(packed[:position], clear_end=True)
+            read(make_deserializer(), Cut(packed[:position]))
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [Cut(b"\x01"), Cut(b"\x01\xa2a", 0, 2, clear_end=False), Cut(b"")],
+    ids=["whole records", "another beginning", "nothing"],
+)
+def test_a_record_that_is_not_continued_is_an_error(buffer: Cut) -> None:
+    deserializer = make_deserializer()
+    read(deserializer, Cut(b"\xa5abc", 0, 4, clear_end=False))
+    with pytest.raises(RemoteProtocolError, match="cut a record: it began one, and did not"):
+        read(deserializer, buffer)
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [Cut(b"\x01", 1), Cut(b"\x01\x02", 1), Cut(b"a", 1, 0, clear_end=False),
+     Cut(b"", clear_end=False), Cut(b"a\xa2", 1, 1, clear_end=False)],
+    ids=["its end", "its end and a record", "its middle", "an empty middle", "and a beginning"],
+)  # fmt: skip
+def test_a_continuation_of_nothing_is_an_error(buffer: Cut) -> None:
+    memory = make_memory()
+    with pytest.raises(RemoteProtocolError, match="continued a record that it had not begun"):
+        read(make_deserializer(memory), buffer)
+    assert memory.statistics().records == 0
+
+
+def test_dropping_a_record_that_is_not_complete() -> None:
+    memory = make_memory(record_spill_bytes=3)
+    deserializers = [make_deserializer(memory) for _ in range(2)]
+    for deserializer, part in zip(deserializers, (b"\xa5a", b"\xa5abc"), strict=True):
+        read(deserializer, Cut(part, 0, len(part), clear_end=False))
+    counts = memory.statistics()
+    assert (counts.records, counts.memory_bytes, counts.spilled_bytes) == (2, 2, 4)
+    for deserializer in (*deserializers, *deserializers):
+        deserializer.release()
+        assert not deserializer.inside_record
+    counts = memory.statistics()
+    assert (counts.records, counts.memory_bytes, counts.spilled_records) == (0, 0, 0)
 
 
 # -- limits ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "claim",
-    [b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01"],
-    ids=["array", "map", "ext"],
+    ("claim", "refused"),
+    [
+        (b"\xdd\xff\xff\xff\xff", "exceeds max_array_len"),
+        (b"\xdf\xff\xff\xff\xff", "exceeds max_map_len"),
+        (b"\xc9\xff\xff\xff\xff\x01", "exceeds max_ext_len"),
+        (b"\xdb\xff\xff\xff\xff", "cut a record"),
+        (b"\xc6\xff\xff\xff\xff", "cut a record"),
+    ],
+    ids=["array", "map", "ext", "str", "bin"],
 )
-def test_a_claim_over_the_limits_is_refused_on_its_head(claim: bytes) -> None:
-    """A claim of 4 G elements allocates nothing."""
-    deserializer = RecordDeserializer(unpacker_pool())
-    with pytest.raises(ValueError, match="exceeds max_"):
-        deserializer.records(claim, clear_end=False)
+def test_a_claim_of_what_is_not_there_is_refused(claim: bytes, refused: str) -> None:
+    """A claim of 4 G elements or bytes allocates nothing, whether in a buffer or over two."""
+    with pytest.raises((ValueError, RemoteProtocolError), match=refused):
+        read(make_deserializer(), Cut(claim))
+    deserializer = make_deserializer()
+    read(deserializer, Cut(claim[:3], 0, 3, clear_end=False))
+    with pytest.raises((ValueError, RemoteProtocolError), match=refused):
+        read(deserializer, Cut(claim[3:], len(claim) - 3))
 
 
-@pytest.mark.parametrize(
-    "claim", [b"\xdb\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"], ids=["str", "bin"]
-)
-def test_a_claim_of_bytes_gets_as_many_as_a_record_may_have(claim: bytes) -> None:
-    deserializer = RecordDeserializer(unpacker_pool(record_bytes_max=1_000))
-    assert deserializer.records(claim, clear_end=False) == []
-    fed = 0
-    with pytest.raises(msgpack.BufferFull):
-        while fed < 10_000:
-            assert deserializer.records(b"x" * 64, clear_end=False) == []
-            fed += 64
-    assert fed <= 1_000 + 2 * 64
+@pytest.mark.parametrize("record_spill_bytes", [100, 1 << 20], ids=["on disk", "in memory"])
+def test_a_record_that_never_ends_is_refused_at_the_limit(record_spill_bytes: int) -> None:
+    """What is held of it never exceeds record_bytes_max, wherever it lies."""
+    memory = make_memory(record_bytes_max=1_000, record_spill_bytes=record_spill_bytes)
+    deserializer = make_deserializer(memory)
+    read(deserializer, Cut(b"\xdb\xff\xff\xff\xff", 0, 5, clear_end=False))
+    for _ in range(15):
+        assert read(deserializer, Cut(b"x" * 64, 64, 0, clear_end=False)) == []
+    for buffer in (Cut(b"x" * 64, 64, 0, clear_end=False), Cut(b"x" * 64, 64)):
+        with pytest.raises(ValueError, match="more than 1000 bytes"):
+            read(deserializer, buffer)
+    deserializer.release()
+    assert memory.statistics().records == 0
 
 
 def test_a_record_at_the_limit_passes_and_one_over_it_does_not() -> None:
-    pool = UnpackerPool(1_000, 10, 64)
-    pack = record_packer()
-    assert RecordDeserializer(pool).records(pack("x" * 1_000), clear_end=False) == ["x" * 1_000]
-    with pytest.raises(ValueError, match="exceeds max_str_len"):
-        RecordDeserializer(pool).records(pack("x" * 1_001), clear_end=False)
-    assert RecordDeserializer(pool).records(pack([0] * 10), clear_end=False) == [(0,) * 10]
-    with pytest.raises(ValueError, match="exceeds max_array_len"):
-        RecordDeserializer(pool).records(pack([0] * 11), clear_end=False)
+    memory = make_memory(record_bytes_max=1_000)
+    at_the_limit, over_it = "x" * 997, "x" * 998
+    assert read_all(make_deserializer(memory), cut([at_the_limit], 100)) == [at_the_limit]
+    with pytest.raises(ValueError, match="more than 1000 bytes"):
+        read_all(make_deserializer(memory), cut([over_it], 100))
 
 
-def test_a_record_put_together_is_bounded() -> None:
-    """Not only each of its parts."""
-    deserializer = RecordDeserializer(UnpackerPool(1_000, 100, 64))
-    part = record_packer()("x" * 60)
-    assert deserializer.records(b"\xdc\x00\x64", clear_end=False) == []
-    fed = 0
-    with pytest.raises(msgpack.BufferFull):
-        while fed < 10_000:
-            assert deserializer.records(part, clear_end=False) == []
-            fed += len(part)
-    assert fed <= 1_000 + 2 * 64
+def nested(elements: int, size: int) -> tuple[Any, ...]:
+    """A record of so many elements, in arrays and maps of at most nine, and of ``size`` bytes."""
+    arrays = [({"key": None}, (), *range(5)) for _ in range(elements // 9)]
+    record = (*arrays, *[0] * (elements - 1 - 9 * len(arrays)))
+    missing = size - len(record_packer()((*record, b""))) - 1
+    return (*record, b"\0" * missing)
+
+
+@pytest.mark.parametrize("segment_bytes", [300, 5_000])
+def test_the_elements_of_a_record_are_limited_together(segment_bytes: int) -> None:
+    """64 MiB of empty maps would take 4 GiB; in long records all elements count, not each array's.
+    What has no more bytes than elements may be is never counted: it cannot have more."""
+    unpacker, memory = make_unpacker(record_elements_max=200), make_memory()
+    for elements in (99, 200):
+        record = nested(elements, 4_000)
+        assert read_all(RecordDeserializer(unpacker, memory), cut([record], segment_bytes))
+    if segment_bytes == 300:
+        with pytest.raises(ValueError, match="more than 200 elements together"):
+            read_all(RecordDeserializer(unpacker, memory), cut([nested(201, 4_000)], segment_bytes))
+
+
+def test_a_bomb_of_empty_maps_is_refused_before_it_is_made() -> None:
+    """Also on disk, and when each of its arrays is within the limit."""
+    row = b"\xdc\x00\x40" + b"\x80" * 64
+    bomb = b"\xdc\x40\x00" + row * 0x4000
+    memory = make_memory(record_bytes_max=1 << 21, record_spill_bytes=100 * KIB)
+    spanning = make_deserializer(memory)
+    half = len(bomb) // 2
+    read(spanning, Cut(bomb[:half], 0, half, clear_end=False))
+    assert memory.statistics().spilled_records == 1
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="elements together"):
+            read(spanning, Cut(bomb[half:], len(bomb) - half))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(bomb), "a million dictionaries take far more"
 
 
 @settings(max_examples=300)
-@given(st.binary(max_size=80))
-def test_any_bytes_are_records_or_an_error(content: bytes) -> None:
+@given(st.binary(max_size=80), st.data())
+def test_any_bytes_are_records_or_an_error(content: bytes, data: st.DataObject) -> None:
     """Invariant I10: nothing else comes out of a deserializer than what its reader expects."""
-    deserializer = RecordDeserializer(unpacker_pool())
-    clear_end = len(content) % 2 == 0
-    try:
-        deserializer.records(content, clear_end=clear_end)
-    except UNPACK_ERRORS:
-        return
-    except RemoteProtocolError:
-        assert clear_end
+    unfinished = data.draw(st.integers(0, len(content)))
+    with suppress(RemoteProtocolError, *UNPACK_ERRORS):
+        read(make_deserializer(), Cut(content, 0, unfinished, clear_end=not unfinished))

@@ -67,6 +67,7 @@ class Arranged:
         segments: int = 64,
         segment_bytes: int = SEGMENT_BYTES,
         record_bytes_max: int = 1 << 20,
+        record_elements_max: int = 1 << 16,
         **options: Any,
     ) -> None:
         options = {"overdraft_buffers_per_partition": 0, **options}
@@ -83,6 +84,7 @@ class Arranged:
             flusher=self.flusher,
             buffer_timeout_ms=timeout,
             record_bytes_max=record_bytes_max,
+            record_elements_max=record_elements_max,
         )
         self.views = [view_of(self.partition, index) for index in range(subpartitions)]
         self.streams = [msgpack.Unpacker(use_list=False) for _ in range(subpartitions)]
@@ -97,6 +99,14 @@ class Arranged:
         taken = []
         while (polled := self.views[index].poll()) is not None:
             taken.append((polled.buffer.size, polled.buffer.data_type))
+            polled.buffer.recycle()
+        return taken
+
+    def marks(self, index: int) -> list[tuple[int, int]]:
+        """Take everything; return how much of each buffer is part of a record."""
+        taken = []
+        while (polled := self.views[index].poll()) is not None:
+            taken.append((polled.buffer.continued, polled.buffer.unfinished))
             polled.buffer.recycle()
         return taken
 
@@ -234,23 +244,23 @@ def test_a_builder_that_the_reader_took_is_not_written_to() -> None:
 
 
 def test_a_reader_that_wants_small_buffers_gets_them() -> None:
-    """D9, E6: from the next one on; a record longer than that takes what the segment has."""
+    """D9, E6: from the next one on; one that a longer record begins holds that record, if the
+    segment has the room, and nothing else."""
     arranged = Arranged()
     arranged.views[0].notify_new_buffer_size(20)
-    arranged.emit(*[sized(10)] * 4, sized(50), sized(60))
+    arranged.emit(*[sized(10)] * 4, sized(50), sized(60), sized(10), sized(SEGMENT_BYTES + 3))
     arranged.writer.flush()
     sizes = [size for size, _ in arranged.buffers()]
-    assert sizes[:2] == [20, 20]
-    assert max(sizes) <= SEGMENT_BYTES
-    assert sum(sizes) == 150
+    assert sizes == [20, 20, 50, 60, 20, SEGMENT_BYTES - 7]
 
 
-def test_two_records_in_the_last_buffer() -> None:
-    """D7: with a size hint of 1 a 10-byte record opens all of its segment; the second fits."""
+def test_a_record_longer_than_the_size_hint_does_not_wait() -> None:
+    """D7: one whole segment is certain before a record is begun, so no hint, however small, makes
+    it wait in its middle."""
     arranged = Arranged(segments=2, segment_bytes=20)
     arranged.views[0].notify_new_buffer_size(1)
-    arranged.emit(sized(10), sized(10))
-    assert arranged.writer.buffers_opened == 1
+    arranged.emit(sized(10), sized(20))
+    assert arranged.writer.buffers_opened == 2
     arranged.close()
 
 
@@ -277,6 +287,7 @@ def test_one_subpartition_needs_no_partitioner() -> None:
             flusher=Flusher(),
             buffer_timeout_ms=-1,
             record_bytes_max=100,
+            record_elements_max=100,
         )
 
 
@@ -382,6 +393,40 @@ def test_a_record_over_the_limit_is_not_written(way: str) -> None:
     arranged.writer.flush()
     assert arranged.take() == [sized(200), "after"]
     assert arranged.writer.records_out == 2
+
+
+@pytest.mark.parametrize("way", ["emit", "emit_many", "broadcast_emit"])
+def test_a_record_of_too_many_elements_is_not_written(way: str) -> None:
+    """What the reader would refuse; all arrays and maps together, and only in long records."""
+    arranged = Arranged(record_elements_max=100)
+    call = {
+        "emit": arranged.writer.emit,
+        "emit_many": lambda record: arranged.writer.emit_many([record]),
+        "broadcast_emit": arranged.writer.broadcast_emit,
+    }[way]
+    fits, too_many = ((0,) * 49, {"of": (0,) * 47}, ""), ((0,) * 49, {"of": (0,) * 48}, "")
+    run(call((*fits, "x" * 200)[1:]))
+    run(call(fits))
+    with pytest.raises(SerializationError, match=r"more than 100 elements .*record_elements_max"):
+        run(call(too_many))
+    run(call("after"))
+    arranged.writer.flush()
+    assert arranged.take() == [(*fits, "x" * 200)[1:], fits, "after"]
+    assert arranged.writer.records_out == 3
+
+
+@pytest.mark.parametrize("broadcast", [False, True])
+def test_a_buffer_says_how_much_of_it_is_part_of_a_record(broadcast: bool) -> None:
+    """D6: 0 in the buffer where a record begins, what is carried over in the next; also if all
+    subpartitions share it. With other records before and behind."""
+    arranged = Arranged(2, segment_bytes=64)
+    emit = arranged.writer.broadcast_emit if broadcast else arranged.writer.emit
+    for size in (20, 100, 10, 28, 192, 30):
+        run(emit((0, sized(size - 2))))
+    arranged.writer.flush()
+    marks = [(0, 44), (56, 8), (2, 34), (64, 0), (64, 0), (30, 0)]
+    assert arranged.marks(0) == marks
+    assert arranged.marks(1) == (marks if broadcast else [])
 
 
 # -- backpressure ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.errors import ConfigurationError
-from flinknet.records.partitioner import HashPartitioner
+from flinknet.records.partitioner import AdaptiveRebalancePartitioner, HashPartitioner
 from flinknet.task import CollectSink, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 from flinknet.task.stream import DataStream
@@ -89,6 +89,18 @@ def test_partitioned_streams_end_a_chain(
     partitioner.setup(2, subtask_index=1, parallelism=2)
     if expected != "BROADCAST":
         assert {partitioner.select(number) for number in range(1000)} <= {0, 1}
+
+
+@pytest.mark.parametrize("how", ["rebalance", "rescale"])
+def test_adaptive_partitioning(environment: StreamExecutionEnvironment, how: str) -> None:
+    """Row 55: either way of dealing records out can look at the load."""
+    getattr(numbers(environment), how)(adaptive=True).map(same).print()
+
+    (edge,) = environment.job_graph().edges
+
+    assert edge.name == f"ADAPTIVE {how.upper()}"
+    assert edge.pointwise is (how == "rescale")
+    assert isinstance(edge.partitioner(), AdaptiveRebalancePartitioner)
 
 
 def test_custom_partitioning(environment: StreamExecutionEnvironment) -> None:

@@ -142,6 +142,17 @@ async def test_every_record_arrives_once(how: str) -> None:
     assert counts == [2000, 0, 0] if how == "global_" else min(counts) > 0
 
 
+@pytest.mark.parametrize("how", ["rebalance", "rescale"])
+async def test_adaptively_every_record_arrives_once(how: str) -> None:
+    environment = program(4)
+    stream = getattr(numbers(environment, 2000, 2), how)(adaptive=True)
+    collect(stream.map(lambda number: number))
+
+    outcome = await run_job(environment, workers=2)
+
+    assert sorted(outcome.collected["out"]) == list(range(2000))
+
+
 async def test_broadcast_reaches_every_subtask() -> None:
     environment = program(3)
     collect(numbers(environment, 500).broadcast().map(lambda number: number))

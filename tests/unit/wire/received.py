@@ -9,11 +9,25 @@ from typing import Any
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.wire.codec import FrameDecoder
-from flinknet.wire.messages import MessageType
+from flinknet.wire.messages import BufferHeader, MessageType
 
 SEGMENT_BYTES = 64
 GOLDEN = Path(__file__).parent / "golden"
 SPEC = Path(__file__).parents[3] / "flinknet" / "wire" / "SPEC.md"
+
+
+def buffer_event(header: BufferHeader, body: bytes) -> tuple[Any, ...]:
+    """A BufferResponse as an event: type, channel, sequence, backlog, data type, body; and behind
+    it, for a buffer that is cut inside a record, ``continued`` and ``unfinished``."""
+    event = (MessageType.BUFFER_RESPONSE, *header[:4], body)
+    cut = (header.continued, header.unfinished)
+    return (*event, *cut) if any(cut) else event
+
+
+def buffer_header(event: tuple[Any, ...]) -> BufferHeader:
+    """The header of such an event."""
+    _, channel, sequence, backlog, data_type, body, *cut = event
+    return BufferHeader(channel, sequence, backlog, data_type, len(body), *cut)
 
 
 class Received:
@@ -24,21 +38,19 @@ class Received:
         self.events: list[tuple[Any, ...]] = []
         self.bodies_begun = 0
         self._skipped = set(skipped)
-        self._head: tuple[Any, ...] = ()
+        self._header = BufferHeader(0, 0, 0, DataType.NONE, 0)
         self._body = bytearray()
 
-    def begin_buffer(
-        self, channel: int, sequence: int, backlog: int, data_type: DataType, size: int
-    ) -> memoryview | None:
+    def begin_buffer(self, header: BufferHeader) -> memoryview | None:
         self.bodies_begun += 1
-        if channel in self._skipped:
+        if header.channel in self._skipped:
             return None
-        self._head = (channel, sequence, backlog, data_type)
-        self._body = bytearray(size)
+        self._header = header
+        self._body = bytearray(header.size)
         return memoryview(self._body)
 
     def end_buffer(self) -> None:
-        self.events.append((MessageType.BUFFER_RESPONSE, *self._head, bytes(self._body)))
+        self.events.append(buffer_event(self._header, bytes(self._body)))
 
     def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
         self.events.append((message_type, *fields))
@@ -85,10 +97,16 @@ def buffer_response(
     body: bytes = b"\x01",
     *,
     size: int | None = None,
+    continued: int = 0,
+    unfinished: int | None = None,
 ) -> bytes:
-    """A BufferResponse, or with ``size`` one whose body is not as long as it says."""
+    """A BufferResponse, or with ``size`` one whose body is not as long as it says; the whole body
+    of a DATA_BUFFER begins a record by default."""
     size = len(body) if size is None else size
-    head = b"\x95\x00" + u32(channel) + u32(sequence) + u32(backlog) + bytes([data_type])
+    if unfinished is None:
+        unfinished = size - continued if data_type == DataType.DATA_BUFFER else 0
+    head = b"\x97\x00" + u32(channel) + u32(sequence) + u32(backlog) + bytes([data_type])
+    head += u32(continued) + u32(unfinished)
     return head + b"\xc6" + size.to_bytes(4, "big") + body
 
 

@@ -14,11 +14,19 @@ from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
 from flinknet.wire.codec import FrameDecoder, encode, encode_buffer_header, encode_error
-from flinknet.wire.messages import CONNECTION_CHANNEL, LAYOUTS, PREFIX_BYTES_MAX, MessageType
+from flinknet.wire.messages import (
+    CONNECTION_CHANNEL,
+    LAYOUTS,
+    PREFIX_BYTES_MAX,
+    BufferHeader,
+    MessageType,
+)
 from tests.unit.wire.received import (
     SEGMENT_BYTES,
     Received,
     about,
+    buffer_event,
+    buffer_header,
     buffer_response,
     decode,
     error_response,
@@ -30,14 +38,23 @@ LIMITS = WireLimits()
 DATA_TYPES = [data_type for data_type in DataType if data_type is not DataType.NONE]
 U32 = st.integers(0, 2**32 - 1)
 
-BUFFERS = st.tuples(
-    st.just(MessageType.BUFFER_RESPONSE),
-    U32,
-    U32,
-    U32,
-    st.sampled_from(DATA_TYPES),
-    st.binary(max_size=SEGMENT_BYTES),
-)
+
+@st.composite
+def buffers(draw: st.DrawFn) -> tuple[Any, ...]:
+    """A valid BufferResponse, as ``Received`` notes it."""
+    data_type = draw(st.sampled_from(DATA_TYPES))
+    body = draw(st.binary(min_size=1, max_size=SEGMENT_BYTES))
+    continued = unfinished = 0
+    if data_type.is_buffer:
+        continued = draw(st.integers(0, len(body)))
+    if data_type is DataType.DATA_BUFFER and continued < len(body):
+        unfinished = draw(st.integers(1, len(body) - continued))
+    channel, sequence, backlog = draw(U32), draw(U32), draw(U32)
+    header = BufferHeader(channel, sequence, backlog, data_type, 0, continued, unfinished)
+    return buffer_event(header, body)
+
+
+BUFFERS = buffers()
 ERRORS = st.tuples(
     st.just(MessageType.ERROR_RESPONSE),
     U32,
@@ -62,8 +79,7 @@ def encoded(event: tuple[Any, ...]) -> bytes:
     """Encode what ``Received`` would note."""
     message_type, *fields = event
     if message_type is MessageType.BUFFER_RESPONSE:
-        channel, sequence, backlog, data_type, body = fields
-        return encode_buffer_header(channel, sequence, backlog, data_type, len(body)) + body
+        return encode_buffer_header(buffer_header(event)) + bytes(event[5])
     if message_type is MessageType.ERROR_RESPONSE:
         channel, code, text = fields
         return encode_error(channel, code, text, LIMITS)
@@ -171,6 +187,7 @@ EXAMPLES = {
     ),
     MessageType.BACKLOG_ANNOUNCEMENT: about(MessageType.BACKLOG_ANNOUNCEMENT, 1, 1),
     MessageType.NEW_BUFFER_SIZE: about(MessageType.NEW_BUFFER_SIZE, 1, 1),
+    MessageType.HEARTBEAT: b"\x91\x0c",
 }
 every_message = pytest.mark.parametrize("message_type", MessageType, ids=lambda t: t.name)
 GOOD = about(MessageType.ADD_CREDIT, 3, 4)
@@ -285,7 +302,7 @@ def test_a_body_of_exactly_the_limit_is_taken(data_type: DataType) -> None:
     limit = SEGMENT_BYTES if data_type.is_buffer else LIMITS.event_bytes_max
     body = bytes(limit)
     [event] = decode(buffer_response(1, 2, 3, data_type, body))
-    assert event == (MessageType.BUFFER_RESPONSE, 1, 2, 3, data_type, body)
+    assert event[:6] == (MessageType.BUFFER_RESPONSE, 1, 2, 3, data_type, body)
 
 
 @pytest.mark.parametrize("data_type", DATA_TYPES, ids=lambda data_type: data_type.name)
@@ -346,10 +363,8 @@ def test_a_part_of_a_body_is_let_go_of() -> None:
     memory = bytearray(SEGMENT_BYTES)
 
     class Segment(Received):
-        def begin_buffer(
-            self, channel: int, sequence: int, backlog: int, data_type: DataType, size: int
-        ) -> memoryview:
-            return memoryview(memory)[:size]
+        def begin_buffer(self, header: BufferHeader) -> memoryview:
+            return memoryview(memory)[: header.size]
 
     decoder = make_decoder(Segment())
     decoder.feed(buffer_response(body=bytes(20))[:-5])

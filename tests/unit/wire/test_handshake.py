@@ -27,6 +27,7 @@ HELLOS = st.builds(
     st.integers(0, 2**32 - 1),
     st.sampled_from(Verdict),
     NAMES,
+    st.sampled_from(["credit", "off"]),
 )
 
 
@@ -45,7 +46,7 @@ def changed(offset: int, value: int) -> bytes:
 def hello_of_strings(*strings: bytes) -> bytes:
     """A hello by hand, with strings that this side would not send."""
     encoded = b"".join(b"\xd9" + bytes([len(string)]) + string for string in strings)
-    body = MINE.encode()[12:25] + encoded
+    body = MINE.encode()[12:26] + encoded
     return MINE.encode()[:10] + len(body).to_bytes(2, "big") + body
 
 
@@ -65,6 +66,7 @@ def test_a_hello_is_msgpack_behind_the_preamble(hello: Hello) -> None:
         hello.verdict,
         hello.attempt,
         hello.segment_bytes,
+        ["credit", "off"].index(hello.flow_control),
         hello.worker_id,
         hello.address,
         hello.job,
@@ -142,13 +144,13 @@ def test_another_protocol_is_refused_at_its_first_wrong_byte(data: bytes) -> Non
     refusal(data[: wrong + 1])
 
 
-@pytest.mark.parametrize("version", [0, 2, 256, 65535])
+@pytest.mark.parametrize("version", [0, 1, 3, 256, 65535])
 def test_another_version_is_refused_by_its_preamble_alone(version: int) -> None:
     preamble = b"flinknet" + version.to_bytes(2, "big") + b"\x00\x40"
     assert decode_hello(preamble[:11], LIMITS) is None
     error = refusal(preamble)
     assert error.code is ErrorCode.VERSION
-    assert f"the peer speaks version {version} of the protocol, this side version 1" in str(error)
+    assert f"the peer speaks version {version} of the protocol, this side version 2" in str(error)
 
 
 def test_only_another_version_is_a_matter_of_version() -> None:
@@ -156,9 +158,9 @@ def test_only_another_version_is_a_matter_of_version() -> None:
     assert HandshakeError.code is ErrorCode.IDENTITY
 
 
-@pytest.mark.parametrize("size", [0, 1, 20, 513, 65535])
+@pytest.mark.parametrize("size", [0, 1, 21, 513, 65535])
 def test_an_impossible_length_is_refused_by_the_preamble_alone(size: int) -> None:
-    error = refusal(b"flinknet\x00\x01" + size.to_bytes(2, "big"))
+    error = refusal(b"flinknet\x00\x02" + size.to_bytes(2, "big"))
     assert str(error) == f"the peer announced a hello of {size} bytes; the limit is 512"
 
 
@@ -244,6 +246,10 @@ def test_workers_of_one_attempt_may_talk() -> None:
         (replace(THEIRS, attempt=2), "this worker is at attempt 3, not 2"),
         (replace(THEIRS, attempt=4), "this worker is at attempt 3, not 4"),
         (replace(THEIRS, segment_bytes=64), "segment_bytes is 32768 here, 64 at the peer"),
+        (
+            replace(THEIRS, flow_control="off"),
+            "flow_control is 'credit' here, 'off' at the peer: set the same",
+        ),
         (replace(THEIRS, worker_id="worker-1"), "both sides are called 'worker-1'"),
     ],
 )

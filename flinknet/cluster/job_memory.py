@@ -1,0 +1,126 @@
+"""The network memory of a job on an empty cluster: what it needs, what there is, what would do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from flinknet.config import FlinknetConfig
+from flinknet.net.memory_bound import MemoryBound, memory_bound
+from flinknet.task.buffer_needs import (
+    BufferNeed,
+    Verdict,
+    WorkerNeeds,
+    degraded_gate_limit,
+    job_needs,
+)
+from flinknet.task.deployment import WorkerOffer
+from flinknet.task.graph import JobGraph
+
+__all__ = ["JobMemory", "Level"]
+
+Level = Literal["minimum", "required", "comfortable"]
+
+_NEXT_LEVELS: dict[Verdict, tuple[Level, ...]] = {
+    Verdict.TOO_SMALL: ("minimum", "required", "comfortable"),
+    Verdict.DEGRADED: ("required", "comfortable"),
+    Verdict.FITS: ("comfortable",),
+    Verdict.COMFORTABLE: (),
+}
+
+
+@dataclass(frozen=True)
+class JobMemory:
+    """What each worker of a cluster needs for a job. All workers have the same memory."""
+
+    job: str
+    config: FlinknetConfig
+    workers: tuple[WorkerNeeds, ...]
+
+    @classmethod
+    def of_graph(cls, graph: JobGraph, config: FlinknetConfig) -> JobMemory:
+        """Place the job on the cluster of ``config``. Raises InsufficientSlotsError."""
+        # Only who is where matters for the need, so names stand for addresses.
+        names = [f"worker-{number}" for number in range(config.cluster.workers)]
+        offers = [WorkerOffer(name, name, config.cluster.slots_per_worker) for name in names]
+        return cls(graph.name, config, job_needs(graph, offers))
+
+    @cached_property
+    def needs(self) -> dict[str, BufferNeed]:
+        """The need of each worker."""
+        return {worker.worker_id: worker.need(self.config.network) for worker in self.workers}
+
+    def worker_verdict(self, worker_id: str) -> Verdict:
+        """How the memory of one worker compares with its need."""
+        return self.needs[worker_id].verdict(self.config.network.segments)
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of the worker which is worst off."""
+        return max(map(self.worker_verdict, self.needs), key=list(Verdict).index)
+
+    @property
+    def degraded_gate_limit(self) -> int | None:
+        """The ``required_buffers_per_gate_max`` under which the job fits; None if nothing helps."""
+        return degraded_gate_limit(self.workers, self.config.network)
+
+    def settings(self) -> dict[Level, int]:
+        """Each level that is not reached, with the ``network_memory_bytes`` that reach it."""
+        return {level: self._bytes_for(level) for level in _NEXT_LEVELS[self.verdict]}
+
+    def bounds(self) -> dict[str, MemoryBound]:
+        """The most that the exchange of each worker can hold."""
+        return {
+            worker.worker_id: memory_bound(self.config.network, worker.shape)
+            for worker in self.workers
+        }
+
+    def shortage(self, level: Level) -> str:
+        """Which worker lacks what of a level that is not reached, for messages."""
+        network = self.config.network
+        worker, needed = self._largest(level)
+        return (
+            f"{worker} needs {needed} network buffers of {network.segment_bytes} bytes, but "
+            f"network.network_memory_bytes = {network.network_memory_bytes} holds "
+            f"{network.segments}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; what is a memory is in bytes, every other number counts buffers."""
+        network, bounds = self.config.network, self.bounds()
+        return {
+            "job": self.job,
+            "verdict": self.verdict.value,
+            "segment_bytes": network.segment_bytes,
+            "network_memory_bytes": network.network_memory_bytes,
+            "buffers": network.segments,
+            "network_memory_bytes_for": self.settings(),
+            "degraded_gate_limit": self.degraded_gate_limit
+            if self.verdict is Verdict.DEGRADED
+            else None,
+            "workers": [
+                {
+                    "worker_id": worker.worker_id,
+                    "verdict": self.worker_verdict(worker.worker_id).value,
+                    "need": asdict(self.needs[worker.worker_id]),
+                    "owners": [
+                        {**asdict(owner), "need": asdict(owner.need(network))}
+                        for owner in worker.owners
+                    ],
+                    "memory_bound": {
+                        **bounds[worker.worker_id]._asdict(),
+                        "total": bounds[worker.worker_id].total,
+                    },
+                }
+                for worker in self.workers
+            ],
+        }
+
+    def _bytes_for(self, level: Level) -> int:
+        return self._largest(level)[1] * self.config.network.segment_bytes
+
+    def _largest(self, level: Level) -> tuple[str, int]:
+        levels = {worker: int(getattr(need, level)) for worker, need in self.needs.items()}
+        worker = max(levels, key=levels.__getitem__)
+        return worker, levels[worker]

@@ -1,0 +1,136 @@
+"""The channel registry: the channels that this side has requested over a connection, by its
+numbers.
+
+Theory of operation. Numbers go upwards and are never used twice, so what the peer says about a
+number below the next one, of which no channel is here, is late: the channel was closed while it was
+on its way. It is dropped and counted. A number not given out yet is a violation.
+
+A frame *arrives* from ``begin_buffer`` to ``end_buffer``, one at a time. Without credit it may find
+no buffer: the registry is then *stalled* on its channel, until the buffer is there or the channel
+closed.
+
+Owned counters: buffers that arrived, buffers and messages that were dropped.
+"""
+
+from __future__ import annotations
+
+from flinknet.config import NetworkConfig
+from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.errors import RemoteError, RemoteProtocolError
+from flinknet.wire.codec import Wait
+from flinknet.wire.messages import BufferHeader
+
+__all__ = ["ChannelRegistry"]
+
+
+class ChannelRegistry:
+    """Channels by number; what the peer says about them raises RemoteProtocolError if wrong."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        self.buffers_in = 0
+        self.buffers_dropped = 0
+        self.messages_dropped = 0
+        self.stalled_on: RemoteInputChannel | None = None
+        self._events_max = config.wire.events_per_channel_max
+        self._credit = config.flow_control == "credit"
+        self._channels: dict[int, RemoteInputChannel] = {}
+        self._numbers: dict[RemoteInputChannel, int] = {}
+        self._next_number = 0
+        self._arriving: RemoteInputChannel | None = None
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    # -- this side --------------------------------------------------------------------------------
+
+    def add(self, channel: RemoteInputChannel) -> int:
+        """Give a channel its number."""
+        number = self._next_number
+        self._next_number += 1
+        self._channels[number] = channel
+        self._numbers[channel] = number
+        return number
+
+    def number_of(self, channel: RemoteInputChannel) -> int | None:
+        """Return a channel's number, None if it is closed."""
+        return self._numbers.get(channel)
+
+    def remove(self, channel: RemoteInputChannel) -> None:
+        """Forget a channel; frames on their way to it are skipped on arrival."""
+        number = self._numbers.pop(channel, None)
+        if number is not None:
+            del self._channels[number]
+
+    def lost(self, cause: BaseException) -> None:
+        """The peer is gone: fail every channel."""
+        self.stalled_on = None
+        if self._arriving is not None:
+            self._arriving.abort_buffer()
+            self._arriving = None
+        channels, self._channels = self._channels, {}
+        self._numbers.clear()
+        for channel in channels.values():
+            channel.fail(cause)
+
+    # -- the peer ---------------------------------------------------------------------------------
+
+    def begin_buffer(self, header: BufferHeader) -> memoryview | Wait | None:
+        """Find the memory for a frame's body; see MessageReceiver."""
+        channel = self._find(header.channel, "data")
+        if channel is None:
+            self.buffers_dropped += 1
+            return None
+        if header.data_type.is_event and channel.events_queued >= self._events_max:
+            raise RemoteProtocolError(
+                f"the peer sent more than {self._events_max} events on channel {header.channel} "
+                f"before its consumer took one (events_per_channel_max)"
+            )
+        body = channel.begin_buffer(header)
+        if isinstance(body, Wait):
+            self.stalled_on = channel
+        else:
+            self._arriving = channel
+        return body
+
+    def end_buffer(self) -> None:
+        """A frame's body is complete."""
+        channel, self._arriving = self._arriving, None
+        assert channel is not None
+        self.buffers_in += 1
+        channel.end_buffer()
+
+    def fail(self, number: int, error: RemoteError) -> None:
+        """ErrorResponse for one channel."""
+        channel = self._find(number, "an error")
+        if channel is None:
+            self.messages_dropped += 1
+        else:
+            channel.fail(error)
+
+    def on_backlog(self, number: int, backlog: int) -> None:
+        """BacklogAnnouncement."""
+        channel = self._find(number, "a backlog")
+        if channel is None:
+            self.messages_dropped += 1
+            return
+        if backlog == 0 or channel.initial_credit or not self._credit:
+            raise RemoteProtocolError(
+                f"the peer announced a backlog of {backlog} for channel {number}, which began with "
+                f"a credit of {channel.initial_credit}: only a channel without any needs it"
+            )
+        channel.on_backlog(backlog)
+
+    def _find(self, number: int, what: str) -> RemoteInputChannel | None:
+        channel = self._channels.get(number)
+        if channel is None and number >= self._next_number:
+            raise RemoteProtocolError(
+                f"the peer sent {what} for channel {number}, which was never requested"
+            )
+        return channel
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        assert len(self._channels) == len(self._numbers), "channel numbers are out of step"
+        assert all(self._channels[number] is c for c, number in self._numbers.items()), (
+            "a channel stands under another's number"
+        )

@@ -1,0 +1,61 @@
+"""The unknown input channel: stands in a gate until its producer's place is known.
+
+It can only be released or be replaced by a local or remote channel (``InputGate.update_channel``).
+"""
+
+from __future__ import annotations
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.consumer.input_channel import InputChannel, InputChannelStatistics
+
+__all__ = ["UnknownInputChannel"]
+
+
+class UnknownInputChannel(InputChannel):
+    """Has nothing, and nobody to talk to."""
+
+    def poll(self) -> tuple[Buffer, DataType] | None:
+        """There is nothing; see InputChannel."""
+        return None
+
+    @property
+    def buffers_in_use(self) -> int:
+        """None."""
+        return 0
+
+    def announce_buffer_size(self, size_bytes: int) -> None:
+        """Nobody is there to learn of it."""
+
+    def resume_consumption(self) -> None:
+        """A programming error: nothing was delivered that could have blocked."""
+        raise AssertionError("consumption of a channel without a producer was resumed")
+
+    def acknowledge_all_data_processed(self) -> None:
+        """A programming error: no data has ended."""
+        raise AssertionError("the data of a channel without a producer was acknowledged")
+
+    def release(self) -> None:
+        """Stop; idempotent."""
+        self.released = True
+
+    def statistics(self) -> InputChannelStatistics:
+        """Return the present counts, of nothing."""
+        return InputChannelStatistics(
+            channel=self.index,
+            kind="unknown",
+            location=self.location,
+            queued_buffers=0,
+            queued_bytes=0,
+            buffers_in=0,
+            bytes_in=0,
+            backlog=0,
+            unannounced_credit=0,
+            exclusive_total=0,
+            exclusive_free=0,
+            floating_free=0,
+            required=0,
+            released=self.released,
+        )
+
+    def check_invariants(self) -> None:
+        """An unknown channel has no accounts."""

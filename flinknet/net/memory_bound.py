@@ -1,0 +1,162 @@
+"""The memory bound: the most that the exchange of a worker can hold beyond a fresh process.
+
+Each part follows from limits in ``config.py`` and from what the worker exchanges; so the bound can
+be printed before anything runs, and holds whatever producers, consumers and peers do. Not in it:
+what the kernel holds (socket buffers, a spill file in a file system that is memory), what user
+functions keep, and connections, gates or partitions beyond those that were counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple, Self
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.outbox import PIECES_PER_WRITE_MAX
+from flinknet.consumer.input_gate import InputGate
+from flinknet.partition.registry import RELEASED_REMEMBERED_MAX
+from flinknet.partition.result_partition import ResultPartition
+
+__all__ = ["ExchangeShape", "MemoryBound", "memory_bound"]
+
+KIB = 1024
+
+_BUFFERS_PER_WRITE_MAX = PIECES_PER_WRITE_MAX // 2
+"""A buffer is sent as two pieces."""
+
+_CONTROL_COPIES = 3
+"""Queued, joined for the socket, and copied once more by an event loop whose socket is full."""
+
+_RECORDS_READ = 2
+"""The one that is being made, and the one before, which its reader still looks at."""
+
+_WRITTEN_COPIES = 2
+"""The serialiser's memory, which it keeps, and the bytes that go into the buffers."""
+
+_TEXT_FACTOR = 4
+"""A text takes four bytes for each character, if one of them needs them; its bytes may be one."""
+
+_ELEMENT_BYTES = 320
+"""The most that an element of a record takes beside its text: a map of one entry, with its key."""
+
+# Python's objects, measured with tracemalloc on Python 3.11 and rounded up.
+_SEGMENT_OBJECTS_BYTES = KIB
+"""Around a segment: itself, a buffer, its builder, a view and a frame header."""
+_EVENT_OBJECTS_BYTES = 256
+_CHANNEL_OBJECTS_BYTES = 4 * KIB
+_SUBPARTITION_OBJECTS_BYTES = 2 * KIB
+_READER_OBJECTS_BYTES = KIB
+"""A subpartition reader, and its place where it waits for its partition."""
+_OWNER_OBJECTS_BYTES = 16 * KIB
+"""A gate with its reader, or a partition with its writer."""
+_CONNECTION_OBJECTS_BYTES = 16 * KIB
+_RELEASED_PARTITION_BYTES = 512
+"""The id of a partition that is gone, and why."""
+_HANDSHAKE_OBJECTS_BYTES = 8 * KIB
+_SERIALISER_BYTES = 256 * KIB
+"""What msgpack allocates at once for a packer."""
+
+
+class ExchangeShape(NamedTuple):
+    """What a worker exchanges, as far as it costs memory."""
+
+    connections: int
+    partitions: int
+    subpartitions: int
+    gates: int
+    local_channels: int
+    remote_channels: int
+
+    @classmethod
+    def of(
+        cls,
+        connections: int,
+        partitions: Collection[ResultPartition],
+        gates: Collection[InputGate],
+    ) -> Self:
+        """Count what there is; a channel whose producer has no place yet may become remote."""
+        channels = sum(len(gate.channels) for gate in gates)
+        local = sum(len(gate.local_channels) for gate in gates)
+        subpartitions = sum(len(partition.subpartitions) for partition in partitions)
+        return cls(connections, len(partitions), subpartitions, len(gates), local, channels - local)
+
+
+class MemoryBound(NamedTuple):
+    """Bytes, part by part."""
+
+    network_memory: int
+    """Every network buffer, in use or not."""
+    sockets: int
+    """Memory of sent buffers that an event loop still refers to when the buffers have new."""
+    receive_buffers: int
+    """One per connection, for what a socket has read and the decoder has not."""
+    control_messages: int
+    """Those that peers do not read."""
+    requests: int
+    """Readers that peers have opened, of partitions that exist or not."""
+    handshakes: int
+    """Peers that have not said who they are."""
+    events: int
+    """Those that have arrived and that their consumers have not taken."""
+    reassembly: int
+    """Records of which a part has arrived and that are not on disk."""
+    records_read: int
+    """Records of the largest size being handed out, one and the one before per gate."""
+    records_written: int
+    """Records of the largest size being serialised, one per partition."""
+    objects: int
+    """The Python objects of connections, channels, subpartitions and segments, and what is
+    remembered of partitions that are gone."""
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return sum(self)
+
+
+def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
+    """Compute the bound for a worker of this configuration that exchanges this much."""
+    wire = config.wire
+    segments_per_write = min(_BUFFERS_PER_WRITE_MAX, config.segments)
+    event_bytes = wire.event_bytes_max + _EVENT_OBJECTS_BYTES
+    handshake_bytes = wire.handshake_bytes_max + _HANDSHAKE_OBJECTS_BYTES
+    written_bytes = _WRITTEN_COPIES * config.record_bytes_max + _SERIALISER_BYTES
+    return MemoryBound(
+        network_memory=config.network_memory_bytes,
+        sockets=shape.connections * segments_per_write * config.segment_bytes,
+        receive_buffers=shape.connections * config.receive_buffer_bytes,
+        control_messages=shape.connections * _CONTROL_COPIES * wire.control_bytes_max,
+        requests=shape.connections * wire.channels_per_connection_max * _READER_OBJECTS_BYTES,
+        handshakes=wire.pending_handshakes_max * handshake_bytes,
+        events=shape.remote_channels * wire.events_per_channel_max * event_bytes,
+        reassembly=_reassembly(config) if shape.gates else 0,
+        records_read=shape.gates * _records_read(config),
+        records_written=shape.partitions * written_bytes,
+        objects=_objects(config, shape),
+    )
+
+
+def _reassembly(config: NetworkConfig) -> int:
+    """Python makes room for an eighth more than it is asked, and moves one record at a time."""
+    return config.reassembly_memory_bytes * 9 // 8 + config.record_spill_bytes
+
+
+def _records_read(config: NetworkConfig) -> int:
+    """The bytes of a record (mapped, if they are on disk), and what is made of them.
+
+    With the record that spans buffers come those that stand behind it in its last buffer.
+    """
+    elements = config.record_elements_max + config.segment_bytes
+    record = _TEXT_FACTOR * (config.record_bytes_max + config.segment_bytes)
+    return config.record_bytes_max + _RECORDS_READ * (record + elements * _ELEMENT_BYTES)
+
+
+def _objects(config: NetworkConfig, shape: ExchangeShape) -> int:
+    return (
+        RELEASED_REMEMBERED_MAX * _RELEASED_PARTITION_BYTES
+        + config.segments * _SEGMENT_OBJECTS_BYTES
+        + shape.connections * _CONNECTION_OBJECTS_BYTES
+        + (shape.partitions + shape.gates) * _OWNER_OBJECTS_BYTES
+        + shape.subpartitions * _SUBPARTITION_OBJECTS_BYTES
+        + (shape.local_channels + shape.remote_channels) * _CHANNEL_OBJECTS_BYTES
+    )

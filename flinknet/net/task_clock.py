@@ -1,0 +1,63 @@
+"""The task clock: lets readers and writers wait, and keeps the times of their tasks."""
+
+from __future__ import annotations
+
+import time
+from asyncio import AbstractEventLoop
+
+from flinknet.buffer.availability import Availability, Wait, WaitReason
+from flinknet.consumer.gate import Gate
+from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.partition.result_partition import ResultPartition
+
+__all__ = ["TaskClock", "task_time"]
+
+task_time = time.monotonic
+"""The clock of task times. Not the loop's: uvloop's stands still within a turn, so that what a task
+does in one would count as the wait that follows."""
+
+
+class TaskClock:
+    """The clock of one environment's tasks; each task is known while a partition or gate of its
+    is."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._times: dict[ResultPartition | Gate, TaskTimes] = {}
+
+    async def wait(self, availability: Availability) -> None:
+        """Suspend until something is available; a cancelled waiter leaves nothing behind."""
+        future = self._loop.create_future()
+
+        def wake() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        availability.subscribe(wake)
+        try:
+            await future
+        finally:
+            availability.unsubscribe(wake)
+
+    def measured_wait(
+        self, owner: ResultPartition | Gate, name: str, times: TaskTimes | None
+    ) -> Wait:
+        """Make the wait of a partition's writer or a gate's reader; without an account of a task it
+        gets one of its own, called ``name``."""
+        account = times if times is not None else TaskTimes(name, task_time())
+        self._times[owner] = account
+        owner.when_released(self._forget)
+
+        async def wait(availability: Availability, reason: WaitReason) -> None:
+            with account.waiting(reason, task_time):
+                await self.wait(availability)
+
+        return wait
+
+    def _forget(self, owner: ResultPartition | Gate) -> None:
+        self._times.pop(owner, None)
+
+    def statistics(self) -> tuple[TaskTimesStatistics, ...]:
+        """Return the times of every task until now."""
+        now = task_time()
+        return tuple(times.statistics(now) for times in dict.fromkeys(self._times.values()))

@@ -1,0 +1,242 @@
+"""Task times: how much of a task's time is idle, backpressured and busy.
+
+Theory of operation (Flink's TaskIOMetricGroup over TimerGauge). A task is in one state at a time,
+which follows from what its readers and writers wait for:
+
+- *hard backpressured*: somebody waits in the middle of a record;
+- *soft backpressured*: otherwise, somebody waits before beginning one;
+- *idle*: otherwise, every open input waits for data; so does a task that has ended its output and
+  waits for its consumers;
+- *busy*: otherwise. That includes the time in which other tasks have the event loop.
+
+So no time counts twice, however many readers and writers share an account, and the states add up
+to the time that has passed. ``now`` is given, in seconds, and never goes back; nothing has to be
+called regularly, because intervals that have passed are made up for with the next call.
+
+Owned counters: how many wait for each reason, open inputs, seconds in each state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import NamedTuple
+
+from flinknet.buffer.availability import WaitReason
+
+__all__ = ["BackpressureLevel", "TaskTimes", "TaskTimesStatistics", "TimerGauge"]
+
+INTERVAL_S = 5.0
+"""Flink's metrics are updated this often (View.UPDATE_INTERVAL_SECONDS)."""
+
+INTERVALS = 12
+"""Intervals that a rate is averaged over: a minute (TimerGauge.DEFAULT_TIME_SPAN_IN_SECONDS)."""
+
+LOW_MS_PER_SECOND = 100.0
+HIGH_MS_PER_SECOND = 500.0
+
+
+class BackpressureLevel(Enum):
+    """Backpressure in one word, as Flink's web UI says it."""
+
+    OK = "at most 10 % of the time"
+    LOW = "at most 50 % of the time"
+    HIGH = "more than 50 % of the time"
+
+
+class TimerGauge:
+    """Measures marked spans of time: their share of the last minute, the longest, their sum."""
+
+    __slots__ = (
+        "_counted_until",
+        "_interval_start",
+        "_intervals",
+        "_longest",
+        "_longest_before",
+        "_marked",
+        "_started",
+        "_total",
+    )
+
+    def __init__(self, now: float) -> None:
+        self._interval_start = now
+        self._intervals: deque[float] = deque(maxlen=INTERVALS)
+        self._marked = 0.0
+        self._total = 0.0
+        self._longest = 0.0
+        self._longest_before = 0.0
+        self._started: float | None = None
+        self._counted_until = now
+
+    def mark_start(self, now: float) -> None:
+        """A span begins, unless one is running."""
+        self._update(now)
+        if self._started is None:
+            self._started = self._counted_until = now
+
+    def mark_end(self, now: float) -> None:
+        """The running span ends; harmless if there is none."""
+        self._update(now)
+        self._started = None
+
+    def ms_per_second(self, now: float) -> float:
+        """Milliseconds marked in each second, over up to 12 whole intervals and the present one.
+
+        A running span counts.
+        """
+        self._update(now)
+        seconds = len(self._intervals) * INTERVAL_S + now - self._interval_start
+        return 1000 * (sum(self._intervals) + self._marked) / seconds if seconds else 0.0
+
+    def longest_ms(self, now: float) -> float:
+        """The longest span of the present interval and of the one before."""
+        self._update(now)
+        return 1000 * max(self._longest, self._longest_before)
+
+    def total_ms(self, now: float) -> float:
+        """All that was ever marked."""
+        self._update(now)
+        return 1000 * self._total
+
+    def _update(self, now: float) -> None:
+        """Close the intervals that have passed, of long ago only as many as can be seen."""
+        passed = int((now - self._interval_start) // INTERVAL_S)
+        self._interval_start += max(0, passed - INTERVALS - 1) * INTERVAL_S
+        while now - self._interval_start >= INTERVAL_S:
+            self._interval_start += INTERVAL_S
+            self._count(self._interval_start)
+            self._intervals.append(self._marked)
+            self._longest_before, self._longest, self._marked = self._longest, 0.0, 0.0
+        self._count(now)
+
+    def _count(self, now: float) -> None:
+        if self._started is not None:
+            self._marked += now - self._counted_until
+            self._total += now - self._counted_until
+            self._counted_until = now
+            self._longest = max(self._longest, now - self._started)
+
+
+class TaskTimesStatistics(NamedTuple):
+    """Where a task's time goes: per second of the last minute, and in milliseconds since its
+    start."""
+
+    name: str
+    idle_time_ms_per_second: float
+    soft_backpressured_time_ms_per_second: float
+    hard_backpressured_time_ms_per_second: float
+    max_soft_backpressured_time_ms: float
+    """Longest stretch of the last 5 to 10 seconds."""
+    max_hard_backpressured_time_ms: float
+    accumulated_idle_time_ms: float
+    accumulated_busy_time_ms: float
+    accumulated_backpressured_time_ms: float
+    is_backpressured: bool
+    """At this moment."""
+
+    @property
+    def backpressured_time_ms_per_second(self) -> float:
+        """Soft and hard together."""
+        return (
+            self.soft_backpressured_time_ms_per_second + self.hard_backpressured_time_ms_per_second
+        )
+
+    @property
+    def busy_time_ms_per_second(self) -> float:
+        """The rest of each second."""
+        waiting = self.idle_time_ms_per_second + self.backpressured_time_ms_per_second
+        return max(0.0, 1000.0 - waiting)
+
+    @property
+    def backpressure_level(self) -> BackpressureLevel:
+        """OK, LOW or HIGH."""
+        if self.backpressured_time_ms_per_second <= LOW_MS_PER_SECOND:
+            return BackpressureLevel.OK
+        if self.backpressured_time_ms_per_second <= HIGH_MS_PER_SECOND:
+            return BackpressureLevel.LOW
+        return BackpressureLevel.HIGH
+
+
+class TaskTimes:
+    """The time account of one task, whose readers and writers report when they wait.
+
+    ``name`` is for people: a subtask's, or a partition's or gate's that is used by itself. For a
+    writer by itself, all time in which it does not wait is busy: what the program does between two
+    records is unknown here.
+    """
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name = name
+        self._begun = now
+        self._inputs = 0
+        self._waits = dict.fromkeys(WaitReason, 0)
+        self._gauges = {reason: TimerGauge(now) for reason in WaitReason}
+        self._state: WaitReason | None = None
+
+    def add_input(self, now: float) -> None:
+        """One more input has to wait until the task is idle; one that is alone need not say so."""
+        self._inputs += 1
+        self._switch(now)
+
+    def remove_input(self, now: float) -> None:
+        """An input has come to its end."""
+        self._inputs -= 1
+        self._switch(now)
+
+    def begin_wait(self, reason: WaitReason, now: float) -> None:
+        """Somebody begins to wait."""
+        self._waits[reason] += 1
+        self._switch(now)
+
+    def end_wait(self, reason: WaitReason, now: float) -> None:
+        """Somebody has waited."""
+        self._waits[reason] -= 1
+        self._switch(now)
+
+    @contextmanager
+    def waiting(self, reason: WaitReason, clock: Callable[[], float]) -> Iterator[None]:
+        """Count the time of the block as a wait."""
+        self.begin_wait(reason, clock())
+        try:
+            yield
+        finally:
+            self.end_wait(reason, clock())
+
+    def statistics(self, now: float) -> TaskTimesStatistics:
+        """Return the times up to now."""
+        idle = self._gauges[WaitReason.IDLE]
+        soft = self._gauges[WaitReason.SOFT_BACKPRESSURE]
+        hard = self._gauges[WaitReason.HARD_BACKPRESSURE]
+        backpressured_ms = soft.total_ms(now) + hard.total_ms(now)
+        waiting_ms = idle.total_ms(now) + backpressured_ms
+        return TaskTimesStatistics(
+            name=self.name,
+            idle_time_ms_per_second=idle.ms_per_second(now),
+            soft_backpressured_time_ms_per_second=soft.ms_per_second(now),
+            hard_backpressured_time_ms_per_second=hard.ms_per_second(now),
+            max_soft_backpressured_time_ms=soft.longest_ms(now),
+            max_hard_backpressured_time_ms=hard.longest_ms(now),
+            accumulated_idle_time_ms=idle.total_ms(now),
+            accumulated_busy_time_ms=max(0.0, 1000 * (now - self._begun) - waiting_ms),
+            accumulated_backpressured_time_ms=backpressured_ms,
+            is_backpressured=self._state is not None and self._state is not WaitReason.IDLE,
+        )
+
+    def _switch(self, now: float) -> None:
+        state = self._present_state()
+        if state is not self._state:
+            if self._state is not None:
+                self._gauges[self._state].mark_end(now)
+            if state is not None:
+                self._gauges[state].mark_start(now)
+            self._state = state
+
+    def _present_state(self) -> WaitReason | None:
+        """What the task waits for; None while it is busy."""
+        for reason in (WaitReason.HARD_BACKPRESSURE, WaitReason.SOFT_BACKPRESSURE):
+            if self._waits[reason]:
+                return reason
+        idle = self._waits[WaitReason.IDLE] >= max(1, self._inputs)
+        return WaitReason.IDLE if idle else None

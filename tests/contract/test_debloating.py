@@ -1,0 +1,84 @@
+"""Buffer debloating from end to end, whatever carries the channel; time is driven by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from flinknet.config import BufferDebloatConfig
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.records.writer import RecordWriter
+from tests.contract.hosts import Exchange, open_exchange
+from tests.unit.net.stranger import until
+
+SEGMENT_BYTES = 1024
+SMALLEST_BYTES = 64
+BUFFERS_BEHIND = 4
+BUFFERS_MAX = 200
+"""More than enough for any size to be reached."""
+
+
+@pytest.fixture
+async def exchange(kind: str) -> AsyncIterator[Exchange]:
+    debloat = BufferDebloatConfig(
+        enabled=True, period_ms=1e9, samples=3, segment_bytes_min=SMALLEST_BYTES
+    )
+    async with open_exchange(kind, segment_bytes=SEGMENT_BYTES, debloat=debloat) as opened:
+        yield opened
+
+
+async def write_for_ever(writer: RecordWriter) -> None:
+    """Records of one byte, so that every size can be reached exactly."""
+    while True:
+        await writer.emit_many(range(128))
+
+
+class Consumer:
+    """Takes one buffer after another and lets a time of its own pass with each."""
+
+    def __init__(self, gate: InputGate) -> None:
+        self.gate = gate
+        self.now = 0.0
+        gate.end_wait(self.now)
+
+    async def take(self, seconds: float) -> int:
+        """Process one data buffer for so long, when others wait behind it; return its size."""
+        channel = self.gate.channels[0]
+        await until(lambda: channel.statistics().queued_buffers >= BUFFERS_BEHIND)
+        polled = self.gate.poll()
+        assert polled is not None
+        buffer = polled[1]
+        size = buffer.size
+        buffer.recycle()
+        self.now += seconds
+        self.gate.debloat(self.now)
+        return size
+
+    async def take_until(self, size: int, *, seconds: float) -> None:
+        """Go on until buffers have a size."""
+        for _ in range(BUFFERS_MAX):
+            if await self.take(seconds) == size:
+                return
+        pytest.fail(f"no buffer had {size} bytes")
+
+
+async def test_buffers_shrink_for_a_slow_consumer_and_fill_up_for_a_fast_one(
+    exchange: Exchange,
+) -> None:
+    """Census 1.8, D9, E6, F11: what is on its way is what can be consumed in a second."""
+    writer = exchange.writer(buffer_timeout_ms=-1)
+    location = PartitionLocation(exchange.producer.address, "p", 0)
+    consumer = Consumer(exchange.consumer.create_input_gate([location]))
+    writing = asyncio.create_task(write_for_ever(writer))
+    try:
+        assert await consumer.take(seconds=1.0) == SEGMENT_BYTES
+        await consumer.take_until(SMALLEST_BYTES, seconds=1.0)
+        await consumer.take_until(SEGMENT_BYTES, seconds=1e-6)
+    finally:
+        writing.cancel()
+        await asyncio.wait([writing])
+        consumer.gate.release()
+        writer.close()

@@ -1,0 +1,136 @@
+"""Buffers that no writer makes: any content, marks and order, on channels that share an account.
+
+Each buffer is consistent in itself, because the codec lets nothing else pass; hypothesis chooses
+the rest, partly from real records so that the deeper states are reached.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgpack
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.records.reassembly import SpanningRecord
+from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer
+from tests.unit.records.cutting import Cut, cut, make_memory, make_unpacker, read
+
+CHANNELS = 3
+REFUSED = (RemoteProtocolError, *UNPACK_ERRORS)
+VALUES = (
+    st.none()
+    | st.text(max_size=40)
+    | st.binary(max_size=90)
+    | st.lists(st.integers(-9, 2**40), max_size=9)
+)
+
+
+@st.composite
+def any_buffers(draw: st.DrawFn) -> Cut:
+    """A buffer of noise or of records, with any marks that the codec lets pass."""
+    content = draw(
+        st.binary(max_size=60)
+        | st.lists(VALUES, max_size=4).map(lambda all_: b"".join(map(msgpack.packb, all_)))
+    )
+    size = len(content)
+    continued = draw(st.sampled_from([0, size]) | st.integers(0, size))
+    unfinished = draw(st.just(0) | st.integers(0, size - continued))
+    if unfinished:
+        return Cut(content, continued, unfinished, clear_end=False)
+    return Cut(content, continued, 0, clear_end=continued < size or draw(st.booleans()))
+
+
+@st.composite
+def real_buffers(draw: st.DrawFn) -> list[Cut]:
+    """Records cut as a writer does it, one buffer of which may be missing."""
+    buffers = cut(draw(st.lists(VALUES, max_size=5)), draw(st.integers(1, 60)))
+    lost: bool = draw(st.booleans())
+    if buffers and lost:
+        del buffers[draw(st.integers(0, len(buffers) - 1))]
+    return buffers
+
+
+STREAMS = st.lists(st.lists(any_buffers(), max_size=4) | real_buffers(), max_size=3).map(
+    lambda parts: [buffer for part in parts for buffer in part]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(STREAMS, min_size=CHANNELS, max_size=CHANNELS),
+    st.lists(st.integers(0, CHANNELS - 1), max_size=30),
+    st.integers(0, 80),
+    st.integers(0, 150),
+)
+def test_any_buffers_are_records_or_an_error(
+    streams: list[list[Cut]], order: list[int], record_spill_bytes: int, memory_bytes: int
+) -> None:
+    """A5, A6: a channel that is refused disturbs no other; the account holds after every buffer, it
+    is empty in the end, and no file is left open (that would be a warning)."""
+    memory = make_memory(
+        reassembly_memory_bytes=memory_bytes,
+        record_spill_bytes=record_spill_bytes,
+        record_bytes_max=100,
+    )
+    unpacker = make_unpacker(record_elements_max=50)
+    deserializers = [RecordDeserializer(unpacker, memory) for _ in streams]
+    came: list[list[object]] = [[] for _ in streams]
+    queues = [list(stream) for stream in streams]
+    while any(queues):
+        channel = order.pop() if order else max(range(CHANNELS), key=lambda n: len(queues[n]))
+        if not queues[channel]:
+            continue
+        try:
+            came[channel] += read(deserializers[channel], queues[channel].pop(0))
+        except REFUSED as error:
+            came[channel].append(type(error))
+            queues[channel].clear()
+        memory.check_invariants()
+        inside = sum(deserializer.inside_record for deserializer in deserializers)
+        assert memory.statistics().records == inside
+    expected = [outcomes(stream) for stream in streams]
+    assert repr(came) == repr(expected), "as text, because a NaN equals nothing"
+    for deserializer in deserializers:
+        deserializer.release()
+    memory.check_invariants()
+    assert memory.statistics().records == 0
+
+
+def outcomes(stream: list[Cut]) -> list[object]:
+    """What comes out of a channel that has everything to itself, and no disk."""
+    deserializer = RecordDeserializer(
+        make_unpacker(record_elements_max=50), make_memory(record_bytes_max=100)
+    )
+    came: list[object] = []
+    for buffer in stream:
+        try:
+            came += read(deserializer, buffer)
+        except REFUSED as error:
+            return [*came, type(error)]
+    return came
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 60), st.booleans()), max_size=30))
+def test_a_disk_that_refuses_at_any_time(steps: list[tuple[int, int, bool]]) -> None:
+    """It is one documented error, of the record that needed it; the account stays right."""
+    memory = make_memory(
+        reassembly_memory_bytes=100, record_spill_bytes=50, spill_directory=Path("/dev/null")
+    )
+    records = [SpanningRecord(memory) for _ in range(4)]
+    for number, size, ends in steps:
+        record = records[number]
+        held = record.size
+        try:
+            if ends:
+                content = record.complete(memoryview(b"x" * size), size, bytes)
+                assert content == b"x" * (held + size)
+            else:
+                record.append(memoryview(b"x" * size), 0, size)
+        except SerializationError:
+            assert record.size == (0 if ends else held)
+        memory.check_invariants()
+    memory.close()
+    assert memory.statistics().records == 0

@@ -1,0 +1,157 @@
+"""The consumer's side of a world: an input gate, and the operator, which is also the oracle."""
+
+from __future__ import annotations
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.segment import MemorySegment
+from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.shared_buffers import SharedBuffers
+from flinknet.errors import ProducerFailedError
+from tests.model.shape import (
+    FLUSH,
+    BrokenInvariantError,
+    Shape,
+    Step,
+    network_config,
+)
+from tests.model.sides import POLL, RELEASE, Account, Side
+
+
+def free_in(manager: BufferManager | SharedBuffers) -> list[MemorySegment]:
+    """Segments that a channel holds and that hold no data."""
+    if isinstance(manager, SharedBuffers):
+        return [manager._kept] if manager._kept is not None else []
+    return [*manager._exclusive, *manager._floating]
+
+
+class ConsumerSide(Side):
+    """An input gate and the operator that reads it."""
+
+    name = "consumer"
+
+    def __init__(self, shape: Shape) -> None:
+        segments = shape.channels * shape.exclusive + shape.floating
+        super().__init__(shape, segments if shape.credit else max(segments, shape.channels))
+        locations = [PartitionLocation("producer:1", "p", index) for index in range(shape.channels)]
+        self.gate = InputGate("g", locations, "consumer:1", self.pool, network_config(shape))
+        self.processed = [0] * shape.channels
+        self.aligned: list[int] = []
+        self.finished: dict[int, str] = {}
+        self.operator: tuple[int, Buffer] | None = None
+        self.gate.setup(self.request_partitions)
+
+    def request_partitions(self) -> None:
+        """Every channel asks for its subpartition."""
+        for channel in self.gate.remote_channels:
+            channel.request(self.connection)
+
+    def own_steps(self) -> list[Step]:
+        """The operator takes a buffer or gives it back; a channel is cancelled."""
+        steps = []
+        if self.operator is not None:
+            steps.append(RELEASE)
+        elif self.gate.availability.available and not (self.gate.finished or self.gate.released):
+            steps.append(POLL)
+        cancel = self.shape.cancel
+        if cancel is not None and cancel not in self.finished:
+            steps.append(Step("cancel", cancel))
+        return steps
+
+    def act(self, step: Step) -> None:
+        """Do what the operator does."""
+        if step == POLL:
+            self.poll()
+        elif step == RELEASE:
+            assert self.operator is not None
+            (_, buffer), self.operator = self.operator, None
+            buffer.recycle()
+        else:
+            self.finished[step.channel] = "cancelled"
+            if step.channel in self.aligned:
+                self.aligned.remove(step.channel)
+            self.gate.channels[step.channel].release()
+            self.resume_if_aligned()
+
+    def poll(self) -> None:
+        """Take one buffer; events are handled at once, data is kept for a while."""
+        try:
+            polled = self.gate.poll()
+        except ProducerFailedError:
+            if not self.shape.fails:
+                raise
+            self.finished = dict.fromkeys(range(self.shape.channels), "failed")
+            self.gate.release()
+            return
+        if polled is None:
+            return
+        index, buffer = polled
+        self.judge(index, bytes(buffer.view()), buffer.data_type)
+        if buffer.data_type.is_buffer:
+            self.operator = polled
+            return
+        buffer.recycle()
+        if buffer.data_type is DataType.ALIGNED_CHECKPOINT_BARRIER:
+            self.aligned.append(index)
+        elif buffer.data_type is DataType.END_OF_PARTITION:
+            self.finished[index] = "read"
+        self.resume_if_aligned()
+
+    def resume_if_aligned(self) -> None:
+        """Once the barrier is here on every live channel all go on, in the order of arrival."""
+        live = self.shape.channels - len(self.finished)
+        if self.aligned and len(self.aligned) == live:
+            aligned, self.aligned = self.aligned, []
+            for index in aligned:
+                self.gate.channels[index].resume_consumption()
+
+    def judge(self, index: int, payload: bytes, data_type: DataType) -> None:
+        """What comes out of a channel is what was written there next."""
+        script = self.shape.scripts[index]
+        if index in self.aligned:
+            raise BrokenInvariantError(
+                f"channel {index} delivered {data_type.name} behind its own barrier"
+            )
+        while self.processed[index] < len(script) and script[self.processed[index]] == FLUSH:
+            self.processed[index] += 1
+        expected = self.processed[index]
+        if payload != bytes([expected]):
+            raise BrokenInvariantError(
+                f"channel {index} delivered {payload!r}, expected number {expected}"
+            )
+        self.processed[index] += 1
+
+    def check(self) -> None:
+        """The gate's own accounts."""
+        self.gate.check_invariants()
+
+    def account(self) -> Account:
+        """Buffers that are free and have been announced."""
+        channels = [channel.statistics() for channel in self.gate.channels]
+        announced = (
+            None
+            if channel.released
+            else channel.exclusive_free + channel.floating_free - channel.unannounced_credit
+            for channel in channels
+        )
+        operator = f"processed {self.processed}, aligned {self.aligned}"
+        return Account(tuple(announced), "\n".join(map(str, [operator, *channels])))
+
+    def ended(self) -> dict[int, str]:
+        """Channels that were read to their end, were cancelled, or failed."""
+        return self.finished
+
+    def release(self) -> None:
+        """Drop the gate."""
+        if not any(end != "read" for end in self.finished.values()) and not self.gate.finished:
+            raise BrokenInvariantError("every channel ended but the gate did not finish")
+        self.gate.release()
+
+    def free_segments(self) -> list[MemorySegment]:
+        """What is idle in the floating pool or free in a channel."""
+        managers = [channel.manager for channel in self.gate.remote_channels]
+        return [
+            *self.gate._floating_pool._idle,
+            *(segment for manager in managers for segment in free_in(manager)),
+        ]

@@ -1,0 +1,77 @@
+"""What is explored: the shape of a world, and the steps that change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from flinknet.buffer.buffer import DataType
+from flinknet.config import NetworkConfig
+
+SEGMENT_BYTES = 64
+
+DATA = "d"
+OPEN_DATA = "o"
+FLUSH = "f"
+EVENT = "e"
+BARRIER = "B"
+END = "E"
+
+EVENT_TYPES = {
+    EVENT: DataType.EVENT_BUFFER,
+    BARRIER: DataType.ALIGNED_CHECKPOINT_BARRIER,
+    END: DataType.END_OF_PARTITION,
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A script per channel, buffers, which channel the consumer may cancel at any moment, whether
+    the producer may fail at any moment, and whether there is credit."""
+
+    scripts: tuple[str, ...]
+    exclusive: int
+    floating: int
+    cancel: int | None = None
+    fails: bool = False
+    credit: bool = True
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+        return len(self.scripts)
+
+    def __str__(self) -> str:
+        ends = f" cancel {self.cancel}" if self.cancel is not None else ""
+        ends += " fails" if self.fails else ""
+        ends += "" if self.credit else " no credit"
+        return f"{'+'.join(self.scripts)} {self.exclusive}x/{self.floating}f{ends}"
+
+
+class Step(NamedTuple):
+    """One thing that can happen next."""
+
+    name: str
+    channel: int = -1
+
+    def __str__(self) -> str:
+        return self.name if self.channel < 0 else f"{self.name} {self.channel}"
+
+
+class BrokenInvariantError(AssertionError):
+    """The world did what must never happen."""
+
+
+@lru_cache
+def network_config(shape: Shape) -> NetworkConfig:
+    """Return the configuration of both sides."""
+    return NetworkConfig(
+        segment_bytes=SEGMENT_BYTES,
+        network_memory_bytes=SEGMENT_BYTES * 64,
+        buffers_per_channel=shape.exclusive,
+        floating_buffers_per_gate=shape.floating,
+        outbox_bytes_max=SEGMENT_BYTES,
+        receive_buffer_bytes=4096,
+        flow_control="credit" if shape.credit else "off",
+    )

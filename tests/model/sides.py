@@ -1,0 +1,149 @@
+"""The two sides of a world: real objects, and every step that each can take.
+
+Nothing here imitates flinknet. The producer's side holds a result partition and a connection, the
+consumer's side a connection and an input gate; a *step* is one call into them. What is added is a
+scripted writer per channel, and an operator that processes one buffer at a time, aligns barriers
+and is the oracle: what was written on a channel must come out of it once and in order.
+
+Between the sides there is nothing but chunks of bytes, so each side is a machine of its own: a
+step depends on its state and on the chunk it receives. That is what the explorer builds on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.segment import MemorySegment
+from flinknet.connection.connection import Connection
+from flinknet.partition.registry import PartitionRegistry
+from tests.model.shape import (
+    SEGMENT_BYTES,
+    BrokenInvariantError,
+    Shape,
+    Step,
+    network_config,
+)
+
+SEND = Step("sends")
+RECEIVE = Step("receives")
+RESUME = Step("reads on")
+FAIL = Step("fails")
+POLL = Step("polls")
+RELEASE = Step("releases")
+
+HISTORY = {
+    "buffers_in",
+    "_bytes_in",
+    "buffers_dropped",
+    "messages_dropped",
+    "buffers_out",
+    "bytes_out",
+    "credit_messages_out",
+}
+"""Counters of connection and outbox that nothing depends on: worlds that differ only there are the
+same."""
+
+
+class Account(NamedTuple):
+    """What one side knows of the credit of each channel; None where nothing can be said."""
+
+    credit: tuple[int | None, ...]
+    described: str
+
+
+def no_output() -> None:
+    """The explorer looks at ``has_output`` itself."""
+
+
+class Side(ABC):
+    """One worker: it sends, receives, and does what its task wants."""
+
+    name: str
+
+    def __init__(self, shape: Shape, segments: int) -> None:
+        self.shape = shape
+        self.pool = NetworkBufferPool(segments, SEGMENT_BYTES)
+        self.registry = PartitionRegistry(10.0)
+        self.connection = Connection("peer", self.registry, network_config(shape), no_output)
+
+    @property
+    def reads(self) -> bool:
+        """Whether this side takes a chunk that waits for it; without credit it may have to wait."""
+        return not self.connection.stalled
+
+    def steps(self) -> list[Step]:
+        """Return every step that is possible now, but to receive."""
+        steps = self.own_steps()
+        if self.connection.has_output:
+            steps.append(SEND)
+        if self.connection.can_resume:
+            steps.append(RESUME)
+        return steps
+
+    def take(self, step: Step, chunk: bytes = b"") -> bytes:
+        """Do one step, check every invariant, and return what is sent."""
+        sent = b""
+        if step == SEND:
+            sent = b"".join(self.connection.next_frames(1))
+            self.connection.frames_written()
+        elif step == RECEIVE:
+            memory = self.connection.get_buffer()
+            memory[: len(chunk)] = chunk
+            self.connection.received(len(chunk), 0.0)
+        elif step == RESUME:
+            self.connection.resume(0.0)
+        else:
+            self.act(step)
+        self.pool.check_invariants()
+        self.connection.check_invariants()
+        self.check()
+        return sent
+
+    def check_all_back(self) -> None:
+        """After the end every segment must be free."""
+        self.release()
+        statistics = self.pool.statistics()
+        if statistics.free != statistics.total or statistics.exclusive:
+            raise BrokenInvariantError(f"the {self.name} lost buffers: {statistics}")
+
+    def scrub(self) -> None:
+        """Blank what nothing depends on, so that states that differ only there are the same."""
+        connection = self.connection
+        for owner in (connection, connection._outbox, connection._channels):
+            for counter in HISTORY & vars(owner).keys():
+                setattr(owner, counter, 0)
+        unread = self.connection.get_buffer()
+        unread[:] = bytes(len(unread))
+        for segment in [*self.pool._free, *self.free_segments()]:
+            segment.writer()(bytes(SEGMENT_BYTES))
+            segment.writer()
+
+    @abstractmethod
+    def own_steps(self) -> list[Step]:
+        """What the task of this side can do."""
+
+    @abstractmethod
+    def act(self, step: Step) -> None:
+        """Do one of the own steps."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise if an invariant of this side is broken."""
+
+    @abstractmethod
+    def account(self) -> Account:
+        """What this side adds to the balance of credit, and how it looks to an engineer."""
+
+    @abstractmethod
+    def ended(self) -> dict[int, str]:
+        """Channels that this side has ended, and how."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """The job is over."""
+
+    @abstractmethod
+    def free_segments(self) -> list[MemorySegment]:
+        """Segments that hold no data, beside those of the network pool."""

@@ -1,0 +1,126 @@
+"""A channel's buffers without credit: the gate's pool, one frame at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.consumer.buffer_manager import GateBuffers, gate_buffers
+from flinknet.consumer.shared_buffers import SharedBuffers
+from tests.unit.arrangements import assert_everything_returned
+
+
+class Arranged:
+    """A pool of two segments that three channels share."""
+
+    def __init__(self) -> None:
+        self.network = NetworkBufferPool(2, 64)
+        self.pool = self.network.create_local_pool(2, 2, owner="gate g")
+        self.told: list[int] = []
+        self.channels = [
+            SharedBuffers(self.pool, lambda _, index=index: self.told.append(index))  # type: ignore[misc]
+            for index in range(3)
+        ]
+
+    def check(self) -> None:
+        self.pool.check_invariants()
+        for channel in self.channels:
+            channel.check_invariants()
+
+    def close(self) -> None:
+        for channel in self.channels:
+            channel.release()
+        self.pool.destroy()
+        assert_everything_returned(self.network)
+
+
+@pytest.fixture
+def arranged() -> Arranged:
+    return Arranged()
+
+
+def test_buffers_come_from_the_pool_and_go_back_to_it(arranged: Arranged) -> None:
+    taken = [arranged.channels[0].take(), arranged.channels[1].take()]
+    assert arranged.pool.statistics().in_use == 2
+    for pair in taken:
+        assert pair is not None
+        pair[1].recycle(pair[0])
+    arranged.check()
+    assert arranged.told == []
+    arranged.close()
+
+
+def test_who_finds_none_is_told_when_there_is_one(arranged: Arranged) -> None:
+    """First come, first served; and the buffer is kept for the one that was told."""
+    first, second, third = arranged.channels
+    held = [first.take(), first.take()]
+    assert second.take() is None
+    assert second.take() is None  # asking again is not waiting twice
+    assert third.take() is None
+    assert second.waiting
+    arranged.check()
+    for pair in held:
+        assert pair is not None
+        pair[1].recycle(pair[0])
+        arranged.check()
+    assert arranged.told == [1, 2]
+    assert (second.available, third.available) == (1, 1)
+    for channel in (second, third):
+        pair = channel.take()
+        assert pair is not None
+        pair[1].recycle(pair[0])
+    arranged.close()
+
+
+def test_a_released_channel_refuses_what_it_waited_for(arranged: Arranged) -> None:
+    first, second, _ = arranged.channels
+    held = [first.take(), first.take()]
+    assert second.take() is None
+    second.release()
+    second.release()
+    for pair in held:
+        assert pair is not None
+        pair[1].recycle(pair[0])
+    assert arranged.told == []
+    arranged.check()
+    arranged.close()
+
+
+def test_a_released_channel_gives_back_what_was_kept_for_it(arranged: Arranged) -> None:
+    first, second, _ = arranged.channels
+    held = [first.take(), first.take()]
+    assert second.take() is None
+    for pair in held:
+        assert pair is not None
+        pair[1].recycle(pair[0])
+    assert second.available == 1
+    second.release()
+    assert arranged.pool.statistics().idle == 2
+    arranged.close()
+
+
+def test_a_destroyed_pool_ends_the_waiting(arranged: Arranged) -> None:
+    first, second, _ = arranged.channels
+    held = [first.take(), first.take()]
+    assert second.take() is None
+    arranged.pool.destroy()
+    assert not second.waiting
+    for pair in held:
+        assert pair is not None
+        pair[1].recycle(pair[0])
+    arranged.close()
+
+
+@pytest.mark.parametrize(
+    ("channels", "limit", "expected"),
+    [
+        (1, None, GateBuffers(0, 1, 10, 10)),
+        (4, None, GateBuffers(0, 4, 16, 16)),
+        (100, 3, GateBuffers(0, 3, 208, 208)),
+    ],
+)
+def test_a_gate_without_credit_has_one_buffer_per_channel_at_least(
+    channels: int, limit: int | None, expected: GateBuffers
+) -> None:
+    """2n + 8 at most, as before Flink 1.5."""
+    assert gate_buffers(channels, 2, 8, limit, flow_control="off") == expected

@@ -1,0 +1,194 @@
+"""The memory bound: its parts, and that the sizes of objects in it are no smaller than they are."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgpack
+import pytest
+
+from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.segment import MemorySegment
+from flinknet.config import NetworkConfig, WireLimits
+from flinknet.connection.connection import Connection
+from flinknet.connection.subpartition_reader import SubpartitionReader
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.net import memory_bound as module
+from flinknet.net.memory_bound import ExchangeShape, memory_bound
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.records.serializer import RecordUnpacker
+from tests.unit.arrangements import HERE, THERE
+from tests.unit.connection.joined import Worker
+
+MIB = 1024 * 1024
+NOTHING = ExchangeShape(0, 0, 0, 0, 0, 0)
+CONFIG = NetworkConfig()
+
+
+# -- the parts -------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_exchanges_nothing_holds_its_buffers_and_strangers() -> None:
+    bound = memory_bound(CONFIG, NOTHING)
+
+    assert bound.network_memory == 64 * MIB
+    assert bound.handshakes > 0
+    for part in set(bound._fields) - {"network_memory", "handshakes", "objects"}:
+        assert getattr(bound, part) == 0
+    assert bound.total == sum(bound)
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        (
+            NOTHING._replace(connections=2),
+            {
+                "sockets": 2 * 500 * 32_768,
+                "receive_buffers": 2 * CONFIG.receive_buffer_bytes,
+                "control_messages": 2 * 3 * 16 * MIB,
+                "requests": 2 * 65_536 * 1024,
+            },
+        ),
+        (NOTHING._replace(remote_channels=3), {"events": 3 * 1_000 * (1024 + 256)}),
+        (NOTHING._replace(local_channels=3), {"events": 0}),
+        (NOTHING._replace(partitions=2), {"records_written": 2 * (128 * MIB + 256 * 1024)}),
+    ],
+)
+def test_a_part_grows_with_what_it_is_made_of(shape: ExchangeShape, parts: dict[str, int]) -> None:
+    bound, nothing = memory_bound(CONFIG, shape), memory_bound(CONFIG, NOTHING)
+
+    assert {part: getattr(bound, part) for part in parts} == parts
+    for part in set(bound._fields) - set(parts) - {"objects"}:
+        assert getattr(bound, part) == getattr(nothing, part)
+
+
+def test_a_socket_holds_no_more_buffers_than_there_are() -> None:
+    config = replace(CONFIG, network_memory_bytes=4 * CONFIG.segment_bytes)
+
+    assert memory_bound(config, NOTHING._replace(connections=1)).sockets == 4 * 32_768
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"network_memory_bytes": 128 * MIB}, "network_memory"),
+        ({"reassembly_memory_bytes": 128 * MIB}, "reassembly"),
+        ({"record_bytes_max": 128 * MIB}, "records_read"),
+        ({"record_elements_max": 2_000_000}, "records_read"),
+        ({"wire": WireLimits(control_bytes_max=32 * MIB)}, "control_messages"),
+        ({"wire": WireLimits(events_per_channel_max=2_000)}, "events"),
+        ({"wire": WireLimits(pending_handshakes_max=128)}, "handshakes"),
+    ],
+)
+def test_a_part_follows_its_limit(changes: dict[str, Any], part: str) -> None:
+    shape = ExchangeShape(1, 1, 1, 1, 1, 1)
+    before = getattr(memory_bound(CONFIG, shape), part)
+
+    after = getattr(memory_bound(replace(CONFIG, **changes), shape), part)
+
+    assert 1.2 * before < after <= 2.1 * before
+
+
+# -- the sizes of objects --------------------------------------------------------------------------
+
+
+def allocated(make: Callable[[int], object], number: int = 200) -> float:
+    """Bytes that each of the objects takes that ``make`` makes."""
+    make(-1)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        kept = [make(index) for index in range(number)]
+        return (tracemalloc.get_traced_memory()[0] - before) / len(kept)
+    finally:
+        tracemalloc.stop()
+
+
+def test_objects_around_segments_and_events() -> None:
+    segment = allocated(lambda _: MemorySegment(64)) - 64
+    buffer = allocated(lambda _: Buffer(DataType.DATA_BUFFER, None, None, 1))
+    view = allocated(lambda _: MemorySegment(64).view(64)) - 64
+
+    assert segment + buffer + view < module._SEGMENT_OBJECTS_BYTES
+    event = allocated(lambda _: Buffer.event(DataType.EVENT_BUFFER, bytes(1024))) - 1024
+    assert event < module._EVENT_OBJECTS_BYTES
+
+
+def test_objects_of_gates_and_partitions() -> None:
+    config = replace(CONFIG, segment_bytes=64, network_memory_bytes=64 * 100_000)
+    worker = Worker(HERE, THERE, config, lambda: None)
+
+    def gate(channels: int) -> float:
+        return allocated(
+            lambda number: worker.make_gate(
+                *(PartitionLocation(THERE, f"gate {number}", index) for index in range(channels))
+            ),
+            20,
+        )
+
+    def partition(subpartitions: int) -> float:
+        return allocated(
+            lambda number: worker.make_partition(f"{subpartitions} {number}", subpartitions), 20
+        )
+
+    one_channel, one_subpartition = gate(1), partition(1)
+    assert max(one_channel, one_subpartition) < module._OWNER_OBJECTS_BYTES
+    assert (gate(101) - one_channel) / 100 < module._CHANNEL_OBJECTS_BYTES
+    assert (partition(101) - one_subpartition) / 100 < module._SUBPARTITION_OBJECTS_BYTES
+
+
+def test_objects_of_connections_and_of_what_peers_request() -> None:
+    registry = PartitionRegistry(10.0)
+    receive_buffer = CONFIG.receive_buffer_bytes
+
+    def connect(_: int) -> object:
+        return Connection("peer", registry, CONFIG, lambda: None)
+
+    assert allocated(connect) - receive_buffer < module._CONNECTION_OBJECTS_BYTES
+
+    connection = Connection("peer", registry, CONFIG, lambda: None)
+
+    def request(number: int) -> None:
+        reader = SubpartitionReader(connection, number, 2, CONFIG.wire.credit_per_channel_max)
+        registry.request(wire_partition_id(str(number)), 0, reader, 0.0)
+
+    assert allocated(request) < module._READER_OBJECTS_BYTES
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        {},
+        (),
+        {0: {}},
+        {"\U0001f600": 2**63},
+        {datetime(2026, 1, 1, 0, 0, 0, 1, UTC): datetime(2026, 1, 1, 0, 0, 0, 1, UTC)},
+        2**63,
+        "\U0001f600",
+    ],
+    ids=repr,
+)
+def test_objects_of_a_record(element: object) -> None:
+    """What an element takes is within the bound, for records with as many as there may be."""
+    unpacker = RecordUnpacker(
+        record_bytes_max=MIB, record_elements_max=20_000, segment_bytes=CONFIG.segment_bytes
+    )
+
+    def unpack(packed: bytes, _: int) -> object:
+        return unpacker.record(packed)
+
+    nested: object = element
+    for _ in range(100):
+        nested = {0: nested}
+    for record, elements in (([element] * 5_000, 10_000), (nested, 101)):
+        packed = msgpack.packb(record, datetime=True)
+        bound = module._TEXT_FACTOR * len(packed) + elements * module._ELEMENT_BYTES
+        assert allocated(partial(unpack, packed), 3) < bound

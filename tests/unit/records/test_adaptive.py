@@ -1,0 +1,134 @@
+"""Adaptive rebalance where it matters: a writer whose consumers are not equally fast."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import msgpack
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.net.environment import NetworkEnvironment
+from flinknet.records.partitioner import (
+    AdaptiveRebalancePartitioner,
+    Partitioner,
+    RebalancePartitioner,
+)
+from flinknet.records.writer import RecordWriter
+from tests.unit.arrangements import Flusher, content_of, make_partition, run, view_of, wait
+
+CONSUMERS = 4
+SLOW = 2
+RECORDS = 4_000
+
+
+class Arranged:
+    """A writer and four consumers that poll when the test says so."""
+
+    def __init__(self, partitioner: Partitioner) -> None:
+        self.partition, _ = make_partition(
+            CONSUMERS, segments=200, floating_buffers_per_gate=180, buffers_per_subpartition_max=100
+        )
+        self.writer = RecordWriter(
+            self.partition,
+            partitioner,
+            wait=wait,
+            flusher=Flusher(),
+            buffer_timeout_ms=0,
+            record_bytes_max=1 << 20,
+            record_elements_max=1 << 16,
+        )
+        self._views = [view_of(self.partition, index) for index in range(CONSUMERS)]
+        self._streams = [msgpack.Unpacker() for _ in range(CONSUMERS)]
+
+    def take(self, index: int, *, buffers: int) -> list[Any]:
+        taken: list[Any] = []
+        for _ in range(buffers):
+            polled = self._views[index].poll()
+            if polled is None:
+                break
+            self._streams[index].feed(content_of(polled.buffer))
+            taken.extend(self._streams[index])
+            polled.buffer.recycle()
+        return taken
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_a_slow_consumer_gets_little(many: bool) -> None:
+    """Row 55: one buffer in 50 turns, the others whatever there is; nothing is lost or held up."""
+    arranged = Arranged(AdaptiveRebalancePartitioner())
+    received: Counter[int] = Counter()
+    for turn in range(RECORDS // 10):
+        burst = range(turn * 10, turn * 10 + 10)
+        if many:
+            run(arranged.writer.emit_many(burst))
+        else:
+            for record in burst:
+                run(arranged.writer.emit(record))
+        for index in range(CONSUMERS):
+            if index != SLOW or turn % 50 == 0:
+                received[index] += len(arranged.take(index, buffers=1 if index == SLOW else 10))
+    assert received[SLOW] < RECORDS / 100
+    arranged.writer.flush()
+    for index in range(CONSUMERS):
+        received[index] += len(arranged.take(index, buffers=1_000))
+    assert sum(received.values()) == RECORDS
+    healthy = [received[index] for index in range(CONSUMERS) if index != SLOW]
+    assert received[SLOW] < RECORDS / 20
+    assert max(healthy) - min(healthy) < RECORDS / 20
+
+
+def test_turns_alone_would_give_it_as_much_as_the_others() -> None:
+    """What the adaptive choice is compared with: it stops the writer, or takes its quarter."""
+    arranged = Arranged(RebalancePartitioner())
+    run(arranged.writer.emit_many(range(400)))
+    arranged.writer.flush()
+    received = [len(arranged.take(index, buffers=1_000)) for index in range(CONSUMERS)]
+    assert received == [100] * CONSUMERS
+
+
+def test_a_burst_into_open_buffers_is_spread() -> None:
+    """Bytes count as soon as they are written, not when their buffer is full."""
+    arranged = Arranged(AdaptiveRebalancePartitioner())
+    run(arranged.writer.emit_many(["x" * 5] * 8 + ["y" * 20] + ["z" * 5] * 6))
+    queued = [part.queued_bytes for part in arranged.partition.subpartitions]
+    assert queued == [12 + 21, 12 + 12, 12 + 12, 12 + 12]
+
+
+async def test_a_consumer_in_another_worker_that_does_not_read_is_avoided() -> None:
+    """Once its credit is used up, its records queue at the producer, which sees them."""
+    config = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 512)
+    counts = [0] * CONSUMERS
+    async with (
+        NetworkEnvironment(worker_id="producer", config=config) as producer,
+        NetworkEnvironment(worker_id="consumer", config=config) as consumer,
+    ):
+        partition = producer.create_result_partition("numbers", subpartitions=CONSUMERS)
+        writer = producer.create_record_writer(partition, AdaptiveRebalancePartitioner())
+        emitted = asyncio.Event()
+
+        async def consume(index: int) -> None:
+            location = PartitionLocation(producer.address, "numbers", index)
+            reader = consumer.create_record_reader(consumer.create_input_gate([location]))
+            if index == SLOW:
+                await emitted.wait()
+            async for batch in reader.batches():
+                counts[index] += len(batch)
+            reader.close()
+
+        async with asyncio.TaskGroup() as group:
+            for index in range(CONSUMERS):
+                group.create_task(consume(index))
+            for number in range(20):
+                await writer.emit_many([(number, "x" * 90)] * 1_000)
+            emitted.set()
+            await writer.finish()
+            writer.close()
+    assert sum(counts) == 20_000
+    quota = config.buffers_per_channel + config.floating_buffers_per_gate
+    quota += config.buffers_per_subpartition_max
+    records_per_buffer = 1024 // 95
+    assert counts[SLOW] <= (quota + 1) * records_per_buffer

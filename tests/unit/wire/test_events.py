@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+from flinknet.errors import RemoteProtocolError
+from flinknet.wire.events import END_OF_PARTITION, decode_end_of_data, encode_end_of_data
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_an_end_of_data_says_how_it_ended(drain: bool) -> None:
+    """A14: both kinds round-trip, and any unpacker can read them."""
+    body = encode_end_of_data(drain=drain)
+    assert msgpack.unpackb(body) == [int(drain)]
+    assert decode_end_of_data(body) is drain
+
+
+def test_an_end_of_partition_is_an_empty_array() -> None:
+    assert msgpack.unpackb(END_OF_PARTITION) == []
+
+
+@pytest.mark.parametrize("body", [b"", b"\x90", b"\x91\x02", b"\x91\x01\x00", b"\xff" * 1000])
+def test_anything_else_is_refused(body: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="END_OF_DATA"):
+        decode_end_of_data(body)
