@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard flinknet bench tests)
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration))
+FAMILIES := exchange peers isolation credit-cost broadcast scale
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -31,10 +32,11 @@ check: $(VENV)/.dev ## lint, format, types and the import directions
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.bench ## run the benchmarks that fit in ten minutes
-	@$(BIN)/python -m bench run exchange --quick $(ARGS)
+	@$(BIN)/python -m bench run exchange --quick --against stream $(ARGS)
+	@$(foreach family,$(filter-out exchange peers,$(FAMILIES)),$(BIN)/python -m bench run $(family) --quick $(ARGS) &&) :
 
 bench-all: $(VENV)/.bench ## run every benchmark in full
-	@$(BIN)/python -m bench run exchange $(ARGS)
+	@$(foreach family,$(FAMILIES),$(BIN)/python -m bench run $(family) $(ARGS) &&) :
 
 clean: ## remove what builds and runs leave behind; .venv stays
 	@rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -44,7 +46,7 @@ clean: ## remove what builds and runs leave behind; .venv stays
 # -- the environment: one, with a stamp for each set of extras that is installed -------------------
 
 $(VENV)/.demo: EXTRAS := spark
-$(VENV)/.dev: EXTRAS := dev,spark
+$(VENV)/.dev: EXTRAS := dev,spark,bench
 $(VENV)/.bench: EXTRAS := bench
 
 $(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml | $(BIN)/pip

@@ -20,7 +20,7 @@ from bench.harness.family import Selection, choose
 from bench.harness.machine import BUSY_LOAD, describe, machine_facts
 from bench.harness.pinning import choose_pinning
 from bench.harness.row import Row, write_json
-from bench.harness.table import SUBJECT, print_rows
+from bench.harness.table import SUBJECT
 from bench.harness.trial import FULL, QUICK
 
 __all__ = ["main"]
@@ -111,7 +111,7 @@ def run_family(
         )
     with _RunProgress(errors) as progress:
         rows = chosen.run(selection, progress)
-    print_rows(rows, console)
+    chosen.print(rows, console)
     write_json(machine, rows, path)
     chosen.draw(rows, path.with_suffix(".png"))
     console.print(f"Rows in {path}, figure in {path.with_suffix('.png')}", highlight=False)
@@ -136,9 +136,17 @@ def _output_path(json: Path | None, family: str) -> Path:
 
 
 def _require_verified(rows: Sequence[Row]) -> None:
-    wrong = [f"{row.case}, {row.system} {row.variant}" for row in rows if not row.verified]
+    """Complain about wrong runs and failed ones; a system that could not take part is no fault."""
+    wrong = [_label(row) for row in rows if row.runs and not row.verified]
     if wrong:
         raise BenchError(f"count or checksum of the two sides differ: {'; '.join(wrong)}")
+    failed = [_label(row) for row in rows if "failed" in row.parameters]
+    if failed:
+        raise BenchError(f"runs failed, see above: {'; '.join(failed)}")
+
+
+def _label(row: Row) -> str:
+    return f"{row.case}, {row.system} {row.variant}"
 
 
 class _RunProgress:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BenchError", "UsageError"]
+__all__ = ["BenchError", "UnavailableError", "UsageError"]
 
 
 class BenchError(Exception):
@@ -11,3 +11,7 @@ class BenchError(Exception):
 
 class UsageError(BenchError):
     """The command asks for what does not exist or cannot be; nothing was run."""
+
+
+class UnavailableError(BenchError):
+    """A system cannot run on this machine; says what is missing and how to get it."""

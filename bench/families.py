@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from bench.broadcast.family import BroadcastFamily
+from bench.credit_cost.family import CreditCostFamily
 from bench.errors import UsageError
 from bench.exchange.family import ExchangeFamily
 from bench.harness.family import Family
+from bench.isolation.family import IsolationFamily
+from bench.peers.family import PeersFamily
+from bench.scale.family import ScaleFamily
 
 __all__ = ["FAMILIES", "find_family"]
 
-_ALL: tuple[Family, ...] = (ExchangeFamily(),)
+_ALL: tuple[Family, ...] = (
+    ExchangeFamily(),
+    PeersFamily(),
+    IsolationFamily(),
+    CreditCostFamily(),
+    BroadcastFamily(),
+    ScaleFamily(),
+)
 
 FAMILIES: dict[str, Family] = {family.name: family for family in _ALL}
 

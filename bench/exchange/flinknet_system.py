@@ -7,8 +7,9 @@ its own over the same connection. The four loops at the top are all that happens
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import flinknet
@@ -25,7 +26,19 @@ from flinknet import (
     RecordWriter,
 )
 
-__all__ = ["SUBPARTITIONS", "SYSTEM"]
+__all__ = [
+    "SUBPARTITIONS",
+    "SYSTEM",
+    "FlinknetConsumer",
+    "FlinknetProducer",
+    "consume_batches",
+    "emit_blocks",
+    "network_parameters",
+    "open_consumer",
+    "open_producer",
+    "parameters",
+    "version",
+]
 
 SUBPARTITIONS = 4
 
@@ -62,17 +75,27 @@ async def consume_batches(reader: RecordReader, weigh: Weigh) -> Tally:
     return Tally(records, checksum)
 
 
-EMIT = {"record": emit_each, "bulk": emit_blocks}
-CONSUME = {"record": consume_each, "bulk": consume_batches}
+Emit = Callable[[RecordWriter, Iterable[Block]], Awaitable[None]]
+Consume = Callable[[RecordReader, Weigh], Awaitable[Tally]]
+
+EMIT: dict[str, Emit] = {"record": emit_each, "bulk": emit_blocks}
+CONSUME: dict[str, Consume] = {"record": consume_each, "bulk": consume_batches}
 
 
 class FlinknetProducer:
     """Writes each round to a partition of its own."""
 
-    def __init__(self, environment: NetworkEnvironment, case: Case, variant: str) -> None:
+    def __init__(
+        self,
+        environment: NetworkEnvironment,
+        emit: Emit,
+        partitioner: Callable[[], Partitioner],
+        subpartitions: int = SUBPARTITIONS,
+    ) -> None:
         self._environment = environment
-        self._partitioner = _partitioner(case)
-        self._emit = EMIT[variant]
+        self._emit = emit
+        self._partitioner = partitioner
+        self._subpartitions = subpartitions
         self._round = 0
 
     @property
@@ -84,7 +107,9 @@ class FlinknetProducer:
         """Emit everything; leaving the block waits until the consumer has processed all of it."""
         self._round += 1
         async with self._environment.open_writer(
-            f"round {self._round}", subpartitions=SUBPARTITIONS, partitioner=self._partitioner
+            f"round {self._round}",
+            subpartitions=self._subpartitions,
+            partitioner=self._partitioner(),
         ) as writer:
             await self._emit(writer, blocks)
 
@@ -92,10 +117,17 @@ class FlinknetProducer:
 class FlinknetConsumer:
     """Reads all subpartitions of each round's partition with one gate."""
 
-    def __init__(self, environment: NetworkEnvironment, variant: str, address: str) -> None:
+    def __init__(
+        self,
+        environment: NetworkEnvironment,
+        consume: Consume,
+        address: str,
+        subpartitions: int = SUBPARTITIONS,
+    ) -> None:
         self._environment = environment
+        self._consume = consume
         self._address = address
-        self._consume = CONSUME[variant]
+        self._subpartitions = subpartitions
         self._round = 0
 
     async def consume(self, weigh: Weigh) -> Tally:
@@ -103,7 +135,7 @@ class FlinknetConsumer:
         self._round += 1
         locations = [
             PartitionLocation(self._address, f"round {self._round}", subpartition)
-            for subpartition in range(SUBPARTITIONS)
+            for subpartition in range(self._subpartitions)
         ]
         gate = self._environment.create_input_gate(locations)
         reader = self._environment.create_record_reader(gate)
@@ -114,29 +146,26 @@ class FlinknetConsumer:
 
 
 @asynccontextmanager
-async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
+async def open_producer(
+    case: Case, variant: str, config: NetworkConfig | None = None
+) -> AsyncIterator[FlinknetProducer]:
     """Open an environment to produce in."""
-    async with NetworkEnvironment() as environment:
-        yield FlinknetProducer(environment, case, variant)
+    async with NetworkEnvironment(config=config) as environment:
+        yield FlinknetProducer(environment, EMIT[variant], partial(_partitioner, case))
 
 
 @asynccontextmanager
-async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
+async def open_consumer(
+    case: Case, variant: str, address: str, config: NetworkConfig | None = None
+) -> AsyncIterator[FlinknetConsumer]:
     """Open an environment to consume in."""
-    async with NetworkEnvironment() as environment:
-        yield FlinknetConsumer(environment, variant, address)
+    async with NetworkEnvironment(config=config) as environment:
+        yield FlinknetConsumer(environment, CONSUME[variant], address)
 
 
-def _partitioner(case: Case) -> Partitioner:
-    return HashPartitioner(case.key) if case.key is not None else RebalancePartitioner()
-
-
-def _parameters(case: Case) -> dict[str, Any]:
-    config = NetworkConfig()
+def network_parameters(config: NetworkConfig) -> dict[str, Any]:
+    """Return the settings that matter for throughput and latency."""
     return {
-        "subpartitions": SUBPARTITIONS,
-        "partitioner": type(_partitioner(case)).__name__,
-        "credit": "on",
         "segment_bytes": config.segment_bytes,
         "buffers_per_channel": config.buffers_per_channel,
         "floating_buffers_per_gate": config.floating_buffers_per_gate,
@@ -145,7 +174,22 @@ def _parameters(case: Case) -> dict[str, Any]:
     }
 
 
-def _version() -> str:
+def _partitioner(case: Case) -> Partitioner:
+    return HashPartitioner(case.key) if case.key is not None else RebalancePartitioner()
+
+
+def parameters(case: Case) -> dict[str, Any]:
+    """Return what matters for a fair reading."""
+    return {
+        "subpartitions": SUBPARTITIONS,
+        "partitioner": type(_partitioner(case)).__name__,
+        "credit": "on",
+        **network_parameters(NetworkConfig()),
+    }
+
+
+def version() -> str:
+    """Return flinknet's version."""
     return flinknet.__version__
 
 
@@ -153,8 +197,8 @@ SYSTEM = System(
     name="flinknet",
     summary="four channels with credit over one connection",
     variants=("record", "bulk"),
-    version=_version,
-    parameters=_parameters,
+    version=version,
+    parameters=parameters,
     open_producer=open_producer,
     open_consumer=open_consumer,
 )

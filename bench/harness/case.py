@@ -17,7 +17,14 @@ Block = Sequence[Any]
 Weigh = Callable[[Any], int]
 """What a consumer does with every record: its contribution to the checksum."""
 
-_pack: Callable[[Any], bytes] = msgpack.Packer().pack
+
+def _arrow_message(record: Any) -> bytes:
+    """A record that msgpack has no form for is an Arrow record batch: its IPC message."""
+    message: bytes = record.serialize().to_pybytes()
+    return message
+
+
+_pack: Callable[[Any], bytes] = msgpack.Packer(default=_arrow_message).pack
 
 
 class Tally(NamedTuple):

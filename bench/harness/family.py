@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from rich.console import Console
 
 from bench.errors import UsageError
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row
 from bench.harness.trial import Plan
 
-__all__ = ["Family", "Progress", "Selection", "choose"]
+__all__ = ["Family", "Progress", "Selection", "choose", "plan_parameters"]
 
 
 class Progress(Protocol):
@@ -63,6 +65,9 @@ class Family(Protocol):
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
         """Measure. Raises BenchError."""
 
+    def print(self, rows: Sequence[Row], console: Console) -> None:
+        """Print the table."""
+
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Write the figure as PNG."""
 
@@ -79,3 +84,12 @@ def choose(kind: str, wanted: str | None, existing: Mapping[str, object]) -> tup
         if name not in existing:
             raise UsageError(f"there is no {kind} {name!r}: choose from {', '.join(existing)}")
     return tuple(name for name in existing if name in names)
+
+
+def plan_parameters(selection: Selection) -> dict[str, Any]:
+    """Return what a row says about how it was measured."""
+    return {
+        "seconds": selection.plan.seconds,
+        "warm_up_s": selection.plan.warm_up_s,
+        "cpus": list(selection.pinning),
+    }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,16 @@ from bench.harness.table import SUBJECT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_ratios"]
+__all__ = [
+    "INK",
+    "PEER_COLOURS",
+    "SUBJECT_COLOURS",
+    "draw_bars",
+    "draw_ratios",
+    "label_lines",
+    "open_panels",
+    "place_lines",
+]
 
 INK, MUTED, GRID = "#1f2933", "#6b7785", "#e4e8ec"
 SUBJECT_COLOURS = ("#2a6f97", "#61a5c2", "#a9d6e5")
@@ -41,10 +52,6 @@ STYLE: dict[Any, Any] = {
 
 def draw_ratios(rows: Sequence[Row], path: Path) -> None:
     """Draw the rows of one family and write a PNG."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     pairs = [
         (own, peer)
         for peer in rows
@@ -53,14 +60,29 @@ def draw_ratios(rows: Sequence[Row], path: Path) -> None:
         if own.system == SUBJECT and own.case == peer.case
     ]
     lines = max(len(rows), len(pairs)) + len({row.case for row in rows})
-    with mpl.rc_context(STYLE):
-        size = (WIDTH_INCHES if pairs else WIDTH_INCHES / 2, 1.3 + INCHES_PER_LINE * lines)
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
-        panels = figure.subplots(1, 2 if pairs else 1, squeeze=False)[0]
+    with open_panels(path, 2 if pairs else 1, lines) as panels:
         _draw_throughput(panels[0], rows)
         if pairs:
             _draw_ratios(panels[1], pairs)
+
+
+@contextmanager
+def open_panels(
+    path: Path, count: int, lines: int, *, columns: int | None = None
+) -> Iterator[Sequence[Axes]]:
+    """Offer panels side by side, or in so many columns, each high enough for so many lines; then
+    write the PNG."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        across = columns or count
+        down = ceil(count / across)
+        size = (WIDTH_INCHES / 2 * across, (1.3 + INCHES_PER_LINE * lines) * down)
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield [figure.add_subplot(down, across, number + 1) for number in range(count)]
         figure.savefig(path, dpi=DOTS_PER_INCH)
 
 
@@ -69,7 +91,7 @@ def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     colours = _colours(rows)
-    places = _places([row.case for row in rows])
+    places = place_lines([row.case for row in rows])
     for place, row in zip(places, rows, strict=True):
         colour = colours[row.system, row.variant]
         axes.plot([min(row.runs), max(row.runs)], [place, place], color=colour, linewidth=3)
@@ -79,29 +101,41 @@ def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
     axes.xaxis.set_major_formatter(EngFormatter())
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title("Records per second: median, lowest to highest run")
-    _label(axes, places, [f"{row.case}  {row.system} {row.variant}" for row in rows])
+    label_lines(axes, places, [f"{row.case}  {row.system} {row.variant}" for row in rows])
 
 
 def _draw_ratios(axes: Axes, pairs: Sequence[tuple[Row, Row]]) -> None:
     """A bar for each variant of flinknet against each variant of a peer."""
     colours = _colours([own for own, _ in pairs])
-    places = _places([own.case for own, _ in pairs])
+    places = place_lines([own.case for own, _ in pairs])
     values = [ratio(own, peer) for own, peer in pairs]
-    bars = axes.barh(
+    draw_bars(
+        axes,
         places,
         values,
-        height=0.8,
-        color=[colours[own.system, own.variant] for own, _ in pairs],
+        [colours[own.system, own.variant] for own, _ in pairs],
+        "{:.2f}x".format,
     )
-    axes.bar_label(bars, [f"{value:.2f}x" for value in values], padding=4)
     axes.axvline(1.0, color=INK, linewidth=1)
     axes.set_xlim(0, max(1.0, *values) * 1.15)
     axes.set_title("Times the other system's records per second")
     labels = [f"{own.case}  {own.variant} / {peer.system} {peer.variant}" for own, peer in pairs]
-    _label(axes, places, labels)
+    label_lines(axes, places, labels)
 
 
-def _places(cases: Sequence[str]) -> list[float]:
+def draw_bars(
+    axes: Axes,
+    places: Sequence[float],
+    values: Sequence[float],
+    colours: Sequence[str],
+    text: Callable[[float], str],
+) -> None:
+    """Bars to the right, each with its value behind it, as ``text`` says it."""
+    bars = axes.barh(places, values, height=0.8, color=colours)
+    axes.bar_label(bars, [text(value) for value in values], padding=4)
+
+
+def place_lines(cases: Sequence[str]) -> list[float]:
     """From the top down, with a gap between cases."""
     places: list[float] = []
     for number, case in enumerate(cases):
@@ -110,7 +144,8 @@ def _places(cases: Sequence[str]) -> list[float]:
     return places
 
 
-def _label(axes: Axes, places: Sequence[float], labels: Sequence[str]) -> None:
+def label_lines(axes: Axes, places: Sequence[float], labels: Sequence[str]) -> None:
+    """Name the lines at their places."""
     axes.set_yticks(places, labels)
     axes.set_ylim(max(places) + 0.8, min(places) - 0.8)
 

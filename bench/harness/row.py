@@ -12,7 +12,7 @@ from typing import Any
 from bench.harness.system import Contestant
 from bench.harness.trial import Measurement
 
-__all__ = ["Row", "make_row", "ratio", "write_json"]
+__all__ = ["Row", "make_row", "median_row", "ratio", "write_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,46 @@ def make_row(
     parameters: Mapping[str, Any],
 ) -> Row:
     """Sum up the runs of a contestant."""
-    runs = [round(measurement.records_per_s, 1) for measurement in measurements]
-    cpu_s = [measurement.cpu_s_per_million_records for measurement in measurements]
+    system = contestant.system
+    return median_row(
+        family,
+        case,
+        (system.name, contestant.variant, system.version()),
+        [measurement.records_per_s for measurement in measurements],
+        [measurement.cpu_s_per_million_records for measurement in measurements],
+        record_bytes,
+        verified=all(measurement.verified for measurement in measurements),
+        parameters={**parameters, **measurements[-1].observations},
+    )
+
+
+def median_row(
+    family: str,
+    case: str,
+    subject: tuple[str, str, str],
+    records_per_s: Sequence[float],
+    cpu_s_per_million_records: Sequence[float],
+    record_bytes: float,
+    *,
+    verified: bool,
+    parameters: Mapping[str, Any],
+    latency_us: dict[str, float] | None = None,
+) -> Row:
+    """Sum up the runs of a ``subject``: system, variant and version."""
+    runs = [round(rate, 1) for rate in records_per_s]
+    system, variant, version = subject
     return Row(
         family=family,
         case=case,
-        system=contestant.system.name,
-        variant=contestant.variant,
-        version=contestant.system.version(),
+        system=system,
+        variant=variant,
+        version=version,
         records_per_s=median(runs),
         mb_per_s=round(median(runs) * record_bytes / 1e6, 3),
-        cpu_s_per_million_records=round(median(cpu_s), 4),
-        latency_us=None,
+        cpu_s_per_million_records=round(median(cpu_s_per_million_records), 4),
+        latency_us=latency_us,
         runs=runs,
-        verified=all(measurement.verified for measurement in measurements),
+        verified=verified,
         parameters=dict(parameters),
     )
 

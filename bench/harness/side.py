@@ -1,4 +1,4 @@
-"""One end of a system, in its process: pinned, and told round by round what to do.
+"""One end of a system, in its process: told round by round what to do.
 
 Theory of operation. A side opens its end of the system, then plays rounds: it waits for the next
 one, lets the system send or receive all of it, and reports. Both sides are told to begin at the
@@ -10,37 +10,15 @@ between: seconds on the wall, and user plus system CPU seconds of the whole proc
 
 from __future__ import annotations
 
-import asyncio
-import signal
-import traceback
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from time import perf_counter, process_time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from time import perf_counter
 from typing import Any, NamedTuple
 
-import uvloop
-
 from bench.harness.case import Block, Case, Tally, Weigh, fingerprint
-from bench.harness.pinning import pin
-from bench.harness.system import Contestant
+from bench.harness.process import Clocks, Pipe
+from bench.harness.system import Contestant, Observing
 
-__all__ = ["Assignment", "Closed", "Opened", "Report", "Round", "SideFailure", "run_side"]
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a process is to be."""
-
-    producing: bool
-    contestant: Contestant
-    case: Case
-    cpu: int | None
-
-    @property
-    def role(self) -> str:
-        """Name of the side."""
-        return "producer" if self.producing else "consumer"
+__all__ = ["BlockFeed", "Opened", "Report", "Round", "consume", "produce"]
 
 
 class Round(NamedTuple):
@@ -60,73 +38,53 @@ class Opened(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a side has done in a round."""
+    """What a side has done in a round, and what it has observed since it was opened."""
 
     tally: Tally
-    seconds: float
-    cpu_seconds: float
+    time: Clocks
+    observations: Mapping[str, Any]
 
 
-class Closed(NamedTuple):
-    """The end has been closed without complaint."""
-
-
-class SideFailure(NamedTuple):
-    """The process has failed."""
-
-    traceback: str
-
-
-def run_side(assignment: Assignment, pipe: Connection) -> None:
-    """Be one side until told to close; the target of a process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends both sides
-    pin(assignment.cpu)
-    play = _produce if assignment.producing else _consume
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(play(assignment, pipe))
-        pipe.send(Closed())
-    except EOFError:
-        pass  # the parent is gone
-    except Exception as error:
-        pipe.send(SideFailure("".join(traceback.format_exception(error))))
-
-
-async def _produce(assignment: Assignment, pipe: Connection) -> None:
-    case, contestant = assignment.case, assignment.contestant
+async def produce(contestant: Contestant, case: Case, pipe: Pipe) -> None:
+    """Be the producer until told to close."""
     block = case.make_block()
     async with contestant.system.open_producer(case, contestant.variant) as producer:
         pipe.send(Opened(producer.address))
         async for round_ in _rounds(pipe):
-            feed = _BlockFeed(block, round_.seconds)
-            begun = _Clocks.read()
+            feed = BlockFeed(block, round_.seconds)
+            begun = Clocks.read()
             await producer.produce(feed)
-            ended = _Clocks.read()
+            time = Clocks.read() - begun
             checksum = feed.blocks * sum(map(round_.weigh(case), block))
-            pipe.send(_report(Tally(feed.blocks * len(block), checksum), begun, ended))
+            tally = Tally(feed.blocks * len(block), checksum)
+            pipe.send(Report(tally, time, _observations(producer)))
 
 
-async def _consume(assignment: Assignment, pipe: Connection) -> None:
-    case, contestant = assignment.case, assignment.contestant
-    address = await asyncio.to_thread(pipe.recv)
+async def consume(contestant: Contestant, case: Case, pipe: Pipe) -> None:
+    """Be the consumer until told to close."""
+    address = await pipe.receive()
     async with contestant.system.open_consumer(case, contestant.variant, address) as consumer:
         pipe.send(Opened(address))
         async for round_ in _rounds(pipe):
             weigh = round_.weigh(case)
-            begun = _Clocks.read()
+            begun = Clocks.read()
             tally = await consumer.consume(weigh)
-            ended = _Clocks.read()
-            pipe.send(_report(tally, begun, ended))
+            time = Clocks.read() - begun
+            pipe.send(Report(tally, time, _observations(consumer)))
 
 
-async def _rounds(pipe: Connection) -> AsyncIterator[Round]:
-    """Wait for each round while the event loop goes on; None ends them."""
+async def _rounds(pipe: Pipe) -> AsyncIterator[Round]:
+    """Wait for each round; None ends them."""
     round_: Any
-    while (round_ := await asyncio.to_thread(pipe.recv)) is not None:
+    while (round_ := await pipe.receive()) is not None:
         yield round_
 
 
-class _BlockFeed:
+def _observations(end: object) -> Mapping[str, Any]:
+    return end.observations() if isinstance(end, Observing) else {}
+
+
+class BlockFeed:
     """Hands out the same block until the time is over, at least once, and counts."""
 
     def __init__(self, block: Block, seconds: float | None) -> None:
@@ -141,16 +99,3 @@ class _BlockFeed:
             yield self._block
             if perf_counter() >= end:
                 return
-
-
-class _Clocks(NamedTuple):
-    wall: float
-    cpu: float
-
-    @classmethod
-    def read(cls) -> _Clocks:
-        return cls(perf_counter(), process_time())
-
-
-def _report(tally: Tally, begun: _Clocks, ended: _Clocks) -> Report:
-    return Report(tally, ended.wall - begun.wall, ended.cpu - begun.cpu)

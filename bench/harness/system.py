@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from bench.harness.case import Block, Case, Tally, Weigh
 
-__all__ = ["Consumer", "Contestant", "Producer", "System"]
+__all__ = ["Consumer", "Contestant", "Observing", "Producer", "System"]
 
 
 class Producer(Protocol):
@@ -28,6 +28,14 @@ class Consumer(Protocol):
 
     async def consume(self, weigh: Weigh) -> Tally:
         """Receive one round: count its records and add up ``weigh(record)``."""
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """What an end may have besides: something it has seen that belongs into the row."""
+
+    def observations(self) -> Mapping[str, Any]:
+        """Return what was seen since the end was opened, under the names of parameters."""
 
 
 @dataclass(frozen=True, slots=True)

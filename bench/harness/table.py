@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 
 from rich import box
 from rich.console import Console
@@ -10,7 +12,7 @@ from rich.table import Table
 
 from bench.harness.row import Row, ratio
 
-__all__ = ["SUBJECT", "format_rate", "print_rows"]
+__all__ = ["RATE", "RATE_COLUMNS", "SUBJECT", "Column", "format_rate", "print_rows", "print_table"]
 
 SUBJECT = "flinknet"
 """The system whose ratios to the others are shown."""
@@ -23,31 +25,76 @@ KEY = (
 )
 
 
-def print_rows(rows: Sequence[Row], console: Console) -> None:
-    """Print all rows, case by case, with flinknet's ratio to each other system."""
-    compared = any(row.system != SUBJECT for row in rows)
-    variants = dict.fromkeys(row.variant for row in rows if compared and row.system == SUBJECT)
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: ``cell`` is what it says of a row."""
+
+    heading: str
+    cell: Callable[[Row], str]
+    highlight: bool = False
+
+
+RATE = Column("records/s", lambda row: format_rate(row.records_per_s))
+"""The median records per second."""
+
+RATE_COLUMNS = (
+    RATE,
+    Column("low", lambda row: format_rate(min(row.runs))),
+    Column("high", lambda row: format_rate(max(row.runs))),
+)
+"""With the slowest and the fastest run."""
+
+
+def print_table(
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    key: str,
+    console: Console,
+    *,
+    name: str = "variant",
+    label: Callable[[Row], str] = attrgetter("variant"),
+) -> None:
+    """Print rows case by case: the case, a label headed ``name``, figures, and whether they are
+    verified; ``key`` explains the columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for heading in ("case", "system"):
+    for heading in ("case", name):
         table.add_column(heading, no_wrap=True)
-    for heading in ("records/s", "low", "high", "MB/s", "CPU s/M"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for variant in variants:
-        table.add_column(f"{variant}\n/ row", justify="right", no_wrap=True, style="bold cyan")
+    for column in columns:
+        style = "bold cyan" if column.highlight else None
+        table.add_column(column.heading, justify="right", no_wrap=True, style=style)
     table.add_column("verified", no_wrap=True)
     for number, row in enumerate(rows):
         first = number == 0 or rows[number - 1].case != row.case
         last = number + 1 == len(rows) or rows[number + 1].case != row.case
         table.add_row(
             row.case if first else "",
-            f"{row.system} {row.variant}",
-            *_figures(row),
-            *(_ratio(rows, row, variant) for variant in variants),
+            label(row),
+            *(column.cell(row) for column in columns),
             "yes" if row.verified else "[bold red]NO[/]",
             end_section=last,
         )
     console.print(table)
-    console.print(KEY, style="dim", highlight=False)
+    console.print(key, style="dim", highlight=False)
+
+
+def print_rows(rows: Sequence[Row], console: Console) -> None:
+    """Print all rows, case by case, with flinknet's ratio to each other system."""
+    compared = any(row.system != SUBJECT for row in rows)
+    variants = dict.fromkeys(row.variant for row in rows if compared and row.system == SUBJECT)
+    columns = [
+        *RATE_COLUMNS,
+        Column("MB/s", lambda row: f"{row.mb_per_s:,.1f}"),
+        Column("CPU s/M", lambda row: f"{row.cpu_s_per_million_records:.3g}"),
+        *(_ratio_column(rows, variant) for variant in variants),
+    ]
+    print_table(
+        rows,
+        columns,
+        KEY,
+        console,
+        name="system",
+        label=lambda row: f"{row.system} {row.variant}",
+    )
 
 
 def format_rate(per_second: float) -> str:
@@ -59,16 +106,15 @@ def format_rate(per_second: float) -> str:
     return f"{value:.{decimals}f}{letter}"
 
 
-def _figures(row: Row) -> list[str]:
-    rates = (row.records_per_s, min(row.runs), max(row.runs))
-    cpu = f"{row.cpu_s_per_million_records:.3g}"
-    return [*(format_rate(rate) for rate in rates), f"{row.mb_per_s:,.1f}", cpu]
+def _ratio_column(rows: Sequence[Row], variant: str) -> Column:
+    """How many times the row's records/s flinknet has in a variant."""
 
-
-def _ratio(rows: Sequence[Row], row: Row, variant: str) -> str:
-    if row.system == SUBJECT:
+    def cell(row: Row) -> str:
+        if row.system == SUBJECT:
+            return ""
+        for own in rows:
+            if (own.case, own.system, own.variant) == (row.case, SUBJECT, variant):
+                return f"{ratio(own, row):.2f}x"
         return ""
-    for own in rows:
-        if (own.case, own.system, own.variant) == (row.case, SUBJECT, variant):
-            return f"{ratio(own, row):.2f}x"
-    return ""
+
+    return Column(f"{variant}\n/ row", cell, highlight=True)

@@ -19,8 +19,10 @@ import msgpack
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
+from bench.peers.codec import unpack
+from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
 
-__all__ = ["SYSTEM"]
+__all__ = ["PING_PONG", "SYSTEM"]
 
 LENGTH = Struct(">I")
 END = LENGTH.pack(0)
@@ -112,6 +114,81 @@ async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator
         await writer.wait_closed()
 
 
+class StreamEcho:
+    """Accepts one connection and sends records back on it."""
+
+    def __init__(self, pack: Pack) -> None:
+        self.address = ""
+        self._pack = pack
+        self._ended = asyncio.Event()
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send every record back."""
+        while (record := await receive_one(reader)) is not None:
+            await send_one(writer, self._pack(record))
+        writer.close()
+        await writer.wait_closed()
+        self._ended.set()
+
+    async def serve(self, ping_address: str) -> None:
+        """Serve one connection until the length of 0."""
+        await self._ended.wait()
+
+
+class StreamPing:
+    """A connection."""
+
+    address = ""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pack: Pack
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._pack = pack
+
+    async def round_trip(self, record: Any) -> Any:
+        """Send and receive."""
+        await send_one(self._writer, self._pack(record))
+        return await receive_one(self._reader)
+
+
+async def send_one(writer: asyncio.StreamWriter, body: bytes) -> None:
+    """Send one message."""
+    writer.write(LENGTH.pack(len(body)) + body)
+    await writer.drain()
+
+
+async def receive_one(reader: asyncio.StreamReader) -> Any:
+    """Receive one record; None at the end."""
+    (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+    return unpack(await reader.readexactly(size)) if size else None
+
+
+@asynccontextmanager
+async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+    """Listen."""
+    echo = StreamEcho(pack)
+    server = await asyncio.start_server(echo.handle, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    echo.address = f"{host}:{port}"
+    async with server:
+        yield echo
+
+
+@asynccontextmanager
+async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+    """Connect."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield StreamPing(reader, writer, pack)
+        await send_one(writer, b"")
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
 def _parameters(case: Case) -> dict[str, Any]:
     return {"framing": "length, 4 bytes", "drain": "every record", "event_loop": "uvloop"}
 
@@ -129,3 +206,4 @@ SYSTEM = System(
     open_producer=open_producer,
     open_consumer=open_consumer,
 )
+PING_PONG = PingPongSystem("stream", _version, {"event_loop": "uvloop"}, open_echo, open_ping)

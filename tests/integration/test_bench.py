@@ -1,4 +1,5 @@
-"""``python -m bench`` as a user runs it: real processes, one short run of each system."""
+"""The benchmarks with real processes: ``python -m bench`` once as a user runs it, and one short run
+of each family."""
 
 from __future__ import annotations
 
@@ -6,9 +7,47 @@ import json
 import os
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import matplotlib.image
+from rich.console import Console
+
+from bench.families import find_family
+from bench.harness.family import Selection
+from bench.harness.pinning import choose_pinning
+from bench.harness.row import Row
+from bench.harness.trial import Plan
+
+BRIEF = Plan(runs=1, seconds=0.3, warm_up_s=0.1)
+
+
+class Silent:
+    """Hears how far a family is."""
+
+    def expect(self, runs: int) -> None: ...
+
+    def begin(self, run: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def run_briefly(name: str, cases: str, where: Path) -> tuple[dict[tuple[str, str], Row], str]:
+    """Run a family once; return its rows, by case and variant, and its table."""
+    family = find_family(name)
+    selection = Selection(tuple(cases.split()), (), BRIEF, choose_pinning())
+    rows = family.run(selection, Silent())
+    assert all(row.family == name and row.verified for row in rows)
+    printed = StringIO()
+    family.print(rows, Console(file=printed, width=110))
+    family.draw(rows, where / "figure.png")
+    assert_is_figure(where / "figure.png")
+    return {(row.case, row.variant): row for row in rows}, printed.getvalue()
+
+
+def assert_is_figure(path: Path) -> None:
+    height, width, _ = matplotlib.image.imread(path).shape
+    assert height > 100 < width
 
 
 def test_run_measures_verifies_and_leaves_table_json_and_figure(tmp_path: Path) -> None:
@@ -38,5 +77,60 @@ def test_run_measures_verifies_and_leaves_table_json_and_figure(tmp_path: Path) 
     for variant in ("record", "bulk"):
         assert f"{rows['flinknet', variant]['records_per_s'] / peer:.2f}x" in line
 
-    height, width, _ = matplotlib.image.imread(tmp_path / "rows.png").shape
-    assert height > 100 < width
+    assert_is_figure(tmp_path / "rows.png")
+
+
+def test_credit_cost_compares_credit_with_none(tmp_path: Path) -> None:
+    rows, printed = run_briefly("credit-cost", "tuple", tmp_path)
+    for mode in ("record", "bulk"):
+        on, off = (rows["tuple", f"{mode}, credit {credit}"] for credit in ("on", "off"))
+        assert f"{on.records_per_s / off.records_per_s:.3f}" in printed
+
+
+def test_broadcast_serialises_once_for_any_number_of_channels(tmp_path: Path) -> None:
+    rows, _ = run_briefly("broadcast", "dict", tmp_path)
+    assert [variant for _, variant in rows] == [
+        "1 channel",
+        "2 channels",
+        "4 channels",
+        "8 channels",
+    ]
+    for channels, row in zip((1, 2, 4, 8), rows.values(), strict=True):
+        assert row.parameters["serialised_per_record"] == 1
+        assert row.parameters["bytes_out_per_byte_produced"] == channels
+        assert row.parameters["producer_cpu_s_per_million_records"] > 0
+
+
+def test_scale_carries_records_over_every_channel(tmp_path: Path) -> None:
+    rows, _ = run_briefly("scale", "channels-1 channels-1000", tmp_path)
+    assert len(rows) == 4
+    for (case, _), row in rows.items():
+        parameters = row.parameters
+        assert case == f"channels-{parameters['channels']}"
+        for kind in ("tasks", "timers", "sockets"):
+            before, idle, carrying = parameters[kind]
+            assert max(idle, carrying) - before < 10
+        costed = case == "channels-1000"
+        assert (parameters["bytes_per_idle_channel"] is not None) == costed
+        assert (parameters["us_per_active_channel"] is not None) == costed
+
+
+def test_scale_runs_200_subtasks_in_one_worker(tmp_path: Path) -> None:
+    rows, _ = run_briefly("scale", "subtasks-200", tmp_path)
+    assert rows["subtasks-200", "one worker"].parameters["subtasks"] == 200
+
+
+def test_isolation_measures_the_others_and_their_barriers(tmp_path: Path) -> None:
+    rows, _ = run_briefly("isolation", "channels-8", tmp_path)
+    flowing = [
+        rows["channels-8", f"credit on, {one_more}"]
+        for one_more in ("without", "running", "stopped")
+    ]
+    assert all(row.records_per_s > 0 for row in flowing)
+    assert any(row.latency_us is not None for row in flowing)
+    blocked = rows["channels-8", "credit off, stopped"]
+    assert blocked.records_per_s < flowing[0].records_per_s / 2
+    assert blocked.latency_us is None
+    for row in rows.values():
+        assert row.parameters["barriers_arrived"] <= row.parameters["barriers_sent"]
+        assert (row.parameters["barriers_arrived"] > 0) == (row.latency_us is not None)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bench.families import FAMILIES
 from bench.harness.machine import describe
 from bench.harness.row import Row
-from bench.harness.table import print_rows
 
 BENCH = Path(__file__).parents[3] / "bench"
 RESULTS = sorted((BENCH / "results").glob("*.json"))
@@ -27,7 +27,7 @@ def test_the_readme_shows_the_table_the_machine_and_the_figure(path: Path) -> No
     rows = [Row(**row) for row in document["rows"]]
     assert all(row.verified for row in rows)
     printed = StringIO()
-    print_rows(rows, Console(file=printed, width=110))
+    FAMILIES[path.stem].print(rows, Console(file=printed, width=110))
     readme = (BENCH / "README.md").read_text()
     for line in printed.getvalue().splitlines():
         assert line.strip() in readme

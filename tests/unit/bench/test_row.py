@@ -36,7 +36,7 @@ FIELDS = {
 
 
 def measured(per_second: float, verified: bool = True, cpu_s: float = 1.0) -> Measurement:
-    return Measurement(round(per_second * 2), 2.0, cpu_s, verified)
+    return Measurement(round(per_second * 2), 2.0, cpu_s / 4, cpu_s * 3 / 4, verified, {"seen": 7})
 
 
 def row(system: System, variant: str, *measurements: Measurement, **changes: Any) -> Row:
@@ -52,6 +52,13 @@ def test_a_row_holds_medians_and_all_runs() -> None:
     assert made.mb_per_s == 36.0
     assert made.cpu_s_per_million_records == 1.0  # of 1.0, 2.0 and 0.25
     assert made.verified
+
+
+def test_what_the_sides_have_observed_is_among_the_parameters() -> None:
+    assert row(FLINKNET, "bulk", measured(1e6), seconds=1.0).parameters == {
+        "seconds": 1.0,
+        "seen": 7,
+    }
 
 
 def test_one_unverified_run_makes_the_row_unverified() -> None:

@@ -1,0 +1,1 @@
+"""The family ``broadcast``: what each further channel of a broadcast costs."""

@@ -1,0 +1,106 @@
+"""What the command line sees of the family ``broadcast``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.broadcast.system import CHANNELS, SYSTEM
+from bench.exchange.cases import orders
+from bench.harness.comparison import compare
+from bench.harness.family import Progress, Selection
+from bench.harness.figure import (
+    PEER_COLOURS,
+    SUBJECT_COLOURS,
+    draw_bars,
+    label_lines,
+    open_panels,
+    place_lines,
+)
+from bench.harness.row import Row
+from bench.harness.table import RATE, Column, print_table
+
+__all__ = ["BroadcastFamily", "further_channel"]
+
+CASES = (orders.CASE,)
+SIDES = ("producer", "consumer")
+
+KEY = (
+    "records/s: records emitted, each of which arrives on every channel; median of the interleaved "
+    "runs, on the consumer's clock. CPU s/M: user and system seconds of that process per million "
+    "records emitted. each more: what each channel beyond the first adds to that, relative to a "
+    "broadcast to one channel. packed: how often a record was serialised, counted. out / made: "
+    "bytes that the channels took over bytes that were written into buffers."
+)
+
+
+class BroadcastFamily:
+    """One producer, one connection, every record to 1, 2, 4 and 8 channels."""
+
+    name = "broadcast"
+    summary = "what each further channel of a broadcast costs"
+
+    def __init__(self) -> None:
+        self.cases = {case.name: case.summary for case in CASES}
+        self.systems: dict[str, str] = {}
+
+    def run(self, selection: Selection, progress: Progress) -> list[Row]:
+        """Measure all numbers of channels, run by run."""
+        cases = [case for case in CASES if case.name in selection.cases]
+        return compare(self.name, cases, [SYSTEM], selection, progress)
+
+    def print(self, rows: Sequence[Row], console: Console) -> None:
+        """Print throughput, and the CPU of each side."""
+        columns = [RATE]
+        for side in SIDES:
+            columns += [
+                Column(f"{side}\nCPU s/M", partial(_format_cpu, side)),
+                Column("each\nmore", partial(_format_share, rows, side), highlight=True),
+            ]
+        columns += [
+            Column("packed", lambda row: f"{row.parameters['serialised_per_record']:g}"),
+            Column("out\n/ made", lambda row: f"{row.parameters['bytes_out_per_byte_produced']:g}"),
+        ]
+        print_table(rows, columns, KEY, console, name="to")
+
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """Draw the CPU of each side."""
+        places = place_lines([row.case for row in rows])
+        with open_panels(path, len(SIDES), len(rows) + len(CASES)) as panels:
+            for axes, side, palette in zip(
+                panels, SIDES, (SUBJECT_COLOURS, PEER_COLOURS), strict=True
+            ):
+                values = [cpu_of(row, side) for row in rows]
+                draw_bars(axes, places, values, [palette[0]] * len(rows), "{:.3g}".format)
+                axes.set_xlim(0, max(values) * 1.15)
+                axes.set_title(f"CPU seconds of the {side} per million records emitted")
+                label_lines(axes, places, [f"{row.case}  {row.variant}" for row in rows])
+
+
+def cpu_of(row: Row, side: str) -> float:
+    """Return the CPU seconds of one process per million records."""
+    value: float = row.parameters[f"{side}_cpu_s_per_million_records"]
+    return value
+
+
+def further_channel(rows: Sequence[Row], row: Row, side: str) -> float | None:
+    """Return what each channel beyond the first adds, over the first; None for the first."""
+    channels = CHANNELS[row.variant]
+    if channels == 1:
+        return None
+    first = next(
+        cpu_of(one, side) for one in rows if one.case == row.case and CHANNELS[one.variant] == 1
+    )
+    return (cpu_of(row, side) - first) / (channels - 1) / first
+
+
+def _format_cpu(side: str, row: Row) -> str:
+    return f"{cpu_of(row, side):.3g}"
+
+
+def _format_share(rows: Sequence[Row], side: str, row: Row) -> str:
+    share = further_channel(rows, row, side)
+    return "" if share is None else f"{share:+.0%}"

@@ -1,0 +1,118 @@
+"""flinknet broadcasting every record to a number of remote channels: a variant for each number.
+
+The consumer reads all channels with one gate, adds up each by itself, and insists that all have
+carried the same. The records of the first round, the one that checks, count how often they are
+serialised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench.exchange import flinknet_system
+from bench.exchange.flinknet_system import (
+    FlinknetConsumer,
+    FlinknetProducer,
+    emit_blocks,
+    network_parameters,
+)
+from bench.harness.case import Block, Case, Tally, Weigh
+from bench.harness.system import System
+from flinknet import (
+    BroadcastPartitioner,
+    NetworkConfig,
+    NetworkEnvironment,
+    RecordReader,
+    RecordWriter,
+)
+from flinknet.partition.result_partition import ResultPartition
+
+if TYPE_CHECKING:
+    from _collections_abc import dict_items
+
+__all__ = ["CHANNELS", "SYSTEM", "CountedRecord"]
+
+CHANNELS = {"1 channel": 1, **{f"{channels} channels": channels for channels in (2, 4, 8)}}
+
+
+class CountedRecord(dict[Any, Any]):
+    """A record that counts how often it is serialised: msgpack asks a dict's subclass for its
+    items, once each time."""
+
+    serialised = 0
+
+    def items(self) -> dict_items[Any, Any]:
+        """Count and answer."""
+        CountedRecord.serialised += 1
+        return super().items()
+
+
+class BroadcastProducer(FlinknetProducer):
+    """Counts serialisations in its first round, and bytes in the last one."""
+
+    _counted = 0
+    _written: ResultPartition
+
+    def __init__(self, environment: NetworkEnvironment, channels: int) -> None:
+        super().__init__(environment, self._emit_blocks, BroadcastPartitioner, channels)
+
+    async def _emit_blocks(self, writer: RecordWriter, blocks: Iterable[Block]) -> None:
+        if not self._counted:
+            blocks = [[CountedRecord(record) for record in block] for block in blocks]
+            self._counted = sum(map(len, blocks))
+        self._written = writer.partition
+        await emit_blocks(writer, blocks)
+
+    def observations(self) -> Mapping[str, Any]:
+        """Return how often a record was serialised, and how often its bytes were sent."""
+        written = self._written.statistics()
+        bytes_out = sum(part.bytes_out for part in written.subpartitions)
+        return {
+            "serialised_per_record": CountedRecord.serialised / self._counted,
+            "bytes_out_per_byte_produced": round(bytes_out / written.bytes_produced, 3),
+        }
+
+
+async def consume_alike(channels: int, reader: RecordReader, weigh: Weigh) -> Tally:
+    """Add up each channel, and return what all of them have."""
+    records, checksums = [0] * channels, [0] * channels
+    async for batch in reader.batches():
+        records[batch.channel] += len(batch)
+        checksums[batch.channel] += sum(map(weigh, batch))
+    tallies = set(map(Tally, records, checksums))
+    if len(tallies) > 1:
+        raise RuntimeError(f"the channels of a broadcast differ: {tallies}")
+    return tallies.pop()
+
+
+@asynccontextmanager
+async def open_producer(case: Case, variant: str) -> AsyncIterator[BroadcastProducer]:
+    """Open an environment to produce in."""
+    async with NetworkEnvironment() as environment:
+        yield BroadcastProducer(environment, CHANNELS[variant])
+
+
+@asynccontextmanager
+async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
+    """Open an environment to consume in."""
+    channels = CHANNELS[variant]
+    async with NetworkEnvironment() as environment:
+        yield FlinknetConsumer(environment, partial(consume_alike, channels), address, channels)
+
+
+def _parameters(case: Case) -> dict[str, Any]:
+    return {"partitioner": BroadcastPartitioner.__name__, **network_parameters(NetworkConfig())}
+
+
+SYSTEM = System(
+    name="flinknet",
+    summary="every record to each of some channels over one connection",
+    variants=tuple(CHANNELS),
+    version=flinknet_system.version,
+    parameters=_parameters,
+    open_producer=open_producer,
+    open_consumer=open_consumer,
+)

@@ -1,0 +1,89 @@
+"""What the command line sees of the family ``credit-cost``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.credit_cost.system import SYSTEM, WITH_CREDIT, WITHOUT_CREDIT
+from bench.exchange.cases import CASES as EXCHANGE_CASES
+from bench.harness.comparison import compare
+from bench.harness.family import Progress, Selection
+from bench.harness.figure import (
+    INK,
+    SUBJECT_COLOURS,
+    draw_bars,
+    label_lines,
+    open_panels,
+    place_lines,
+)
+from bench.harness.row import Row, ratio
+from bench.harness.table import RATE_COLUMNS, Column, print_table
+
+__all__ = ["CreditCostFamily", "cost_ratio"]
+
+CASES = tuple(case for case in EXCHANGE_CASES if case.name in ("tuple", "bytes-1k", "bytes-32k"))
+
+KEY = (
+    "records/s: median of the interleaved runs, on the consumer's clock; low, high: the slowest "
+    "and the fastest run. CPU s/M: user and system seconds of both processes per million records. "
+    "on / off: the median records/s with credit over the one without."
+)
+
+
+class CreditCostFamily:
+    """The family ``exchange``'s own cases, with credit flow control on and off."""
+
+    name = "credit-cost"
+    summary = "throughput with credit flow control over throughput without"
+
+    def __init__(self) -> None:
+        self.cases = {case.name: case.summary for case in CASES}
+        self.systems: dict[str, str] = {}
+
+    def run(self, selection: Selection, progress: Progress) -> list[Row]:
+        """Measure both, run by run."""
+        cases = [case for case in CASES if case.name in selection.cases]
+        return compare(self.name, cases, [SYSTEM], selection, progress)
+
+    def print(self, rows: Sequence[Row], console: Console) -> None:
+        """Print throughput, and the ratio beside each row with credit."""
+        columns = (
+            *RATE_COLUMNS,
+            Column("CPU s/M", lambda row: f"{row.cpu_s_per_million_records:.3g}"),
+            Column("on / off", lambda row: _format_ratio(rows, row), highlight=True),
+        )
+        print_table(rows, columns, KEY, console)
+
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """Draw the ratios."""
+        drawn = [(row, value) for row in rows if (value := cost_ratio(rows, row)) is not None]
+        places = place_lines([row.case for row, _ in drawn])
+        with open_panels(path, 1, len(drawn) + len(CASES)) as (axes,):
+            values = [value for _, value in drawn]
+            draw_bars(axes, places, values, [SUBJECT_COLOURS[0]] * len(drawn), "{:.3f}".format)
+            axes.axvline(1.0, color=INK, linewidth=1)
+            axes.set_xlim(0, max(1.0, *values) * 1.15)
+            axes.set_title("Records per second with credit over without")
+            label_lines(axes, places, [f"{row.case}  {_mode(row)}" for row, _ in drawn])
+
+
+def cost_ratio(rows: Sequence[Row], row: Row) -> float | None:
+    """Return what a row with credit has over the one without; None for any other row."""
+    if not row.variant.endswith(WITH_CREDIT):
+        return None
+    for other in rows:
+        if (other.case, other.variant) == (row.case, f"{_mode(row)}, {WITHOUT_CREDIT}"):
+            return ratio(row, other)
+    return None
+
+
+def _mode(row: Row) -> str:
+    return row.variant.partition(", ")[0]
+
+
+def _format_ratio(rows: Sequence[Row], row: Row) -> str:
+    value = cost_ratio(rows, row)
+    return "" if value is None else f"{value:.3f}"

@@ -1,0 +1,36 @@
+"""How peers that carry bytes make a message of a record: with msgpack, and bytes as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgpack
+
+from bench.harness.case import Case
+
+__all__ = ["END", "Codec", "codec_of", "unpack"]
+
+END = b""
+"""The message that ends a round: no record is as short."""
+
+PAYLOADS = ("bytes-1k", "bytes-32k", "bytes-1m")
+
+
+class Codec(NamedTuple):
+    """Both directions, as C code where there is anything to do."""
+
+    pack: Callable[[Any], bytes]
+    unpack: Callable[[bytes], Any]
+
+
+def codec_of(case: Case) -> Codec:
+    """Return what a careful user would take: one packer for all records; nothing for bytes."""
+    if case.name in PAYLOADS:
+        return Codec(bytes, bytes)
+    return Codec(msgpack.Packer().pack, unpack)
+
+
+def unpack(message: bytes) -> Any:
+    """Return the record; arrays as tuples, as flinknet has them."""
+    return msgpack.unpackb(message, use_list=False)

@@ -1,0 +1,108 @@
+"""What the command line sees of the family ``peers``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.harness.family import Progress, Selection
+from bench.harness.row import Row
+from bench.harness.table import RATE_COLUMNS, SUBJECT, Column, print_rows, print_table
+from bench.peers.cases import CASES, COLUMNAR, PING_PONG
+from bench.peers.contest import Entrant, run_case
+from bench.peers.figure import draw_cases
+from bench.peers.roster import FLINKNET, PEERS
+
+__all__ = ["PeersFamily", "absences"]
+
+LATENCY_KEY = (
+    "trips/s: round trips of one record per second, median of the interleaved runs. p50, p99: "
+    "microseconds of a round trip, medians of the runs. p50 / row: flinknet's p50 over the row's, "
+    "so less than 1 is faster."
+)
+
+
+class PeersFamily:
+    """One producer, one consumer, and every other way there is to connect them."""
+
+    name = "peers"
+    summary = "flinknet beside Flink and what Python has, each at its best"
+
+    def __init__(self) -> None:
+        self.cases = {case.name: case.summary for case in CASES}
+        self.systems = {peer.name: peer.summary for peer in PEERS}
+
+    def run(self, selection: Selection, progress: Progress) -> list[Row]:
+        """Measure flinknet and the chosen peers, case by case."""
+        peers = [FLINKNET, *(peer for peer in PEERS if peer.name in selection.against)]
+        contests = [
+            (case, [entered for peer in peers for entered in peer.enter(case)])
+            for case in CASES
+            if case.name in selection.cases
+        ]
+        entrants = [each for _, entered in contests for each in entered]
+        progress.expect(selection.plan.runs * sum(isinstance(each, Entrant) for each in entrants))
+        return [
+            row
+            for case, entered in contests
+            for row in run_case(self.name, case, entered, selection, progress)
+        ]
+
+    def print(self, rows: Sequence[Row], console: Console) -> None:
+        """Print throughput, then round trips, then who did not run and why."""
+        ran = [row for row in rows if row.runs]
+        for belongs, show in (
+            (lambda row: row.case not in (COLUMNAR.name, PING_PONG.name), print_rows),
+            (lambda row: row.case == COLUMNAR.name, print_rows),
+            (lambda row: row.case == PING_PONG.name, _print_round_trips),
+        ):
+            if chosen := [row for row in ran if belongs(row)]:
+                show(chosen, console)
+        for line in absences(rows):
+            console.print(line, highlight=False, markup=False)
+
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """Draw a panel for each case."""
+        draw_cases([row for row in rows if row.runs], path)
+
+
+def absences(rows: Sequence[Row]) -> list[str]:
+    """Return a line for every reason: which systems it keeps from which cases."""
+    systems: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for what in ("not_run", "failed"):
+            if what in row.parameters:
+                name = f"{row.system} {row.variant}".rstrip() if what == "failed" else row.system
+                reason = f"{what.replace('_', ' ')}: {row.parameters[what]}"
+                systems.setdefault((row.case, reason), {})[name] = None
+    cases: dict[tuple[str, str], list[str]] = {}
+    for (case, reason), names in systems.items():
+        cases.setdefault((", ".join(names), reason), []).append(case)
+    return [f"{', '.join(on)}: {names}: {reason}" for (names, reason), on in cases.items()]
+
+
+def _print_round_trips(rows: Sequence[Row], console: Console) -> None:
+    trips, low, high = RATE_COLUMNS
+    columns = [
+        Column("trips/s", trips.cell),
+        low,
+        high,
+        *(Column(f"{name} µs", partial(_latency, name)) for name in ("p50", "p99")),
+        Column("p50\n/ row", partial(_ratio_of_p50, rows), highlight=True),
+    ]
+    print_table(rows, columns, LATENCY_KEY, console, label=lambda row: row.system)
+
+
+def _latency(percentile: str, row: Row) -> str:
+    assert row.latency_us is not None
+    return f"{row.latency_us[percentile]:,.0f}"
+
+
+def _ratio_of_p50(rows: Sequence[Row], row: Row) -> str:
+    for own in rows:
+        if own.system == SUBJECT != row.system and own.latency_us and row.latency_us:
+            return f"{own.latency_us['p50'] / row.latency_us['p50']:.2f}x"
+    return ""

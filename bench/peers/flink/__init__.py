@@ -1,0 +1,1 @@
+"""Flink 1.20: one JobManager and two TaskManagers as processes of this machine, over loopback."""

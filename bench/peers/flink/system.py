@@ -1,0 +1,98 @@
+"""Flink as a peer: one run is a new cluster, a job of a fixed time, and what its tasks report.
+
+The JVMs start, the job warms up until the just-in-time compiler is done, and only then the tasks
+note their clocks, counts and CPU time, at both ends of the measured window.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench.errors import BenchError
+from bench.harness.case import Case
+from bench.harness.pinning import Pinning
+from bench.harness.trial import Measurement, Plan
+from bench.peers.flink.cluster import HEAP, NETWORK, FlinkCluster, Placement
+from bench.peers.flink.installation import FLINK_VERSION, Installation, install
+
+__all__ = ["SUMMARY", "VARIANTS", "measure", "measurement_of", "parameters", "version"]
+
+SUMMARY = "Flink 1.20 in Java: a job from one TaskManager to another"
+
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "default": ("-XX:+UseG1GC",),
+    "parallel-gc": ("-XX:+UseParallelGC",),
+}
+"""The garbage collector that Flink's start script chooses, and the faster one on one CPU."""
+
+WARM_UP_S = 6.0
+"""By then the compiler is done, on one CPU that it shares with what it compiles."""
+
+LONG = 1 << 64
+
+Reports = Mapping[str, Mapping[str, Any]]
+"""By the name of the subtask, what it has written; see ExchangeJob.java."""
+
+
+@cache
+def _installed() -> Installation:
+    return install()
+
+
+def version() -> str:
+    """Fetch and compile what is not there yet. Raises UnavailableError."""
+    return f"{FLINK_VERSION}, Java {_installed().java_version}"
+
+
+def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+    """Run once. Raises BenchError if the job fails, or does not use the network."""
+    with tempfile.TemporaryDirectory(prefix="flink-") as name:
+        directory = Path(name)
+        job = [case.name, str(WARM_UP_S), str(plan.seconds), name]
+        cluster = FlinkCluster(_installed(), directory, pinning, VARIANTS[variant], job)
+        with cluster:
+            placement = cluster.place()
+            cluster.join(WARM_UP_S + plan.seconds)
+        reports = {
+            path.stem: json.loads(path.read_text())
+            for kind in ("source", "sink")
+            for path in sorted(directory.glob(f"{kind}-*.json"))
+        }
+    return measurement_of(reports, placement)
+
+
+def measurement_of(reports: Reports, placement: Placement) -> Measurement:
+    """Put the tasks' reports together. Raises BenchError if a process has no remote neighbour."""
+    if len({manager for managers in placement.values() for manager in managers}) != 2:
+        raise BenchError(f"Flink has put all tasks into one TaskManager: {placement}")
+    sources = [report for name, report in reports.items() if name.startswith("source")]
+    sinks = [report for name, report in reports.items() if name.startswith("sink")]
+    first, second = sinks if len(sinks) == 2 else (*sources, *sinks)
+    return Measurement(
+        records=sum(sink["window_records"] for sink in sinks),
+        seconds=sum(sink["window_s"] for sink in sinks) / len(sinks),
+        producer_cpu_seconds=first["window_cpu_s"],
+        consumer_cpu_seconds=second["window_cpu_s"],
+        verified=all(
+            sum(sent[field] for sent in sources) % LONG == sum(got[field] for got in sinks) % LONG
+            for field in ("records", "weight", "fingerprint")
+        ),
+        observations={"task_managers": placement, "edge": "remote"},
+    )
+
+
+def parameters(variant: str, case: Case) -> dict[str, Any]:
+    """Return what matters for a fair reading."""
+    return {
+        **NETWORK,
+        "jvm": " ".join((*HEAP, *VARIANTS[variant])),
+        "object_reuse": True,
+        "chaining": False,
+        "checkpoints": False,
+        "warm_up_s": WARM_UP_S,
+    }

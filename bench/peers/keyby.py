@@ -1,0 +1,128 @@
+"""flinknet on the case ``keyby``: two worker processes, each with a source and a keyed sink.
+
+Every worker emits its own blocks, hashed by key to both sinks, and consumes its share of both
+sources: half of all records stay in their process, through channels of memory, the other half cross
+over, in both directions at once. A round is over for a worker when its source's records have been
+processed everywhere and its sink has read the end of both sources.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from bench.exchange.flinknet_system import CONSUME, EMIT, network_parameters
+from bench.harness.case import Case, Tally, Weigh
+from bench.harness.pinning import Pinning
+from bench.harness.process import Clocks, Part, Pipe
+from bench.harness.side import BlockFeed, Round
+from bench.harness.sides import answers, open_sides
+from bench.harness.trial import Measurement, Plan
+from flinknet import HashPartitioner, NetworkConfig, NetworkEnvironment
+
+__all__ = ["measure", "parameters"]
+
+WORKERS = 2
+
+
+class WorkerReport(NamedTuple):
+    """What a worker has sent and received in a round."""
+
+    sent: Tally
+    received: Tally
+    time: Clocks
+
+
+def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+    """Run once. Raises BenchError if a worker fails or does not answer."""
+    name = f"{case.name}, flinknet {variant}: worker"
+    parts = [
+        Part(f"{name} {index}", partial(work, variant, case, index), cpu)
+        for index, cpu in enumerate(pinning)
+    ]
+    verified = True
+    reports: list[WorkerReport] = []
+    with open_sides(*parts) as sides:
+        addresses = answers(sides)
+        for side in sides:
+            side.tell(addresses)
+        for seconds in (None, plan.warm_up_s, plan.seconds):
+            for side in sides:
+                side.tell(Round(seconds))
+            reports = answers(sides, seconds or 0.0)
+            sent = _sum([report.sent for report in reports])
+            verified = verified and sent == _sum([report.received for report in reports])
+        for side in sides:
+            side.tell(None)
+        answers(sides)
+    first, second = reports
+    return Measurement(
+        records=first.received.records + second.received.records,
+        seconds=max(first.time.wall, second.time.wall),
+        producer_cpu_seconds=first.time.cpu,
+        consumer_cpu_seconds=second.time.cpu,
+        verified=verified,
+        observations={},
+    )
+
+
+async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
+    """Be a worker until told to end."""
+    block = case.make_block()
+    async with NetworkEnvironment() as environment:
+        pipe.send(environment.address)
+        addresses = await pipe.receive()
+        number = 0
+        while (round_ := await pipe.receive()) is not None:
+            number += 1
+            name = f"round {number}"
+            feed = BlockFeed(block, round_.seconds)
+            weigh = round_.weigh(case)
+            begun = Clocks.read()
+            _, received = await asyncio.gather(
+                _produce(environment, variant, case, name, feed),
+                _consume(environment, variant, name, index, addresses, weigh),
+            )
+            time = Clocks.read() - begun
+            checksum = feed.blocks * sum(map(weigh, block))
+            pipe.send(WorkerReport(Tally(feed.blocks * len(block), checksum), received, time))
+
+
+async def _produce(
+    environment: NetworkEnvironment, variant: str, case: Case, name: str, feed: BlockFeed
+) -> None:
+    assert case.key is not None
+    async with environment.open_writer(
+        name, subpartitions=WORKERS, partitioner=HashPartitioner(case.key)
+    ) as writer:
+        await EMIT[variant](writer, feed)
+
+
+async def _consume(
+    environment: NetworkEnvironment,
+    variant: str,
+    name: str,
+    index: int,
+    addresses: Sequence[str],
+    weigh: Weigh,
+) -> Tally:
+    async with environment.open_reader(addresses, name, subpartition=index) as reader:
+        return await CONSUME[variant](reader, weigh)
+
+
+def _sum(tallies: Sequence[Tally]) -> Tally:
+    return Tally(*map(sum, zip(*tallies, strict=True)))
+
+
+def parameters(case: Case) -> dict[str, Any]:
+    """Return what matters for a fair reading."""
+    return {
+        "workers": WORKERS,
+        "sources": WORKERS,
+        "sinks": WORKERS,
+        "partitioner": "HashPartitioner",
+        "credit": "on",
+        **network_parameters(NetworkConfig()),
+    }

@@ -1,0 +1,1 @@
+"""One record back and forth between two processes: the round trip of an exchange that idles."""

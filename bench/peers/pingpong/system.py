@@ -1,0 +1,49 @@
+"""A system that a record can go back and forth with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["Echo", "Pack", "Ping", "PingPongSystem"]
+
+Pack = Callable[[Any], bytes]
+
+
+class Echo(Protocol):
+    """The end that sends every record back. It listens, and the other end connects to it."""
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+
+    async def serve(self, ping_address: str) -> None:
+        """Send back until the other end, which is at ``ping_address``, has closed."""
+
+
+class Ping(Protocol):
+    """The end that measures."""
+
+    @property
+    def address(self) -> str:
+        """Where the other end finds it, if that has to connect as well; else empty."""
+
+    async def round_trip(self, record: Any) -> Any:
+        """Send a record and return it as it comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class PingPongSystem:
+    """How to run it: both ends are opened in processes of their own, on a uvloop event loop.
+
+    Both functions get a packer for msgpack, for the systems that carry bytes; both are module-level
+    ones, because they are sent to processes.
+    """
+
+    name: str
+    version: Callable[[], str]
+    parameters: Mapping[str, Any]
+    open_echo: Callable[[Pack], AbstractAsyncContextManager[Echo]]
+    open_ping: Callable[[Pack, str], AbstractAsyncContextManager[Ping]]

@@ -1,0 +1,169 @@
+"""pyzmq's asyncio sockets: the same as ``pyzmq`` with ``record``, awaited, on uvloop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from bench.harness.case import Block, Case, Tally, Weigh
+from bench.harness.system import System
+from bench.peers.codec import END, Codec, codec_of, unpack
+from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.pyzmq import ADDRESS, high_water_mark, version
+
+if TYPE_CHECKING:
+    from zmq.asyncio import Socket
+
+__all__ = ["PING_PONG", "SYSTEM"]
+
+
+async def send_each(push: Socket, codec: Codec, blocks: Iterable[Block]) -> None:
+    """Send one message for every record."""
+    pack = codec.pack
+    for block in blocks:
+        for record in block:
+            await push.send(pack(record))
+    await push.send(END)
+
+
+async def receive_each(pull: Socket, codec: Codec, weigh: Weigh) -> Tally:
+    """Receive one message for every record."""
+    unpack = codec.unpack
+    records = checksum = 0
+    while message := await pull.recv():
+        checksum += weigh(unpack(message))
+        records += 1
+    return Tally(records, checksum)
+
+
+class PyzmqAsyncioProducer:
+    """A bound PUSH socket."""
+
+    def __init__(self, push: Socket, case: Case) -> None:
+        self.address = push.getsockopt_string(_last_endpoint())
+        self._push = push
+        self._codec = codec_of(case)
+
+    async def produce(self, blocks: Iterable[Block]) -> None:
+        """Send a round."""
+        await send_each(self._push, self._codec, blocks)
+
+
+class PyzmqAsyncioConsumer:
+    """A connected PULL socket."""
+
+    def __init__(self, pull: Socket, case: Case) -> None:
+        self._pull = pull
+        self._codec = codec_of(case)
+
+    async def consume(self, weigh: Weigh) -> Tally:
+        """Receive a round."""
+        return await receive_each(self._pull, self._codec, weigh)
+
+
+@asynccontextmanager
+async def open_producer(case: Case, variant: str) -> AsyncIterator[PyzmqAsyncioProducer]:
+    """Bind."""
+    from zmq.asyncio import Context
+    from zmq.constants import PUSH
+
+    with Context() as context, context.socket(PUSH) as push:
+        push.set_hwm(high_water_mark(case))
+        push.bind(ADDRESS)
+        yield PyzmqAsyncioProducer(push, case)
+
+
+@asynccontextmanager
+async def open_consumer(
+    case: Case, variant: str, address: str
+) -> AsyncIterator[PyzmqAsyncioConsumer]:
+    """Connect."""
+    from zmq.asyncio import Context
+    from zmq.constants import PULL
+
+    with Context() as context, context.socket(PULL) as pull:
+        pull.set_hwm(high_water_mark(case))
+        pull.connect(address)
+        yield PyzmqAsyncioConsumer(pull, case)
+
+
+class PyzmqAsyncioEcho:
+    """A bound PAIR socket that sends records back."""
+
+    def __init__(self, pair: Socket, pack: Pack) -> None:
+        self.address = pair.getsockopt_string(_last_endpoint())
+        self._pair = pair
+        self._pack = pack
+
+    async def serve(self, ping_address: str) -> None:
+        """Serve until the empty message."""
+        while message := await self._pair.recv():
+            await self._pair.send(self._pack(unpack(message)))
+
+
+class PyzmqAsyncioPing:
+    """A connected PAIR socket."""
+
+    address = ""
+
+    def __init__(self, pair: Socket, pack: Pack) -> None:
+        self._pair = pair
+        self._pack = pack
+
+    async def round_trip(self, record: Any) -> Any:
+        """Send and receive."""
+        await self._pair.send(self._pack(record))
+        return unpack(await self._pair.recv())
+
+
+@asynccontextmanager
+async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+    """Bind."""
+    from zmq.asyncio import Context
+    from zmq.constants import PAIR
+
+    with Context() as context, context.socket(PAIR) as pair:
+        pair.bind(ADDRESS)
+        yield PyzmqAsyncioEcho(pair, pack)
+
+
+@asynccontextmanager
+async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+    """Connect; the last message is an empty one."""
+    from zmq.asyncio import Context
+    from zmq.constants import PAIR
+
+    with Context() as context, context.socket(PAIR) as pair:
+        pair.connect(address)
+        yield PyzmqAsyncioPing(pair, pack)
+        await pair.send(END)
+
+
+def _last_endpoint() -> int:
+    from zmq.constants import LAST_ENDPOINT
+
+    option: int = LAST_ENDPOINT
+    return option
+
+
+def _parameters(case: Case) -> dict[str, Any]:
+    return {
+        "sockets": "PUSH, PULL",
+        "high_water_mark": high_water_mark(case),
+        "event_loop": "uvloop",
+    }
+
+
+SYSTEM = System(
+    name="pyzmq-asyncio",
+    summary="zmq.asyncio, PUSH to PULL over tcp, one awaited message for each record",
+    variants=("record",),
+    version=version,
+    parameters=_parameters,
+    open_producer=open_producer,
+    open_consumer=open_consumer,
+)
+PING_PONG = PingPongSystem(
+    "pyzmq-asyncio", version, {"sockets": "PAIR, PAIR"}, open_echo, open_ping
+)

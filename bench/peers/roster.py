@@ -1,0 +1,185 @@
+"""Which system takes part in which case of ``peers``, in which variants; and if not, why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from bench.harness import trial
+from bench.harness.case import Case
+from bench.harness.pinning import Pinning
+from bench.harness.system import Contestant, System
+from bench.harness.trial import Measurement, Plan
+from bench.peers import (
+    arrow_flight,
+    dask_comm,
+    flinknet_ends,
+    grpc_aio,
+    keyby,
+    pyzmq,
+    pyzmq_asyncio,
+    sockets,
+    stream,
+    websockets,
+)
+from bench.peers.cases import COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
+from bench.peers.codec import PAYLOADS
+from bench.peers.contest import Absence, Entrant
+from bench.peers.flink import system as flink
+from bench.peers.pingpong import trial as ping_pong_trial
+from bench.peers.pingpong.system import PingPongSystem
+
+__all__ = ["FLINKNET", "PEERS", "Peer"]
+
+RECORDS = tuple(case.name for case in RECORD_CASES)
+LARGE = ("bytes-32k", "bytes-1m")
+
+NO_KEYS = "no exchange by key among several workers"
+NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
+NO_RECORDS = "the limit for bytes, not a way to move records"
+NO_COLUMNS = "the DataStream API has no record batches"
+NO_WAY_BACK = "no path from a sink back to its source"
+NO_TRIPS = "made for batches one after the other, not for one record at a time"
+REASONS = {KEYBY.name: NO_KEYS, COLUMNAR.name: NO_BATCHES, PING_PONG.name: NO_TRIPS}
+
+Variants = Mapping[str, tuple[str, ...]]
+"""By the names of cases."""
+
+
+class Peer(Protocol):
+    """Somebody that flinknet is compared with, or flinknet."""
+
+    @property
+    def name(self) -> str:
+        """What ``--against`` takes."""
+
+    @property
+    def summary(self) -> str:
+        """What it is."""
+
+    def enter(self, case: Case) -> list[Entrant | Absence]:
+        """Return its variants on a case, or its one absence."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonPeer:
+    """Two Python processes, with ``variants`` by the names of the cases."""
+
+    system: System
+    variants: Variants
+    ping_pong: PingPongSystem | None = None
+
+    @property
+    def name(self) -> str:
+        """The system's."""
+        return self.system.name
+
+    @property
+    def summary(self) -> str:
+        """The system's."""
+        return self.system.summary
+
+    def enter(self, case: Case) -> list[Entrant | Absence]:
+        """Take part with the variants for the case."""
+        if case is PING_PONG and self.ping_pong is not None:
+            return [_play_ping_pong(self.ping_pong)]
+        return [
+            Entrant(
+                self.name,
+                variant,
+                self.system.version,
+                self.system.parameters,
+                partial(trial.measure, Contestant(self.system, variant)),
+            )
+            for variant in self.variants.get(case.name, ())
+        ] or [Absence(self.name, REASONS.get(case.name, NO_RECORDS))]
+
+
+class FlinknetPeer(PythonPeer):
+    """flinknet, which has workers as well."""
+
+    def enter(self, case: Case) -> list[Entrant | Absence]:
+        """Take part in every case."""
+        if case is not KEYBY:
+            return PythonPeer.enter(self, case)
+        return [
+            Entrant(
+                self.name,
+                variant,
+                self.system.version,
+                keyby.parameters,
+                partial(keyby.measure, variant),
+            )
+            for variant in self.system.variants
+        ]
+
+
+class FlinkPeer:
+    """Flink, whose processes are Java's."""
+
+    name = "flink"
+    summary = flink.SUMMARY
+
+    def enter(self, case: Case) -> list[Entrant | Absence]:
+        """Take part wherever records are records and go one way."""
+        if case is COLUMNAR:
+            return [Absence(self.name, NO_COLUMNS)]
+        if case is PING_PONG:
+            return [Absence(self.name, NO_WAY_BACK)]
+        return [
+            Entrant(
+                self.name,
+                variant,
+                flink.version,
+                partial(flink.parameters, variant),
+                partial(flink.measure, variant),
+            )
+            for variant in flink.VARIANTS
+        ]
+
+
+def _play_ping_pong(system: PingPongSystem) -> Entrant:
+    def parameters(case: Case) -> Mapping[str, Any]:
+        return system.parameters
+
+    def measure(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+        return ping_pong_trial.measure(system, case, plan, pinning)
+
+    return Entrant(system.name, "record", system.version, parameters, measure)
+
+
+def _every(*variants: str, besides: Variants | None = None) -> Variants:
+    """The same variants for all records, others for the cases in ``besides``."""
+    return {**dict.fromkeys(RECORDS, variants), **(besides or {})}
+
+
+FLINKNET: Peer = FlinknetPeer(
+    flinknet_ends.SYSTEM,
+    _every("record", "bulk", besides={COLUMNAR.name: ("columnar",)}),
+    flinknet_ends.PING_PONG,
+)
+PEERS: tuple[Peer, ...] = (
+    FlinkPeer(),
+    PythonPeer(
+        pyzmq.SYSTEM,
+        _every("record", "bulk", besides=dict.fromkeys(LARGE, ("record",))),
+        pyzmq.PING_PONG,
+    ),
+    PythonPeer(pyzmq_asyncio.SYSTEM, _every("record"), pyzmq_asyncio.PING_PONG),
+    PythonPeer(grpc_aio.SYSTEM, _every("record"), grpc_aio.PING_PONG),
+    PythonPeer(websockets.SYSTEM, _every("record"), websockets.PING_PONG),
+    PythonPeer(
+        dask_comm.SYSTEM,
+        _every(
+            "record",
+            "bulk",
+            besides={**dict.fromkeys(LARGE, ("record",)), COLUMNAR.name: ("columnar",)},
+        ),
+        dask_comm.PING_PONG,
+    ),
+    PythonPeer(arrow_flight.SYSTEM, _every("bulk", besides={COLUMNAR.name: ("columnar",)})),
+    PythonPeer(stream.SYSTEM, _every("record"), stream.PING_PONG),
+    PythonPeer(sockets.SYSTEM, dict.fromkeys(PAYLOADS, ("bytes",)), sockets.PING_PONG),
+)

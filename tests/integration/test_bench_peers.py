@@ -1,0 +1,57 @@
+"""Every peer of the benchmarks for real: two processes each, a short run, all records checked."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from bench.harness.case import Case
+from bench.harness.pinning import choose_pinning
+from bench.harness.trial import Plan
+from bench.peers.cases import CASES
+from bench.peers.contest import Entrant
+from bench.peers.pingpong.trial import RoundTrips
+from bench.peers.roster import FLINKNET, PEERS, Peer
+
+SHORT = Plan(runs=1, seconds=0.05, warm_up_s=0.0)
+BY_NAME = {case.name: case for case in CASES}
+SAMPLE = ("tuple", "bytes-1m", "keyby", "columnar", "pingpong")
+PYTHON_PEERS = [peer for peer in PEERS if peer.name != "flink"]
+
+
+def entrants(peer: Peer, case: Case) -> list[Entrant]:
+    return [each for each in peer.enter(case) if isinstance(each, Entrant)]
+
+
+def require_installed(entrant: Entrant) -> None:
+    try:
+        entrant.version()
+    except PackageNotFoundError as error:
+        pytest.skip(f"{error.name} is not installed: python -m pip install 'flinknet[bench]'")
+
+
+@pytest.mark.parametrize("peer", [FLINKNET, *PYTHON_PEERS], ids=lambda peer: peer.name)
+def test_a_peer_delivers_everything_in_every_variant(peer: Peer) -> None:
+    ran = 0
+    for case in map(BY_NAME.__getitem__, SAMPLE):
+        for entrant in entrants(peer, case):
+            require_installed(entrant)
+            measured = entrant.measure(case, SHORT, choose_pinning())
+            assert measured.verified, (case.name, str(entrant))
+            assert measured.records > 0
+            assert isinstance(measured, RoundTrips) == (case.name == "pingpong")
+            ran += 1
+    assert ran
+
+
+@pytest.mark.flink
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["tuple", "dict", "keyby"])
+def test_flink_delivers_everything_from_one_task_manager_to_the_other(name: str) -> None:
+    (flink,) = (peer for peer in PEERS if peer.name == "flink")
+    entrant = entrants(flink, BY_NAME[name])[-1]
+    assert "1.20" in entrant.version()
+    measured = entrant.measure(BY_NAME[name], SHORT, choose_pinning())
+    assert measured.verified
+    assert measured.observations["edge"] == "remote"

@@ -1,0 +1,49 @@
+"""What credit costs: the ratio of the two modes, beside the row with credit."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from bench.credit_cost.family import CreditCostFamily, cost_ratio
+from bench.credit_cost.system import CONFIGS, SYSTEM
+from bench.harness.row import Row, median_row
+
+
+def row(case: str, variant: str, rate: float) -> Row:
+    return median_row(
+        "credit-cost",
+        case,
+        ("flinknet", variant, "1"),
+        [rate],
+        [1.0],
+        8.0,
+        verified=True,
+        parameters={},
+    )
+
+
+ROWS = [
+    row("tuple", "record, credit on", 95.0),
+    row("tuple", "record, credit off", 100.0),
+    row("tuple", "bulk, credit on", 300.0),
+    row("tuple", "bulk, credit off", 200.0),
+    row("bytes-1k", "bulk, credit on", 1.0),
+]
+
+
+def test_the_ratio_is_that_of_the_same_case_in_the_same_mode() -> None:
+    assert [cost_ratio(ROWS, one) for one in ROWS] == [0.95, None, 1.5, None, None]
+
+
+def test_every_variant_has_a_mode_and_a_configuration() -> None:
+    assert {variant.split(", ")[1] for variant in SYSTEM.variants} == set(CONFIGS)
+    assert [config.flow_control for config in CONFIGS.values()] == ["credit", "off"]
+
+
+def test_the_table_shows_the_ratio_where_there_is_one() -> None:
+    printed = StringIO()
+    CreditCostFamily().print(ROWS, Console(file=printed, width=110))
+    lines = [line.split() for line in printed.getvalue().splitlines() if ", credit" in line]
+    assert [line[-2:] for line in lines[:3]] == [["0.950", "yes"], ["1", "yes"], ["1.500", "yes"]]

@@ -1,0 +1,243 @@
+"""Who takes part in the family ``peers``, with which records, and what becomes of the absent."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+from bench.cli import _require_verified
+from bench.errors import BenchError, UnavailableError
+from bench.harness.case import Case, fingerprint
+from bench.harness.family import Selection
+from bench.harness.pinning import Pinning
+from bench.harness.row import Row
+from bench.harness.trial import Measurement, Plan
+from bench.peers.arrow_flight import form_of
+from bench.peers.cases import CASES, COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
+from bench.peers.codec import END, PAYLOADS, codec_of
+from bench.peers.contest import Absence, Entrant, run_case
+from bench.peers.family import PeersFamily, absences
+from bench.peers.pingpong.trial import RoundTrips, percentiles
+from bench.peers.roster import FLINKNET, PEERS, Peer
+
+TUPLE = RECORD_CASES[0]
+SELECTION = Selection((), (), Plan(runs=3, seconds=1.0, warm_up_s=0.0), Pinning(0, 1))
+
+BY_NAME = {peer.name: peer for peer in PEERS}
+
+
+class Log:
+    """Hears of the runs that were begun and counts those that ended."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.ended = 0
+
+    def expect(self, runs: int) -> None: ...
+
+    def begin(self, run: str) -> None:
+        if ", run " in run:
+            self.begun.append(run)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def version() -> str:
+    return "1.0"
+
+
+def measured(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+    return Measurement(1000, 1.0, 0.5, 0.5, True, {"edge": "remote"})
+
+
+def entrant(
+    system: str,
+    measure: Callable[[Case, Plan, Pinning], Measurement] = measured,
+    version: Callable[[], str] = version,
+) -> Entrant:
+    return Entrant(system, "record", version, lambda _: {"credit": "on"}, measure)
+
+
+def contest(*entered: Entrant | Absence, log: Log | None = None) -> list[Row]:
+    return run_case("peers", TUPLE, entered, SELECTION, log or Log())
+
+
+def test_the_systems_have_the_names_of_the_contract() -> None:
+    assert FLINKNET.name == "flinknet"
+    assert set(BY_NAME) == {
+        "arrow-flight",
+        "dask",
+        "flink",
+        "grpc.aio",
+        "pyzmq",
+        "pyzmq-asyncio",
+        "sockets",
+        "stream",
+        "websockets",
+    }
+
+
+@pytest.mark.parametrize("peer", [FLINKNET, *PEERS], ids=lambda peer: peer.name)
+def test_every_peer_takes_part_in_a_case_or_says_why_not(peer: Peer) -> None:
+    for case in CASES:
+        entered = peer.enter(case)
+        assert {each.system for each in entered} == {peer.name}
+        absent = [each for each in entered if isinstance(each, Absence)]
+        assert entered
+        assert not absent or (len(entered) == 1 and absent[0].reason)
+
+
+def test_flinknet_is_in_every_case_and_flink_in_all_of_records() -> None:
+    assert not any(isinstance(each, Absence) for case in CASES for each in FLINKNET.enter(case))
+    for case in (*RECORD_CASES, KEYBY):
+        assert [str(each) for each in BY_NAME["flink"].enter(case)] == [
+            "flink default",
+            "flink parallel-gc",
+        ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_can_be_sent_to_a_process_and_weighs_as_an_integer(case: Case) -> None:
+    sent: Case = pickle.loads(pickle.dumps(case))
+    assert all(type(sent.weigh(record)) is int for record in sent.make_block())
+
+
+def test_the_fingerprint_of_a_record_batch_is_of_its_values() -> None:
+    pa = pytest.importorskip("pyarrow")
+    batch = COLUMNAR.make_block()[0]
+    arrived = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
+    assert fingerprint(arrived) == fingerprint(batch)
+    for column in range(batch.num_columns):
+        values = batch.column(column).to_pylist()
+        values[-1] += 1
+        changed = batch.set_column(
+            column, batch.schema.field(column), pa.array(values, batch.schema.types[column])
+        )
+        assert fingerprint(changed) != fingerprint(batch)
+
+
+@pytest.mark.parametrize("case", RECORD_CASES, ids=lambda case: case.name)
+def test_messages_and_batches_carry_every_record(case: Case) -> None:
+    pytest.importorskip("pyarrow")
+    block = case.make_block()
+    pack, unpack = codec_of(case)
+    messages = [pack(record) for record in block]
+    assert END not in messages
+    assert [unpack(message) for message in messages] == list(block)
+    assert (messages == list(block)) == (case.name in PAYLOADS)
+    form = form_of(case)
+    arrived = [record for batch in form.to_batches(block) for record in form.to_rows(batch)]
+    assert arrived == list(block)
+
+
+def test_percentiles_are_times_that_occurred() -> None:
+    nanoseconds = [1000 * number for number in range(1, 1001)]
+    assert percentiles(nanoseconds[::-1]) == {
+        "p50": 500.0,
+        "p90": 900.0,
+        "p99": 990.0,
+        "p99.9": 999.0,
+    }
+    assert set(percentiles([7000]).values()) == {7.0}
+
+
+def test_runs_are_interleaved_and_summed_up() -> None:
+    log = Log()
+    rows = contest(entrant("a"), Absence("b", "no keys"), entrant("c"), log=log)
+    order = [run.split(", ")[1] for run in log.begun]
+    assert order == ["a record", "c record"] * 3
+    assert log.ended == 6
+    first, absent, third = rows
+    assert (first.system, absent.system, third.system) == ("a", "b", "c")
+    assert first.runs == [1000.0] * 3
+    assert first.verified
+    assert first.parameters["credit"] == "on"
+    assert first.parameters["edge"] == "remote"
+    assert (absent.runs, absent.verified) == ([], False)
+    assert absent.parameters == {"not_run": "no keys"}
+
+
+def test_latencies_are_medians_of_the_runs() -> None:
+    values = iter((30.0, 10.0, 20.0))
+
+    def trips(case: Case, plan: Plan, pinning: Pinning) -> RoundTrips:
+        return RoundTrips(1000, 1.0, 0.5, 0.5, True, {}, {"p50": next(values)})
+
+    (row,) = contest(entrant("a", trips))
+    assert row.latency_us == {"p50": 20.0}
+
+
+def test_what_fails_is_not_tried_again_and_does_not_stop_the_others() -> None:
+    tried = []
+
+    def fail(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+        tried.append(case)
+        raise BenchError("the consumer failed")
+
+    failed, fine = contest(entrant("a", fail), entrant("b"))
+    assert failed.parameters == {"failed": "the consumer failed"}
+    assert len(fine.runs) == 3
+    assert tried == [TUPLE]
+    with pytest.raises(BenchError, match="runs failed, see above: tuple, a record"):
+        _require_verified([failed, fine])
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            PackageNotFoundError("pyzmq"),
+            "pyzmq is not installed: python -m pip install 'flinknet[bench]'",
+        ),
+        (UnavailableError("there is no javac on PATH"), "there is no javac on PATH"),
+    ],
+    ids=["library", "jdk"],
+)
+def test_what_is_not_installed_is_said_and_is_no_failure(error: Exception, reason: str) -> None:
+    def missing() -> str:
+        raise error
+
+    rows = contest(entrant("a", version=missing), entrant("b"))
+    assert rows[0].parameters == {"not_run": reason}
+    assert len(rows[1].runs) == 3
+    _require_verified(rows)
+
+
+def test_wrong_counts_are_a_failure() -> None:
+    def wrong(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+        return Measurement(1, 1.0, 0.5, 0.5, False, {})
+
+    with pytest.raises(BenchError, match="count or checksum"):
+        _require_verified(contest(entrant("a", wrong)))
+
+
+def test_absences_are_told_once_for_each_reason() -> None:
+    rows = [
+        row
+        for case in (KEYBY, COLUMNAR)
+        for row in run_case(
+            "peers", case, [Absence("a", "no keys"), Absence("b", "no keys")], SELECTION, Log()
+        )
+    ]
+    assert absences(rows) == ["keyby, columnar: a, b: not run: no keys"]
+
+
+def test_the_figure_has_a_panel_for_each_case(tmp_path: Path) -> None:
+    def trips(case: Case, plan: Plan, pinning: Pinning) -> RoundTrips:
+        return RoundTrips(1000, 1.0, 0.5, 0.5, True, {}, {"p50": 30.0, "p99": 40.0})
+
+    one_way = contest(entrant("flinknet"), entrant("pyzmq"), Absence("flink", "no Java"))
+    round_trips = run_case(
+        "peers", PING_PONG, [entrant("flinknet", trips), entrant("pyzmq", trips)], SELECTION, Log()
+    )
+    heights = []
+    for rows in (one_way, one_way + round_trips):
+        PeersFamily().draw(rows, tmp_path / "peers.png")
+        heights.append(matplotlib.image.imread(tmp_path / "peers.png").shape)
+    assert heights[1][1] > heights[0][1] * 1.5
