@@ -7,9 +7,13 @@ that the channel already owns, ``end_buffer`` queues it. A data frame that finds
 breaks the protocol: the producer sent without credit. Events never need a buffer, they live in a
 few bytes of ordinary memory.
 
-Credit: every buffer that becomes free adds one to ``unannounced_credit``; only the step from 0
-tells the client, which later takes the whole number, so that many recycles become one message. A
-buffer becomes free when the operator recycles it, never on receipt.
+Credit: every buffer that becomes free adds one to ``unannounced_credit``. The client is told when
+that is at least as much as the producer has left of what was announced before; it then takes the
+whole number, so that many recycles become one message. A producer that has credit left does not
+wait for this one, and one that has used it up makes the other side of the comparison 0, so nothing
+is held back that anybody waits for. (Flink announces at once, and leaves it to its I/O thread to
+collect what comes meanwhile; here there is no other thread.) A buffer becomes free when the
+operator recycles it, never on receipt.
 
 Priority: a priority event is polled before everything else that has arrived, though its sequence
 number comes later. The data that it overtook (``overtaken_data``) is what an unaligned checkpoint
@@ -53,7 +57,7 @@ class PartitionRequestClient(Protocol):
         """Send the request and route the answers to the channel."""
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
-        """Unannounced credit went from 0 to more: take and send it at the next opportunity."""
+        """There is enough unannounced credit: take and send it at the next opportunity."""
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
         """Without credit: the buffer has come that a frame of the channel waits for."""
@@ -97,6 +101,7 @@ class RemoteInputChannel(InputChannel):
             else SharedBuffers(floating_pool, self._on_buffers_available)
         )
         self.unannounced_credit = 0
+        self._credit_offered = False
         self.sender_backlog = 0
         self.complete = False
         self._client: PartitionRequestClient | None = None
@@ -152,6 +157,8 @@ class RemoteInputChannel(InputChannel):
                 return self._without_buffer()
             self._arriving = taken
             body = taken[0].view(header.size)
+            if self.unannounced_credit and not self._credit_offered:
+                self._offer_credit()
         self._expected_sequence = (sequence + 1) & 0xFFFFFFFF
         self._arriving_header = header
         return body
@@ -268,6 +275,7 @@ class RemoteInputChannel(InputChannel):
     def take_unannounced_credit(self) -> int:
         """Return the credit to announce and zero it; 0 for a released channel."""
         credit, self.unannounced_credit = self.unannounced_credit, 0
+        self._credit_offered = False
         return credit
 
     def resume_consumption(self) -> None:
@@ -303,7 +311,13 @@ class RemoteInputChannel(InputChannel):
             self._client.resume_reading(self)
             return
         self.unannounced_credit += number
-        if self.unannounced_credit == number:
+        if not self._credit_offered:
+            self._offer_credit()
+
+    def _offer_credit(self) -> None:
+        """Tell the client once what is unannounced makes up half of what is free."""
+        if self._client is not None and 2 * self.unannounced_credit >= self.manager.available:
+            self._credit_offered = True
             self._client.notify_credit_available(self)
 
     def statistics(self) -> InputChannelStatistics:
@@ -333,6 +347,12 @@ class RemoteInputChannel(InputChannel):
             "more credit is to be announced than buffers are free"
         )
         assert not (self.released and self._queue), "a released channel still has buffers queued"
+        assert (
+            self._credit_offered
+            or self.released
+            or self._client is None
+            or (2 * self.unannounced_credit < max(1, self.manager.available))
+        ), "credit is held back from a producer that may need it"
         priorities = [received.buffer.data_type.has_priority for received in self._queue]
         assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"
         assert sum(priorities) == self._queue.prioritized, "priority events are miscounted"

@@ -12,24 +12,25 @@ _BUFFERS_PER_TURN = 4
 
 
 class LoopTurn:
-    """Tells a writer when to let the loop turn: after each buffer, or after four if records are
-    large.
+    """Tells a writer or a reader when to let the loop turn: after each buffer, or after four if
+    records are large.
 
-    A buffer of small records took long enough to fill; one of large records costs less than a turn
-    of the loop does.
+    A buffer of small records took long enough; one of large records costs less than a turn of the
+    loop does, and what a turn sends (data here, credit there) is sent in one piece.
     """
 
-    __slots__ = ("_opened_before",)
+    __slots__ = ("_buffers_before",)
 
     def __init__(self) -> None:
-        self._opened_before = 0
+        self._buffers_before = 0
 
-    def is_over(self, buffers_opened: int, record_bytes: int) -> bool:
-        """Whether to let the loop turn, after a record that needed a new buffer."""
-        opened = buffers_opened - self._opened_before
-        if record_bytes >= _LARGE_RECORD_BYTES and opened < _BUFFERS_PER_TURN:
+    def is_over(self, buffers: int, record_bytes: float) -> bool:
+        """Whether to let the loop turn, ``buffers`` having been opened or read so far; to be asked
+        when there is one more, with the size of a record in it."""
+        since = buffers - self._buffers_before
+        if record_bytes >= _LARGE_RECORD_BYTES and since < _BUFFERS_PER_TURN:
             return False
-        self._opened_before = buffers_opened
+        self._buffers_before = buffers
         return True
 
 

@@ -19,7 +19,7 @@ from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
-from flinknet.records.loop_turn import yield_to_loop
+from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.reassembly import ReassemblyMemory
 from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, RecordUnpacker
 
@@ -65,6 +65,9 @@ class RecordReader:
         self._wait = wait
         self._deserializers = [RecordDeserializer(unpacker, memory) for _ in gate.channels]
         self._current: Buffer | None = None
+        self._buffers_in = 0
+        self._turn = LoopTurn()
+        self._turn_is_over = False
         gate.when_released(lambda _: self._drop_unfinished_records())
 
     async def next_batch(self) -> RecordBatch | None:
@@ -76,7 +79,8 @@ class RecordReader:
         """
         if self._current is not None:
             self._return_buffer()
-            await yield_to_loop()
+            if self._turn_is_over:
+                await yield_to_loop()
         gate = self.gate
         while True:
             polled = gate.poll()
@@ -126,6 +130,8 @@ class RecordReader:
             self.gate.fail(error)
             raise
         self.records_in += len(records)
+        self._buffers_in += 1
+        self._turn_is_over = self._turn.is_over(self._buffers_in, buffer.size / (len(records) or 1))
         return RecordBatch(records, index, buffer.size)
 
     def _return_buffer(self) -> None:

@@ -211,7 +211,7 @@ def test_credit_arises_when_the_operator_has_released_the_buffer(alone: Arranged
 
 
 def test_many_recycles_make_one_announcement() -> None:
-    """F8, census 1.6 rule 6: the client is told on the step from 0, and takes the sum."""
+    """F8, census 1.6 rule 6: the client is told once, and takes the sum."""
     arranged = Arranged(exclusive=4, borrowed=8)
     for sequence in range(4):
         deliver(arranged.channel, sequence)
@@ -221,8 +221,35 @@ def test_many_recycles_make_one_announcement() -> None:
     assert arranged.channel.take_unannounced_credit() == 3
     assert arranged.channel.take_unannounced_credit() == 0
     arranged.poll().recycle()
+    deliver(arranged.channel, 4)
+    assert arranged.credit_notices == 1
+    deliver(arranged.channel, 5)
     assert arranged.credit_notices == 2
     assert arranged.channel.take_unannounced_credit() == 1
+
+
+def test_credit_is_announced_when_the_producer_has_used_half_of_it() -> None:
+    """F8: until then it has enough; and what it sends moves it there as well as what is freed."""
+    arranged = Arranged(exclusive=8, borrowed=8)
+    for sequence in range(3):
+        deliver(arranged.channel, sequence)
+        arranged.poll().recycle()
+    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (3, 0)
+    deliver(arranged.channel, 3)
+    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (3, 0)
+    deliver(arranged.channel, 4)
+    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (3, 1)
+    assert arranged.channel.take_unannounced_credit() == 3
+
+
+def test_the_last_credit_of_a_producer_is_never_held_back() -> None:
+    """F8: with one buffer each recycle is announced."""
+    arranged = Arranged(exclusive=1, borrowed=8)
+    for sequence in range(3):
+        deliver(arranged.channel, sequence)
+        arranged.poll().recycle()
+        assert arranged.credit_notices == sequence + 1
+        assert arranged.channel.take_unannounced_credit() == 1
 
 
 def test_a_backlog_makes_floating_buffers_into_credit(arranged: Arranged) -> None:
@@ -237,7 +264,7 @@ def test_a_backlog_makes_floating_buffers_into_credit(arranged: Arranged) -> Non
 
 
 def test_starved_channels_have_one_credit_each() -> None:
-    """G4, seen from the channels."""
+    """G4, seen from the channels; a producer that has two already hears of it when it uses one."""
     network = NetworkBufferPool(3 * 2 + 3, 64)
     pool = network.create_local_pool(3, 3, owner="gate")
     held = [segment for _ in range(3) if (segment := pool.request()) is not None]
@@ -253,6 +280,9 @@ def test_starved_channels_have_one_credit_each() -> None:
     for segment in held:
         pool.recycle(segment)
     assert [channel.unannounced_credit for channel in channels] == [1, 1, 1]
+    assert ("credit", 0) not in client.sent
+    for channel in channels:
+        deliver(channel, 0, backlog=7)
     assert [message for message in client.sent if message[0] == "credit"] == [
         ("credit", 0),
         ("credit", 1),
