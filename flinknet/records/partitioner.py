@@ -8,8 +8,10 @@ is called for every record, so it is a plain function chosen at set-up, without 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import cycle, islice
 from math import inf
 from typing import Any, Protocol
 
@@ -55,6 +57,9 @@ class Partitioner(ABC):
 
     is_broadcast = False
     is_pointwise = False
+    looks_at_queues = False
+    """Whether a choice depends on what was written just before, so that it cannot be made for many
+    records ahead."""
     channels = 0
     queues: Sequence[OutputQueue] = ()
 
@@ -69,6 +74,14 @@ class Partitioner(ABC):
     @abstractmethod
     def select(self, record: Any) -> int:
         """Return the channel, 0 to ``channels - 1``."""
+
+    def divide(self, records: list[Any]) -> dict[int, list[Any]]:
+        """Return the channels' shares of many records, in order, as ``select`` for each would."""
+        shares: dict[int, list[Any]] = defaultdict(list)
+        select = self.select
+        for record in records:
+            shares[select(record)].append(record)
+        return shares
 
 
 class ForwardPartitioner(Partitioner):
@@ -88,6 +101,10 @@ class ForwardPartitioner(Partitioner):
         """Return 0."""
         return 0
 
+    def divide(self, records: list[Any]) -> dict[int, list[Any]]:
+        """Return all of them."""
+        return {0: records}
+
 
 class GlobalPartitioner(Partitioner):
     """Everything to the first subtask."""
@@ -96,23 +113,31 @@ class GlobalPartitioner(Partitioner):
         """Return 0."""
         return 0
 
+    def divide(self, records: list[Any]) -> dict[int, list[Any]]:
+        """Return all of them."""
+        return {0: records}
+
 
 class RebalancePartitioner(Partitioner):
     """Round robin over all channels; each subtask starts at its own, so that they do not march in
     step."""
 
-    _next = 0
-
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Start where this subtask's index says."""
         super().setup(channels)
-        self._next = subtask_index % channels
+        self._turns = islice(cycle(range(channels)), subtask_index % channels, None)
+        next_channel = self._turns.__next__
+        self.select = lambda _: next_channel()  # type: ignore[method-assign,assignment]
 
     def select(self, record: Any) -> int:
-        """Return the next channel."""
-        channel = self._next
-        self._next = channel + 1 if channel + 1 < self.channels else 0
-        return channel
+        """Return the next channel; replaced by a faster function that does."""
+        return next(self._turns)
+
+    def divide(self, records: list[Any]) -> dict[int, list[Any]]:
+        """Return every nth record for each of the n channels."""
+        channels = self.channels
+        turns = list(islice(self._turns, len(records)))
+        return {channel: records[place::channels] for place, channel in enumerate(turns[:channels])}
 
 
 class RescalePartitioner(RebalancePartitioner):
@@ -125,7 +150,7 @@ class RescalePartitioner(RebalancePartitioner):
         super().setup(channels)
 
 
-class AdaptiveRebalancePartitioner(RebalancePartitioner):
+class AdaptiveRebalancePartitioner(Partitioner):
     """To the channel with the fewest queued bytes among a few, so that a slow consumer gets less
     (Flink's AdaptiveLoadBasedRecordWriter).
 
@@ -135,6 +160,9 @@ class AdaptiveRebalancePartitioner(RebalancePartitioner):
     credit is used up. A channel whose consumer has gone is no candidate, though it is always empty.
     """
 
+    looks_at_queues = True
+    _next = 0
+
     def __init__(self, candidates: int = ADAPTIVE_CANDIDATES) -> None:
         if candidates < 2:
             raise ConfigurationError(
@@ -142,6 +170,11 @@ class AdaptiveRebalancePartitioner(RebalancePartitioner):
                 f"choose 2 or more"
             )
         self._candidates = candidates
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Start where this subtask's index says."""
+        super().setup(channels)
+        self._next = subtask_index % channels
 
     def select(self, record: Any) -> int:
         """Return the least loaded candidate; the next channel in turn if no consumer is left."""

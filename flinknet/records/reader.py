@@ -121,7 +121,7 @@ class RecordReader:
                 )
         except UNPACK_ERRORS as cause:
             error = SerializationError(
-                f"the bytes on {self._name(index)} are not a record within the limits "
+                f"the bytes on {self.gate.channels[index]} are not a record within the limits "
                 f"(record_bytes_max, record_elements_max): {type(cause).__name__}: {cause}"
             )
             self.gate.fail(error)
@@ -144,16 +144,14 @@ class RecordReader:
             deserializer.release()
 
     def _on_event(self, index: int, buffer: Buffer) -> None:
-        data_type = buffer.data_type
+        channel, data_type = self.gate.channels[index], buffer.data_type
         buffer.recycle()
         if data_type.is_blocking_upstream:
-            self._refuse(
-                f"{self._name(index)} delivered {data_type.name}, which nobody here would resume"
-            )
+            self._refuse(f"{channel} delivered {data_type.name}, which nobody here would resume")
         if data_type not in (DataType.END_OF_DATA, DataType.END_OF_PARTITION):
             return
         if self._deserializers[index].inside_record:
-            self._refuse(f"{self._name(index)} ended inside a record")
+            self._refuse(f"{channel} ended inside a record")
         if data_type is DataType.END_OF_DATA:
             self.gate.acknowledge(index)
 
@@ -161,6 +159,3 @@ class RecordReader:
         error = RemoteProtocolError(reason)
         self.gate.fail(error)
         raise error
-
-    def _name(self, index: int) -> str:
-        return f"channel {index} ({self.gate.channels[index].location})"

@@ -30,6 +30,7 @@ __all__ = [
     "UNPACK_ERRORS",
     "RecordDeserializer",
     "RecordUnpacker",
+    "check_limits",
     "explain_unserializable",
     "record_packer",
 ]
@@ -63,6 +64,22 @@ def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
         f"None, bool, "
         f"int (64 bit), float, str, bytes, list, tuple, dict and datetime with a time zone"
     )
+
+
+def check_limits(data: bytes, record_bytes_max: int, record_elements_max: int) -> None:
+    """Raise SerializationError if a record is over a limit, so that its reader would refuse it."""
+    if len(data) > record_bytes_max:
+        raise SerializationError(
+            f"a record has {len(data)} bytes when serialised; the limit is {record_bytes_max} "
+            f"(record_bytes_max)"
+        )
+    if len(data) > record_elements_max:
+        try:
+            check_elements(data, record_elements_max)
+        except ValueError as cause:
+            raise SerializationError(
+                f"a record cannot be written: {cause} (record_elements_max)"
+            ) from cause
 
 
 class RecordUnpacker:

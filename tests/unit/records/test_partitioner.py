@@ -247,3 +247,27 @@ def test_a_copy_chooses_like_its_original(partitioner: Partitioner) -> None:
         for set_up_one in (set_up(partitioner, 5), set_up(copied, 5))
     ]
     assert selected[0] == selected[1]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 100])
+@pytest.mark.parametrize(
+    "make",
+    [
+        GlobalPartitioner,
+        RebalancePartitioner,
+        RescalePartitioner,
+        lambda: HashPartitioner(lambda record: record % 13),
+        lambda: ShufflePartitioner(Random(5).randrange),
+    ],
+)
+def test_many_records_are_divided_as_one_by_one(
+    make: Callable[[], Partitioner], number: int
+) -> None:
+    """And go on from there."""
+    one_by_one, divided = set_up(make(), 3), set_up(make(), 3)
+    for records in (list(range(number)), list(range(5))):
+        expected: dict[int, list[int]] = {}
+        for record in records:
+            expected.setdefault(one_by_one.select(record), []).append(record)
+        shares = divided.divide(records)
+        assert {channel: share for channel, share in shares.items() if share} == expected

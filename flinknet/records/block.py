@@ -1,0 +1,82 @@
+"""Blocks: many records packed with one call.
+
+Theory of operation. A list of records is packed as one msgpack array, and the array's header is
+cut off: what is left are the same bytes as if the records had been packed one by one, for a
+fraction of the calls. A block is written whole or not at all, because nobody knows where its
+records end. So it has to fit what is left of a buffer: how many records that takes is estimated by
+those packed last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+__all__ = ["BLOCK_RECORDS_MIN", "BlockPacker", "chunks"]
+
+BLOCK_RECORDS_MIN = 4
+"""Fewer records gain too little."""
+
+_BLOCK_RECORDS_MAX = 128
+"""More gain nothing, and what a block takes is only known when it is there."""
+
+_BLOCK_BYTES_MAX = 16_384
+"""Larger blocks would leave the processor's nearest cache."""
+
+_CHUNK_RECORDS = 512
+_FIXARRAY_MAX = 15
+
+
+class BlockPacker:
+    """Packs blocks of records.
+
+    ``bytes_max`` is what a record may have: no record of a block is larger than the block.
+    """
+
+    __slots__ = ("_bytes_max", "_pack", "_record_bytes")
+
+    def __init__(self, pack: Callable[[Any], bytes], bytes_max: int) -> None:
+        self._pack = pack
+        self._bytes_max = min(bytes_max, _BLOCK_BYTES_MAX)
+        self._record_bytes = float(self._bytes_max)
+
+    def observe(self, record_bytes: int) -> None:
+        """Learn the size of a record that was packed alone."""
+        self._record_bytes = record_bytes
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether records are small enough, by those packed last."""
+        return self._record_bytes * BLOCK_RECORDS_MIN <= self._bytes_max
+
+    def records_in(self, room_bytes: int) -> int:
+        """How many records to pack for that much room; 0 if it is not worth a block."""
+        records = int(min(room_bytes, self._bytes_max) / self._record_bytes)
+        return min(records, _BLOCK_RECORDS_MAX) if records >= BLOCK_RECORDS_MIN else 0
+
+    def pack(self, records: list[Any]) -> memoryview:
+        """Return the bytes of at most as many records as ``records_in`` said, and learn from them.
+
+        Raises one of PACK_ERRORS if one of the records cannot be serialised, or is too deep inside
+        an array.
+        """
+        header_bytes = 1 if len(records) <= _FIXARRAY_MAX else 3
+        block = memoryview(self._pack(records))[header_bytes:]
+        self._record_bytes = len(block) / len(records)
+        return block
+
+
+def chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
+    """Cut records into lists; if the iterable raises, what it gave before comes first."""
+    iterator = iter(records)
+    while True:
+        chunk: list[Any] = []
+        try:
+            chunk.extend(islice(iterator, _CHUNK_RECORDS))
+        except Exception:
+            yield chunk
+            raise
+        if not chunk:
+            return
+        yield chunk

@@ -1,0 +1,102 @@
+"""Outputs: where a writer appends, one subpartition or all of them at once.
+
+An output knows the builder that was opened last. Appending to it needs no more than its
+``remaining``, which is 0 once anybody has sealed it; the writer then asks for the next one here.
+The outputs of one partition exclude each other by themselves: opening a builder in a subpartition
+seals the one before it, shared or not.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
+from flinknet.partition.result_partition import ResultPartition
+
+__all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
+
+
+class Output(Protocol):
+    """What a record is appended to."""
+
+    builder: BufferBuilder
+
+    @property
+    def released(self) -> bool:
+        """Whether nobody reads it any more, so that what is written is dropped."""
+
+    @property
+    def indices(self) -> range:
+        """The subpartitions that get what is appended."""
+
+    def open(self) -> bool:
+        """Open the next builder, False if there is no buffer now."""
+
+    def seal(self) -> None:
+        """Close the open builder, so that what follows stands behind it."""
+
+
+class SubpartitionOutput:
+    """One subpartition."""
+
+    __slots__ = ("_index", "_partition", "builder")
+
+    def __init__(self, partition: ResultPartition, index: int) -> None:
+        self._partition = partition
+        self._index = index
+        self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
+
+    @property
+    def released(self) -> bool:
+        """Whether its reader has gone."""
+        return self._partition.subpartitions[self._index].released
+
+    @property
+    def indices(self) -> range:
+        """It alone."""
+        return range(self._index, self._index + 1)
+
+    def open(self) -> bool:
+        """Open a builder of its own."""
+        builder = self._partition.request_builder(self._index)
+        if builder is None:
+            return False
+        self.builder = builder
+        return True
+
+    def seal(self) -> None:
+        """Close the builder that is open in it, shared or not."""
+        self._partition.subpartitions[self._index].seal_open()
+
+
+class BroadcastOutput:
+    """All subpartitions, which share each builder."""
+
+    __slots__ = ("_partition", "builder")
+
+    def __init__(self, partition: ResultPartition) -> None:
+        self._partition = partition
+        self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
+
+    @property
+    def released(self) -> bool:
+        """Whether all readers have gone; the writer sees that by itself."""
+        return False
+
+    @property
+    def indices(self) -> range:
+        """All of them."""
+        return range(len(self._partition.subpartitions))
+
+    def open(self) -> bool:
+        """Open a builder that all subpartitions share."""
+        builder = self._partition.request_broadcast_builder()
+        if builder is None:
+            return False
+        self.builder = builder
+        return True
+
+    def seal(self) -> None:
+        """Close the open builder of every subpartition."""
+        for subpartition in self._partition.subpartitions:
+            subpartition.seal_open()

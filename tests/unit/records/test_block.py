@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from random import Random
+from typing import Any
+
+import msgpack
+import pytest
+
+from flinknet.records.block import BLOCK_RECORDS_MIN, BlockPacker, chunks
+from flinknet.records.partitioner import (
+    CustomPartitioner,
+    GlobalPartitioner,
+    HashPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+)
+from flinknet.records.serializer import record_packer
+from tests.unit.arrangements import Running, run
+from tests.unit.records.test_writer import Arranged, sized
+
+ROOM = 1 << 20
+
+
+@pytest.mark.parametrize("number", [1, 15, 16, 128])
+def test_a_block_is_what_its_records_are_one_by_one(number: int) -> None:
+    """Whatever the length of the array's header."""
+    records = [(number, "text", [None]) for number in range(number)]
+    block = BlockPacker(record_packer(), ROOM).pack(records)
+    assert bytes(block) == b"".join(map(msgpack.packb, records))
+
+
+def test_the_number_of_records_follows_their_size() -> None:
+    blocks = BlockPacker(record_packer(), ROOM)
+    assert not blocks.worthwhile
+    assert blocks.records_in(ROOM) == 0
+    blocks.observe(100)
+    assert blocks.worthwhile
+    assert blocks.records_in(1_000) == 10
+    assert blocks.records_in(100 * BLOCK_RECORDS_MIN - 1) == 0
+    assert blocks.records_in(ROOM) == 128
+    blocks.pack([sized(10)] * 10 + [sized(90)] * 10)
+    assert blocks.records_in(1_000) == 20
+    blocks.observe(10_000)
+    assert not blocks.worthwhile
+
+
+def test_a_block_is_not_larger_than_a_record_may_be() -> None:
+    """So no record in it is."""
+    blocks = BlockPacker(record_packer(), 200)
+    blocks.observe(10)
+    assert blocks.records_in(ROOM) == 20
+
+
+def test_records_are_cut_into_lists() -> None:
+    numbers = list(range(2_000))
+    assert [number for chunk in chunks(iter(numbers)) for number in chunk] == numbers
+    assert all(0 < len(chunk) <= 512 for chunk in chunks(numbers))
+    assert next(chunks(count())) == list(range(512))
+    assert list(chunks([])) == []
+
+
+def test_what_came_before_an_error_comes_first() -> None:
+    def failing() -> Iterator[int]:
+        yield from range(3)
+        raise OSError("of the iterable")
+
+    found = chunks(failing())
+    assert next(found) == [0, 1, 2]
+    with pytest.raises(OSError, match="of the iterable"):
+        next(found)
+
+
+# -- blocks in a writer ----------------------------------------------------------------------------
+
+MAKERS: dict[str, Callable[[], Partitioner]] = {
+    "custom": lambda: CustomPartitioner(lambda key, n: key % n, lambda record: record[0] // 7),
+    "global": GlobalPartitioner,
+    "hash": lambda: HashPartitioner(lambda record: record[0] % 11),
+    "rebalance": RebalancePartitioner,
+}
+
+
+def mixed(random: Random) -> Iterator[tuple[int, str]]:
+    """Records that are small for a while, then large, then small again."""
+    number = 0
+    while True:
+        size = random.choice([0, 3, 3, 20, 100, 400])
+        for _ in range(random.randrange(1, 300)):
+            yield number, "x" * (size + random.randrange(3))
+            number += 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("way", MAKERS)
+def test_blocks_arrive_as_records_do(way: str, seed: int) -> None:
+    """Each at the channel that is chosen for it, in order; whatever their sizes."""
+    channels = 3
+    records = list(islice(mixed(Random(seed)), 2_500))
+    chooser = MAKERS[way]()
+    chooser.setup(channels)
+    expected: list[list[Any]] = [[] for _ in range(channels)]
+    for record in records:
+        expected[chooser.select(record)].append(record)
+    arranged = Arranged(channels, partitioner=MAKERS[way](), segment_bytes=512)
+    emitting = Running(arranged.writer.emit_many(records))
+    taken: list[list[Any]] = [[] for _ in range(channels)]
+    while not emitting.done:
+        for index in range(channels):
+            taken[index] += arranged.take(index)
+        emitting.go_on()
+    arranged.writer.flush()
+    for index in range(channels):
+        taken[index] += arranged.take(index)
+    assert taken == expected
+    assert arranged.writer.records_out == len(records)
+    arranged.close()
+
+
+def test_broadcast_blocks_reach_every_channel() -> None:
+    """Q1, and they are serialised once."""
+    arranged = Arranged(2, segment_bytes=512)
+    records = list(islice(mixed(Random(1)), 300))
+    for record in records[:5]:
+        run(arranged.writer.broadcast_emit(record))
+    arranged.writer.flush()
+    assert arranged.take(0) == arranged.take(1) == records[:5]
+    arranged.close()
+
+
+def test_a_record_that_no_array_may_hold_is_written_alone() -> None:
+    """It is as deep as the packer allows: inside an array it would be one level too deep."""
+    deep: Any = 0
+    for _ in range(510):
+        deep = [deep]
+    msgpack.packb(deep)
+    records = [1] * 520 + [2, deep, 3] + [4] * 40
+    arranged = Arranged(segment_bytes=4_096)
+    run(arranged.writer.emit_many(records))
+    arranged.writer.flush()
+    assert arranged.writer.records_out == len(records)
+    assert arranged.buffers()[0][0] == sum(len(msgpack.packb(record)) for record in records)
+    arranged.close()
+
+
+def test_a_bad_record_in_a_block_ends_it() -> None:
+    """What stands before it in its channel is written, what stands behind is not."""
+    arranged = Arranged(segment_bytes=4_096)
+    with pytest.raises(Exception, match="a record of type object cannot be serialised"):
+        run(arranged.writer.emit_many([*range(600), object(), 7]))
+    arranged.writer.flush()
+    assert arranged.take() == list(range(600))
+    assert arranged.writer.records_out == 600
+    arranged.close()
