@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard flinknet bench tests)
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration))
-FAMILIES := exchange peers isolation credit-cost broadcast scale
+FAMILIES := exchange peers isolation credit-cost broadcast scale timeouts latency channels window micro
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -33,7 +33,11 @@ check: $(VENV)/.dev ## lint, format, types and the import directions
 
 bench: $(VENV)/.bench ## run the benchmarks that fit in ten minutes
 	@$(BIN)/python -m bench run exchange --quick --against stream $(ARGS)
-	@$(foreach family,$(filter-out exchange peers,$(FAMILIES)),$(BIN)/python -m bench run $(family) --quick $(ARGS) &&) :
+	@$(BIN)/python -m bench run timeouts --quick --runs 1 $(ARGS)
+	@$(BIN)/python -m bench run latency --quick --case open-loop-10 --against stream $(ARGS)
+	@$(foreach family,isolation credit-cost broadcast scale,$(BIN)/python -m bench run $(family) --quick --runs 1 $(ARGS) &&) :
+	@$(BIN)/python -m bench run channels --quick --runs 1 $(ARGS)
+	@$(BIN)/python -m bench run micro --quick --runs 1 --case emit,buffer-out,buffer-in $(ARGS)
 
 bench-all: $(VENV)/.bench ## run every benchmark in full
 	@$(foreach family,$(FAMILIES),$(BIN)/python -m bench run $(family) $(ARGS) &&) :

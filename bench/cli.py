@@ -28,7 +28,7 @@ __all__ = ["main"]
 OUTPUT = Path("bench-output")
 """Where the JSON and the figure go if no other file is named."""
 
-COLUMNS_MIN = 110
+COLUMNS_MIN = 120
 
 app = typer.Typer(
     help="Benchmarks of flinknet beside other systems.",
@@ -161,7 +161,8 @@ class _RunProgress:
             console=console,
             transient=True,
         )
-        self._task = self._progress.add_task("")
+        self._runs = 0
+        self._task = self._progress.add_task("", total=None)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -171,8 +172,9 @@ class _RunProgress:
         self._progress.stop()
 
     def expect(self, runs: int) -> None:
-        """Show how many runs there will be."""
-        self._progress.update(self._task, total=runs)
+        """Show how many runs there will be, with those expected before."""
+        self._runs += runs
+        self._progress.update(self._task, total=self._runs)
 
     def begin(self, run: str) -> None:
         """Show the run."""

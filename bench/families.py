@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bench.broadcast.family import BroadcastFamily
+from bench.channels.family import ChannelsFamily
 from bench.credit_cost.family import CreditCostFamily
 from bench.errors import UsageError
 from bench.exchange.family import ExchangeFamily
 from bench.harness.family import Family
 from bench.isolation.family import IsolationFamily
+from bench.latency.family import LatencyFamily
+from bench.micro.family import MicroFamily
 from bench.peers.family import PeersFamily
 from bench.scale.family import ScaleFamily
+from bench.timeouts.family import TimeoutsFamily
+from bench.window.family import WindowFamily
 
 __all__ = ["FAMILIES", "find_family"]
 
@@ -20,6 +25,11 @@ _ALL: tuple[Family, ...] = (
     CreditCostFamily(),
     BroadcastFamily(),
     ScaleFamily(),
+    TimeoutsFamily(),
+    LatencyFamily(),
+    ChannelsFamily(),
+    WindowFamily(),
+    MicroFamily(),
 )
 
 FAMILIES: dict[str, Family] = {family.name: family for family in _ALL}

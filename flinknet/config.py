@@ -92,6 +92,11 @@ class WireLimits:
     pending_handshakes_max: int = 64
     """Connections that have not said who they are; further ones are closed at once."""
 
+    accepted_connections_max: int = 1_024
+    """Connections that peers may have made to a worker, in handshake or in use; one more is refused
+    with the reason. Each costs a socket and a receive buffer, and a peer needs only one: a cluster
+    has at most as many workers."""
+
     def __post_init__(self) -> None:
         _require(
             64 <= self.handshake_bytes_max <= 65_536,
@@ -107,6 +112,7 @@ class WireLimits:
             "credit_per_channel_max",
             "events_per_channel_max",
             "pending_handshakes_max",
+            "accepted_connections_max",
         )
         _require(
             self.control_bytes_max >= 4 * KIB,
@@ -201,6 +207,11 @@ class NetworkConfig:
     adaptive_flush_ms_max: float = 10.0
     """With "adaptive": the longest that a busy writer lets a record wait in a part-filled
     buffer."""
+
+    adaptive_flush_us_per_channel: float = 100.0
+    """With "adaptive": the same for a writer to many channels, for each of them; the longer of the
+    two counts. A part-filled buffer costs both workers some 30 us, so this keeps what flushing a
+    busy writer costs to a third of the time."""
 
     record_bytes_max: int = 64 * MIB
     """Largest serialised record, wherever it is put together."""
@@ -312,7 +323,7 @@ class NetworkConfig:
             f'flow_control is {self.flow_control!r}: choose "credit" or "off"',
         )
         check_buffer_timeout(self.buffer_timeout_ms)
-        _require_positive(self, "adaptive_flush_ms_max")
+        _require_positive(self, "adaptive_flush_ms_max", "adaptive_flush_us_per_channel")
 
     def _check_records(self) -> None:
         _require(

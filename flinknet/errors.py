@@ -35,6 +35,7 @@ inside flinknet is an ``AssertionError`` and is never caught.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 __all__ = [
     "BufferPoolDestroyedError",
@@ -80,6 +81,26 @@ class ErrorCode(IntEnum):
 
 class FlinknetError(Exception):
     """Base of every error that flinknet raises on purpose."""
+
+    channel: str | None = None
+    """The input channel that ended with this error, of all that one cause may end."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.channel}: {text}" if self.channel is not None else text
+
+    def of_channel(self, channel: str | None) -> Self:
+        """Return this error, of the same type and cause, as an input channel's, or as nobody's.
+
+        Itself if there is nothing to change: an error that names its channel does not do so twice.
+        """
+        if channel == self.channel or (channel is not None and channel in str(self)):
+            return self
+        error = type(self)(*self.args) if channel is None else type(self)(str(self))
+        error.__dict__.update(self.__dict__)
+        error.__cause__ = self.__cause__
+        error.channel = channel
+        return error.with_traceback(self.__traceback__)
 
 
 class ConfigurationError(FlinknetError):
@@ -142,8 +163,9 @@ class HandshakeError(RemoteError):
     """The two sides do not agree on version, identity, job or attempt."""
 
     code = ErrorCode.IDENTITY
-    duplicate: bool = False
-    """Whether the peer refused because the two are connected already, or about to be."""
+    may_pass: bool = False
+    """Whether the peer may answer another try otherwise: the two are connected already, or about to
+    be, or the peer has too many connections."""
 
 
 class PartitionNotFoundError(RemoteError):

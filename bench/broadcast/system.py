@@ -7,7 +7,7 @@ serialised.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,12 +59,14 @@ class BroadcastProducer(FlinknetProducer):
     def __init__(self, environment: NetworkEnvironment, channels: int) -> None:
         super().__init__(environment, self._emit_blocks, BroadcastPartitioner, channels)
 
-    async def _emit_blocks(self, writer: RecordWriter, blocks: Iterable[Block]) -> None:
-        if not self._counted:
-            blocks = [[CountedRecord(record) for record in block] for block in blocks]
-            self._counted = sum(map(len, blocks))
+    async def _emit_blocks(self, writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
         self._written = writer.partition
-        await emit_blocks(writer, blocks)
+        await emit_blocks(writer, blocks if self._counted else self._count(blocks))
+
+    async def _count(self, blocks: AsyncIterable[Block]) -> AsyncIterator[Block]:
+        async for block in blocks:
+            self._counted += len(block)
+            yield [CountedRecord(record) for record in block]
 
     def observations(self) -> Mapping[str, Any]:
         """Return how often a record was serialised, and how often its bytes were sent."""

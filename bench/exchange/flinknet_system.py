@@ -7,7 +7,7 @@ its own over the same connection. The four loops at the top are all that happens
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -43,16 +43,16 @@ __all__ = [
 SUBPARTITIONS = 4
 
 
-async def emit_each(writer: RecordWriter, blocks: Iterable[Block]) -> None:
+async def emit_each(writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
     """Variant ``record``: one awaited emit for every record."""
-    for block in blocks:
+    async for block in blocks:
         for record in block:
             await writer.emit(record)
 
 
-async def emit_blocks(writer: RecordWriter, blocks: Iterable[Block]) -> None:
+async def emit_blocks(writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
     """Variant ``bulk``: one awaited emit_many for every block."""
-    for block in blocks:
+    async for block in blocks:
         await writer.emit_many(block)
 
 
@@ -75,7 +75,7 @@ async def consume_batches(reader: RecordReader, weigh: Weigh) -> Tally:
     return Tally(records, checksum)
 
 
-Emit = Callable[[RecordWriter, Iterable[Block]], Awaitable[None]]
+Emit = Callable[[RecordWriter, AsyncIterable[Block]], Awaitable[None]]
 Consume = Callable[[RecordReader, Weigh], Awaitable[Tally]]
 
 EMIT: dict[str, Emit] = {"record": emit_each, "bulk": emit_blocks}
@@ -103,7 +103,7 @@ class FlinknetProducer:
         """Where the environment listens."""
         return self._environment.address
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: AsyncIterable[Block]) -> None:
         """Emit everything; leaving the block waits until the consumer has processed all of it."""
         self._round += 1
         async with self._environment.open_writer(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 
 from bench.harness.case import Case, record_bytes
 from bench.harness.family import Progress, Selection, plan_parameters
 from bench.harness.interleaving import interleave
+from bench.harness.pinning import Pinning
 from bench.harness.row import Row, make_row
 from bench.harness.system import Contestant, System
-from bench.harness.trial import Measurement, measure
+from bench.harness.trial import Measurement, Plan, measure
 
-__all__ = ["compare"]
+__all__ = ["Run", "compare"]
+
+Run = Callable[[Contestant, Case, Plan, Pinning], Measurement]
+"""Runs a contestant on a case once."""
 
 
 def compare(
@@ -22,21 +26,39 @@ def compare(
     systems: Sequence[System],
     selection: Selection,
     progress: Progress,
+    *,
+    across_cases: bool = False,
+    run: Run = measure,
 ) -> list[Row]:
-    """Measure every variant of the systems, case by case."""
+    """Measure every variant of the systems, case by case; or, where cases are to be compared with
+    one another, all ``across_cases`` in turn. ``run`` runs a contestant once."""
     contestants = [Contestant(system, name) for system in systems for name in system.variants]
+    progress.expect(len(cases) * selection.plan.runs * len(contestants))
+    groups = [cases] if across_cases else [[case] for case in cases]
+    return [
+        row
+        for group in groups
+        for case, measurements in _measure(group, contestants, selection, progress, run).items()
+        for row in _rows(family, case, measurements, selection)
+    ]
+
+
+def _measure(
+    cases: Sequence[Case],
+    contestants: Sequence[Contestant],
+    selection: Selection,
+    progress: Progress,
+    run: Run,
+) -> dict[Case, dict[Contestant, list[Measurement]]]:
+    """Measure everything on all of the cases, in turn."""
     plan = selection.plan
-    progress.expect(len(cases) * plan.runs * len(contestants))
-    rows: list[Row] = []
-    for case in cases:
-        trials = {
-            f"{case.name}, {each}": partial(measure, each, case, plan, selection.pinning)
-            for each in contestants
-        }
-        measurements = interleave(trials, plan.runs, progress).values()
-        by_contestant = dict(zip(contestants, measurements, strict=True))
-        rows += _rows(family, case, by_contestant, selection)
-    return rows
+    trials = {
+        f"{case.name}, {each}": partial(run, each, case, plan, selection.pinning)
+        for case in cases
+        for each in contestants
+    }
+    results = iter(interleave(trials, plan.runs, progress).values())
+    return {case: {each: next(results) for each in contestants} for case in cases}
 
 
 def _rows(

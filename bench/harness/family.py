@@ -21,7 +21,7 @@ class Progress(Protocol):
     """Hears how far a family is."""
 
     def expect(self, runs: int) -> None:
-        """So many runs there will be."""
+        """So many runs there will be, beside those expected before."""
 
     def begin(self, run: str) -> None:
         """A run begins."""

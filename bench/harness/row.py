@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 from bench.harness.system import Contestant
-from bench.harness.trial import Measurement
+from bench.harness.trial import Measurement, TimedMeasurement
 
-__all__ = ["Row", "make_row", "median_row", "ratio", "write_json"]
+__all__ = ["Row", "make_row", "median_latency", "median_row", "ratio", "write_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,12 @@ def median_row(
         verified=verified,
         parameters=dict(parameters),
     )
+
+
+def median_latency(measurements: Sequence[Measurement]) -> dict[str, float] | None:
+    """Return the median of each percentile; None if latency was not measured."""
+    timed = [each.latency_us for each in measurements if isinstance(each, TimedMeasurement)]
+    return {name: median(run[name] for run in timed) for name in timed[0]} if timed else None
 
 
 def ratio(row: Row, against: Row) -> float:

@@ -12,19 +12,49 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from bench.harness.case import Block, Case, Tally, Weigh, fingerprint
 from bench.harness.process import Clocks, Pipe
-from bench.harness.system import Contestant, Observing
+from bench.harness.system import Contestant, Feed, Observing
 
-__all__ = ["BlockFeed", "Opened", "Report", "Round", "consume", "produce"]
+__all__ = ["BlockFeed", "CountedFeed", "Opened", "Report", "Round", "Stretch", "consume", "produce"]
+
+
+class CountedFeed(Feed, Protocol):
+    """Blocks that know what they are together."""
+
+    def tally(self) -> Tally:
+        """Return what the consumer should have, once all blocks are sent."""
+
+
+class Stretch(Protocol):
+    """What both sides play. What it makes for them may be ``Observing``."""
+
+    @property
+    def length_s(self) -> float:
+        """How long it takes a system that keeps up."""
+
+    def feed(self, case: Case, block: Block) -> CountedFeed:
+        """Return what the producer is to send."""
+
+    def weigh(self, case: Case) -> Weigh:
+        """Return what the consumer adds up."""
 
 
 class Round(NamedTuple):
     """One stretch of records: for some seconds, or one block of which every field is checked."""
 
     seconds: float | None
+
+    @property
+    def length_s(self) -> float:
+        """Return the seconds; one block takes next to none."""
+        return self.seconds or 0.0
+
+    def feed(self, case: Case, block: Block) -> BlockFeed:
+        """Return the block, over and over."""
+        return BlockFeed(block, self.seconds, self.weigh(case))
 
     def weigh(self, case: Case) -> Weigh:
         """Return what both sides add up."""
@@ -51,13 +81,11 @@ async def produce(contestant: Contestant, case: Case, pipe: Pipe) -> None:
     async with contestant.system.open_producer(case, contestant.variant) as producer:
         pipe.send(Opened(producer.address))
         async for round_ in _rounds(pipe):
-            feed = BlockFeed(block, round_.seconds)
+            feed = round_.feed(case, block)
             begun = Clocks.read()
             await producer.produce(feed)
             time = Clocks.read() - begun
-            checksum = feed.blocks * sum(map(round_.weigh(case), block))
-            tally = Tally(feed.blocks * len(block), checksum)
-            pipe.send(Report(tally, time, _observations(producer)))
+            pipe.send(Report(feed.tally(), time, _observations(producer, feed)))
 
 
 async def consume(contestant: Contestant, case: Case, pipe: Pipe) -> None:
@@ -70,32 +98,46 @@ async def consume(contestant: Contestant, case: Case, pipe: Pipe) -> None:
             begun = Clocks.read()
             tally = await consumer.consume(weigh)
             time = Clocks.read() - begun
-            pipe.send(Report(tally, time, _observations(consumer)))
+            pipe.send(Report(tally, time, _observations(consumer, weigh)))
 
 
-async def _rounds(pipe: Pipe) -> AsyncIterator[Round]:
+async def _rounds(pipe: Pipe) -> AsyncIterator[Stretch]:
     """Wait for each round; None ends them."""
     round_: Any
     while (round_ := await pipe.receive()) is not None:
         yield round_
 
 
-def _observations(end: object) -> Mapping[str, Any]:
-    return end.observations() if isinstance(end, Observing) else {}
+def _observations(*observers: object) -> Mapping[str, Any]:
+    observed: dict[str, Any] = {}
+    for observer in observers:
+        if isinstance(observer, Observing):
+            observed |= observer.observations()
+    return observed
 
 
 class BlockFeed:
     """Hands out the same block until the time is over, at least once, and counts."""
 
-    def __init__(self, block: Block, seconds: float | None) -> None:
-        self.blocks = 0
+    def __init__(self, block: Block, seconds: float | None, weigh: Weigh) -> None:
+        self._blocks = 0
         self._block = block
         self._seconds = 0.0 if seconds is None else seconds
+        self._weigh = weigh
 
     def __iter__(self) -> Iterator[Block]:
         end = perf_counter() + self._seconds
         while True:
-            self.blocks += 1
+            self._blocks += 1
             yield self._block
             if perf_counter() >= end:
                 return
+
+    async def __aiter__(self) -> AsyncIterator[Block]:
+        for block in self:
+            yield block
+
+    def tally(self) -> Tally:
+        """Return what has been handed out."""
+        checksum = self._blocks * sum(map(self._weigh, self._block))
+        return Tally(self._blocks * len(self._block), checksum)

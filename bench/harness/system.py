@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from bench.harness.case import Block, Case, Tally, Weigh
 
-__all__ = ["Consumer", "Contestant", "Observing", "Producer", "System"]
+__all__ = ["Consumer", "Contestant", "Feed", "Observing", "Producer", "System"]
+
+
+class Feed(Protocol):
+    """The blocks of a round, for a plain loop or an asynchronous one. Where a block is not due yet,
+    the one blocks and the other awaits: so a producer that runs on the event loop is to use the
+    asynchronous one."""
+
+    def __iter__(self) -> Iterator[Block]:
+        """Return the blocks for a plain loop."""
+
+    def __aiter__(self) -> AsyncIterator[Block]:
+        """Return the blocks for an asynchronous loop."""
 
 
 class Producer(Protocol):
@@ -19,7 +31,7 @@ class Producer(Protocol):
     def address(self) -> str:
         """Where the consumer finds it; any text that the system's consumer understands."""
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: Feed) -> None:
         """Send every record of every block, then the end of the round; called once per round."""
 
 

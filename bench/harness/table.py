@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 
 from rich import box
@@ -12,7 +13,18 @@ from rich.table import Table
 
 from bench.harness.row import Row, ratio
 
-__all__ = ["RATE", "RATE_COLUMNS", "SUBJECT", "Column", "format_rate", "print_rows", "print_table"]
+__all__ = [
+    "KEPT",
+    "RATE",
+    "RATE_COLUMNS",
+    "SUBJECT",
+    "Column",
+    "format_rate",
+    "format_time",
+    "latency_columns",
+    "print_rows",
+    "print_table",
+]
 
 SUBJECT = "flinknet"
 """The system whose ratios to the others are shown."""
@@ -43,6 +55,12 @@ RATE_COLUMNS = (
     Column("high", lambda row: format_rate(max(row.runs))),
 )
 """With the slowest and the fastest run."""
+
+
+KEPT = Column(
+    "kept", lambda row: f"{row.parameters['kept']:.1%}" if "kept" in row.parameters else ""
+)
+"""How much of an open-loop load came through in its time."""
 
 
 def print_table(
@@ -99,11 +117,30 @@ def print_rows(rows: Sequence[Row], console: Console) -> None:
 
 def format_rate(per_second: float) -> str:
     """Return three significant digits, with a letter for thousands or millions."""
-    scales = ((999.5, 1.0, ""), (999_500.0, 1e3, " k"), (float("inf"), 1e6, " M"))
-    _, factor, letter = next(scale for scale in scales if per_second < scale[0])
-    value = per_second / factor
+    scales = ((999.5, 1.0, ""), (999_500.0, 1e3, "k"), (float("inf"), 1e6, "M"))
+    return _three_digits(per_second, scales)
+
+
+def _three_digits(value: float, scales: Sequence[tuple[float, float, str]]) -> str:
+    _, factor, unit = next(scale for scale in scales if value < scale[0])
+    value /= factor
     decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{decimals}f}{letter}"
+    return f"{value:.{decimals}f} {unit}".rstrip()
+
+
+def format_time(microseconds: float) -> str:
+    """Return three significant digits, with the unit that fits."""
+    scales = ((999.5, 1.0, "µs"), (999_500.0, 1e3, "ms"), (float("inf"), 1e6, "s"))
+    return _three_digits(microseconds, scales)
+
+
+def latency_columns(*percentiles: str) -> list[Column]:
+    """Return a column for each percentile; empty where latency was not measured."""
+
+    def cell(percentile: str, row: Row) -> str:
+        return format_time(row.latency_us[percentile]) if row.latency_us else ""
+
+    return [Column(name, partial(cell, name)) for name in percentiles]
 
 
 def _ratio_column(rows: Sequence[Row], variant: str) -> Column:

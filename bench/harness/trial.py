@@ -7,7 +7,8 @@ both sides. The processes are new for every run, so that no run profits from the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,11 +16,21 @@ from typing import Any
 from bench.harness.case import Case
 from bench.harness.pinning import Pinning
 from bench.harness.process import Part
-from bench.harness.side import Report, Round, consume, produce
+from bench.harness.side import Report, Round, Stretch, consume, produce
 from bench.harness.sides import answers, open_sides
 from bench.harness.system import Contestant
 
-__all__ = ["FULL", "QUICK", "Measurement", "Plan", "measure"]
+__all__ = [
+    "FULL",
+    "QUICK",
+    "Measurement",
+    "Plan",
+    "PlayBoth",
+    "Route",
+    "TimedMeasurement",
+    "measure",
+    "open_ends",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +69,48 @@ class Measurement:
         return (self.producer_cpu_seconds + self.consumer_cpu_seconds) * 1e6 / self.records
 
 
-def measure(contestant: Contestant, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+@dataclass(frozen=True, slots=True)
+class TimedMeasurement(Measurement):
+    """A measurement that knows how long its records took: microseconds by percentile."""
+
+    latency_us: Mapping[str, float]
+
+
+PlayBoth = Callable[[Stretch], tuple[Report, Report]]
+"""Has both ends play and returns what they report: the producer and the consumer."""
+
+
+Route = Callable[[str], AbstractContextManager[str]]
+"""What lies between the ends: from the producer's address, the one that the consumer is to use."""
+
+
+def measure(
+    contestant: Contestant,
+    case: Case,
+    plan: Plan,
+    pinning: Pinning,
+    *,
+    route: Route = nullcontext,
+) -> Measurement:
     """Run a system once. Raises BenchError if a side fails or does not answer."""
+    with open_ends(contestant, case, pinning, route=route) as play:
+        reports = [play(Round(seconds)) for seconds in (None, plan.warm_up_s, plan.seconds)]
+    sent, received = reports[-1]
+    return Measurement(
+        received.tally.records,
+        received.time.wall,
+        sent.time.cpu,
+        received.time.cpu,
+        all(sent.tally == received.tally for sent, received in reports),
+        {**sent.observations, **received.observations},
+    )
+
+
+@contextmanager
+def open_ends(
+    contestant: Contestant, case: Case, pinning: Pinning, *, route: Route = nullcontext
+) -> Iterator[PlayBoth]:
+    """Open both ends in new processes. Raises BenchError if one fails or does not answer."""
     name = f"{case.name}, {contestant}: the"
     parts = (
         Part(f"{name} producer", partial(produce, contestant, case), pinning.producer),
@@ -67,25 +118,17 @@ def measure(contestant: Contestant, case: Case, plan: Plan, pinning: Pinning) ->
     )
     with open_sides(*parts) as sides:
         producer, consumer = sides
-        consumer.tell(answers([producer])[0].address)
-        answers([consumer])
-        verified = True
-        sent = received = None
-        for seconds in (None, plan.warm_up_s, plan.seconds):
+
+        def play(stretch: Stretch) -> tuple[Report, Report]:
             for side in sides:
-                side.tell(Round(seconds))
-            sent, received = answers(sides, seconds or 0.0)
-            verified = verified and sent.tally == received.tally
-        for side in sides:
-            side.tell(None)
-        answers(sides)
-    assert isinstance(sent, Report)
-    assert isinstance(received, Report)
-    return Measurement(
-        received.tally.records,
-        received.time.wall,
-        sent.time.cpu,
-        received.time.cpu,
-        verified,
-        {**sent.observations, **received.observations},
-    )
+                side.tell(stretch)
+            sent, received = answers(sides, stretch.length_s)
+            return sent, received
+
+        with route(answers([producer])[0].address) as address:
+            consumer.tell(address)
+            answers([consumer])
+            yield play
+            for side in sides:
+                side.tell(None)
+            answers(sides)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError
-from statistics import median
 from typing import Any
 
 from bench.errors import BenchError, UnavailableError
@@ -14,9 +13,8 @@ from bench.harness.case import Case, record_bytes
 from bench.harness.family import Progress, Selection, plan_parameters
 from bench.harness.interleaving import interleave
 from bench.harness.pinning import Pinning
-from bench.harness.row import Row, median_row
+from bench.harness.row import Row, median_latency, median_row
 from bench.harness.trial import Measurement, Plan
-from bench.peers.pingpong.trial import RoundTrips
 
 __all__ = ["Absence", "Entrant", "absent_row", "run_case"]
 
@@ -153,13 +151,5 @@ def _row(
         size,
         verified=all(run.verified for run in runs),
         parameters={**common, **entrant.parameters(case), **runs[-1].observations},
-        latency_us=_latency(runs),
+        latency_us=median_latency(runs),
     )
-
-
-def _latency(runs: Sequence[Measurement]) -> dict[str, float] | None:
-    """Medians of each percentile."""
-    trips = [run.latency_us for run in runs if isinstance(run, RoundTrips)]
-    if not trips:
-        return None
-    return {name: median(each[name] for each in trips) for name in trips[0]}

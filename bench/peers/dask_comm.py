@@ -9,7 +9,7 @@ stream after every block, or it would fill its memory. None ends a round.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -27,30 +27,30 @@ LISTEN = "tcp://127.0.0.1:0"
 OUT_OF_BAND = ("bytes-32k", "bytes-1m", "columnar")
 
 
-async def send_records(comm: TCP, blocks: Iterable[Block]) -> None:
+async def send_records(comm: TCP, blocks: AsyncIterable[Block]) -> None:
     """Write one message for every record."""
     write = comm.write
-    for block in blocks:
+    async for block in blocks:
         for record in block:
             await write(record)
         await drain(comm)
     await write(None)
 
 
-async def send_frames(comm: TCP, blocks: Iterable[Block]) -> None:
+async def send_frames(comm: TCP, blocks: AsyncIterable[Block]) -> None:
     """Write one message for every record, which Dask is told to serialize by its type."""
     from distributed.protocol import to_serialize
 
-    for block in blocks:
+    async for block in blocks:
         for record in block:
             await comm.write([to_serialize(record)])
         await drain(comm)
     await comm.write(None)
 
 
-async def send_blocks(comm: TCP, blocks: Iterable[Block]) -> None:
+async def send_blocks(comm: TCP, blocks: AsyncIterable[Block]) -> None:
     """Write one message for every block."""
-    for block in blocks:
+    async for block in blocks:
         await comm.write(block)
         await drain(comm)
     await comm.write(None)
@@ -94,7 +94,7 @@ class DaskProducer:
         """Take the comm."""
         self._connected.set_result(comm)
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: AsyncIterable[Block]) -> None:
         """Send a round."""
         await self._send(await self._connected, blocks)
 

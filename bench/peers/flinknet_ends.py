@@ -7,7 +7,7 @@ every record is sent at once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -35,9 +35,9 @@ from flinknet import (
 __all__ = ["PING_PONG", "SYSTEM"]
 
 
-async def emit_batches(writer: RecordWriter, blocks: Iterable[Block]) -> None:
+async def emit_batches(writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
     """Variant ``columnar``: one awaited emit for every record batch, as Arrow's IPC message."""
-    for block in blocks:
+    async for block in blocks:
         for batch in block:
             await writer.emit(batch.serialize().to_pybytes())
 

@@ -8,7 +8,7 @@ streams both ways.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,11 +32,11 @@ GRACE_S = 1.0
 
 
 async def write_each(
-    context: grpc.aio.ServicerContext, codec: Codec, blocks: Iterable[Block]
+    context: grpc.aio.ServicerContext, codec: Codec, blocks: AsyncIterable[Block]
 ) -> None:
     """Write one message for every record."""
     pack, write = codec.pack, context.write
-    for block in blocks:
+    async for block in blocks:
         for record in block:
             await write(pack(record))
 
@@ -72,7 +72,7 @@ class GrpcProducer:
         self._calls.put_nowait(call)
         await call.ended.wait()
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: AsyncIterable[Block]) -> None:
         """Send a round."""
         call = await self._calls.get()
         await write_each(call.context, self._codec, blocks)

@@ -78,7 +78,7 @@ async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
         while (round_ := await pipe.receive()) is not None:
             number += 1
             name = f"round {number}"
-            feed = BlockFeed(block, round_.seconds)
+            feed = round_.feed(case, block)
             weigh = round_.weigh(case)
             begun = Clocks.read()
             _, received = await asyncio.gather(
@@ -86,8 +86,7 @@ async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
                 _consume(environment, variant, name, index, addresses, weigh),
             )
             time = Clocks.read() - begun
-            checksum = feed.blocks * sum(map(weigh, block))
-            pipe.send(WorkerReport(Tally(feed.blocks * len(block), checksum), received, time))
+            pipe.send(WorkerReport(feed.tally(), received, time))
 
 
 async def _produce(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["PING_PONG", "SYSTEM"]
 
 
-async def send_each(push: Socket, codec: Codec, blocks: Iterable[Block]) -> None:
+async def send_each(push: Socket, codec: Codec, blocks: AsyncIterable[Block]) -> None:
     """Send one message for every record."""
     pack = codec.pack
-    for block in blocks:
+    async for block in blocks:
         for record in block:
             await push.send(pack(record))
     await push.send(END)
@@ -45,7 +45,7 @@ class PyzmqAsyncioProducer:
         self._push = push
         self._codec = codec_of(case)
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: AsyncIterable[Block]) -> None:
         """Send a round."""
         await send_each(self._push, self._codec, blocks)
 

@@ -9,7 +9,7 @@ round. There are no channels and no partitioning: one connection, in order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import metadata
 from struct import Struct
@@ -31,11 +31,11 @@ READ_BYTES_MAX = 1 << 20
 """The receiver's buffer: with asyncio's 64 KiB it stops and resumes reading all the time."""
 
 
-async def send_each(writer: asyncio.StreamWriter, blocks: Iterable[Block]) -> None:
+async def send_each(writer: asyncio.StreamWriter, blocks: AsyncIterable[Block]) -> None:
     """Send one message for every record."""
     pack: Callable[[Any], bytes] = msgpack.Packer().pack
     prefix = LENGTH.pack
-    for block in blocks:
+    async for block in blocks:
         for record in block:
             body = pack(record)
             writer.write(prefix(len(body)) + body)
@@ -69,7 +69,7 @@ class StreamProducer:
         """Take the connection."""
         self.connected.set_result(writer)
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: AsyncIterable[Block]) -> None:
         """Send a round."""
         await send_each(await self.connected, blocks)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,10 @@ OPTIONS: dict[str, Any] = {"compression": None, "max_size": None}
 """Compression, on by default, would be the larger part of the work."""
 
 
-async def send_each(connection: Connection, codec: Codec, blocks: Iterable[Block]) -> None:
+async def send_each(connection: Connection, codec: Codec, blocks: AsyncIterable[Block]) -> None:
     """Send one message for every record."""
     pack, send = codec.pack, connection.send
-    for block in blocks:
+    async for block in blocks:
         for record in block:
             await send(pack(record))
     await send(END)
@@ -54,7 +54,7 @@ class WebsocketsProducer:
         self._connected.set_result(connection)
         await connection.wait_closed()
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: AsyncIterable[Block]) -> None:
         """Send a round."""
         await send_each(await self._connected, self._codec, blocks)
 

@@ -38,17 +38,32 @@ class Availability:
             self._subscribers.remove(callback)
 
     def set(self, available: bool) -> None:
-        """Change the flag; on the change to available every subscriber is called."""
+        """Change the flag; on the change to available every subscriber is called.
+
+        What one of them raises is raised when all have been called, as a BaseExceptionGroup if
+        several do."""
         self.available = available
         if available and self._subscribers:
             subscribers, self._subscribers = self._subscribers, []
-            for callback in subscribers:
-                callback()
+            _call_all(subscribers)
 
     @property
     def waiting(self) -> int:
         """Number of subscribers."""
         return len(self._subscribers)
+
+
+def _call_all(callbacks: list[Callable[[], None]]) -> None:
+    failures: list[BaseException] = []
+    for callback in callbacks:
+        try:
+            callback()
+        except BaseException as failure:
+            failures.append(failure)
+    if len(failures) > 1:
+        raise BaseExceptionGroup("several that were told of it failed", failures)
+    if failures:
+        raise failures[0]
 
 
 class WaitReason(Enum):

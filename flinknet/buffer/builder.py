@@ -75,21 +75,27 @@ class BufferBuilder:
         """Bytes appended so far, whether sealed or not."""
         return self._capacity - self.remaining if self._buffer is None else self._buffer.size
 
-    def append(self, data: memoryview, *, continues: bool = False) -> int:
-        """Write as much of a record as fits; return how many bytes that was.
+    def append(self, data: memoryview, *, head: bytes = b"", continues: bool = False) -> int:
+        """Write as much of a record as fits; return how many bytes of ``data`` that was.
 
-        ``continues`` says that the builder before this one holds the beginning of the record;
-        ``inside_record`` says afterwards whether what stands here goes on in the next one.
+        ``head`` is the record's first bytes, if they do not stand in ``data``; unless there is room
+        for them and more, nothing is written. ``continues`` says that the builder before this one
+        holds the beginning of the record; ``inside_record`` says afterwards whether what stands
+        here goes on in the next one.
         """
-        size = min(len(data), self.remaining)
-        if size:
-            self.write(data[:size])
-            self.remaining -= size
-            self.inside_record = size < len(data)
-            if continues:
-                self._continued = size
-            elif self.inside_record:
-                self._unfinished = size
+        size = min(len(data), self.remaining - len(head))
+        if size <= 0:
+            return 0
+        if head:
+            self.write(head)
+        self.write(data[:size])
+        self.inside_record = size < len(data)
+        written = size + len(head)
+        self.remaining -= written
+        if continues:
+            self._continued = written
+        elif self.inside_record:
+            self._unfinished = written
         return size
 
     @property

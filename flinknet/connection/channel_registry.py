@@ -76,7 +76,7 @@ class ChannelRegistry:
 
     def begin_buffer(self, header: BufferHeader) -> memoryview | Wait | None:
         """Find the memory for a frame's body; see MessageReceiver."""
-        channel = self._find(header.channel, "data")
+        channel = self._channels.get(header.channel) or self._find(header.channel, "data")
         if channel is None:
             self.buffers_dropped += 1
             return None
@@ -86,7 +86,7 @@ class ChannelRegistry:
                 f"before its consumer took one (events_per_channel_max)"
             )
         body = channel.begin_buffer(header)
-        if isinstance(body, Wait):
+        if body is Wait.FOR_MEMORY:
             self.stalled_on = channel
         else:
             self._arriving = channel

@@ -144,7 +144,8 @@ class Connection:
 
     def begin_buffer(self, header: BufferHeader) -> memoryview | Wait | None:
         """Find the memory for a frame's body; see MessageReceiver."""
-        self._check_peer_may_speak()
+        if self.peer_closing:
+            self._check_peer_may_speak()
         return self._channels.begin_buffer(header)
 
     def end_buffer(self) -> None:

@@ -26,7 +26,7 @@ from flinknet.buffer.buffer import Buffer
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.wire.codec import encode, encode_buffer_header
-from flinknet.wire.messages import BufferHeader, MessageType
+from flinknet.wire.messages import MessageType
 
 __all__ = ["PIECES_PER_WRITE_MAX", "Outbox"]
 
@@ -143,15 +143,13 @@ class Outbox:
             buffer = polled.buffer
             view = buffer.view()
             header = encode_buffer_header(
-                BufferHeader(
-                    reader.channel,
-                    polled.sequence,
-                    polled.backlog,
-                    buffer.data_type,
-                    buffer.size,
-                    buffer.continued,
-                    buffer.unfinished,
-                )
+                reader.channel,
+                polled.sequence,
+                polled.backlog,
+                buffer.data_type,
+                buffer.size,
+                buffer.continued,
+                buffer.unfinished,
             )
             frames += (header, view)
             self._in_flight.append((buffer, view))
@@ -159,7 +157,7 @@ class Outbox:
             size = len(header) + buffer.size
             sent += size
             reader.allowance_bytes -= size
-            more = reader.available()
+            more = reader.may_send(polled.next_data_type)
         if more:
             reader.queued = True
             self._requeue(reader)

@@ -123,9 +123,13 @@ class SubpartitionReader:
         """Whether ``poll`` may be called now."""
         if self._view is None or self.done:
             return False
-        data_type = self._view.next_data_type()
-        may_send = self.credit > 0 or data_type.is_event or not self.needs_credit
-        return may_send and data_type is not _NONE
+        return self.may_send(self._view.next_data_type())
+
+    def may_send(self, data_type: DataType) -> bool:
+        """Whether what comes next, of that type, may be sent: only data has its price."""
+        if data_type is _NONE or self.done:
+            return False
+        return self.credit > 0 or data_type.is_event or not self.needs_credit
 
     def poll(self) -> BufferAndBacklog | None:
         """Take the next buffer and pay for it."""

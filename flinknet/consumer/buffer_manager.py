@@ -131,9 +131,10 @@ class BufferManager:
     def require(self, number: int) -> None:
         """Ask for floating buffers until ``number`` are available, or wait for them."""
         self.required = number
-        gained = self._request_floating()
-        if gained:
-            self._on_available(gained)
+        if len(self._exclusive) + len(self._floating) < number:
+            gained = self._request_floating()
+            if gained:
+                self._on_available(gained)
 
     def _request_floating(self) -> int:
         gained = 0

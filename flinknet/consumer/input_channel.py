@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.errors import FlinknetError
 
 __all__ = [
     "ChannelListener",
@@ -70,6 +71,8 @@ class InputChannelStatistics(NamedTuple):
 class ChannelListener(Protocol):
     """What a channel tells its gate."""
 
+    name: str
+
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         """The channel has something to poll, a priority event first if ``priority``, or has
         failed."""
@@ -95,6 +98,9 @@ class InputChannel(ABC):
         self.buffers_in = 0
         self.bytes_in = 0
         self._listener = listener
+
+    def __str__(self) -> str:
+        return f"channel {self.index} ({self.location}) of gate {self._listener.name}"
 
     @abstractmethod
     def poll(self) -> tuple[Buffer, DataType] | None:
@@ -132,8 +138,10 @@ class InputChannel(ABC):
         """Raise AssertionError if the accounts do not add up."""
 
     def fail(self, cause: BaseException) -> None:
-        """End the channel with an error; the first one counts."""
+        """End the channel with an error, which names it from now on; the first one counts."""
         if self.error is None and not self.released and not self.finished:
+            if isinstance(cause, FlinknetError):
+                cause = cause.of_channel(str(self))
             self.error = cause
             self._listener.notify_channel_non_empty(self)
 

@@ -271,8 +271,9 @@ class InputGate:
             try:
                 channel.drained = decode_end_of_data(bytes(event.view()))
             except RemoteProtocolError as error:
-                self.fail(error)
-                raise
+                named = error.of_channel(str(channel))
+                self.fail(named)
+                raise named from error
 
     @property
     def end_of_data(self) -> EndOfData:

@@ -8,10 +8,10 @@ breaks the protocol: the producer sent without credit. Events never need a buffe
 few bytes of ordinary memory.
 
 Credit: every buffer that becomes free adds one to ``unannounced_credit``. The client is told when
-that is at least as much as the producer has left of what was announced before; it then takes the
-whole number, so that many recycles become one message. A producer that has credit left does not
-wait for this one, and one that has used it up makes the other side of the comparison 0, so nothing
-is held back that anybody waits for. (Flink announces at once, and leaves it to its I/O thread to
+nothing more is queued here, so that the consumer waits for the producer, or when it is at least as
+much as the producer has left of what was announced before; it then takes the whole number, so that
+many recycles become one message. What is held back nobody waits for: the consumer has something to
+do, and the producer has credit left. (Flink announces at once, and leaves it to its I/O thread to
 collect what comes meanwhile; here there is no other thread.) A buffer becomes free when the
 operator recycles it, never on receipt.
 
@@ -27,6 +27,7 @@ exclusive buffers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType
@@ -78,6 +79,9 @@ class PartitionRequestClient(Protocol):
 class _Received(NamedTuple):
     buffer: Buffer
     sequence: int
+
+
+_make_received = partial(tuple.__new__, _Received)
 
 
 class RemoteInputChannel(InputChannel):
@@ -139,14 +143,10 @@ class RemoteInputChannel(InputChannel):
         """
         sequence = header.sequence
         if self.complete:
-            raise RemoteProtocolError(
-                f"channel {self.index} ({self.location}) received a frame behind the end of the "
-                f"partition"
-            )
+            raise RemoteProtocolError(f"{self} received a frame behind the end of the partition")
         if sequence != self._expected_sequence:
             raise BufferReorderingError(
-                f"channel {self.index} ({self.location}) received buffer {sequence}, expected "
-                f"{self._expected_sequence}"
+                f"{self} received buffer {sequence}, expected {self._expected_sequence}"
             )
         if header.data_type.is_event:
             self._arriving_event = bytearray(header.size)
@@ -167,13 +167,12 @@ class RemoteInputChannel(InputChannel):
         if isinstance(self.manager, SharedBuffers):
             return Wait.FOR_MEMORY
         raise RemoteProtocolError(
-            f"no buffer available for data on channel {self.index} ({self.location}): the producer "
-            f"sent without credit"
+            f"no buffer available for data on {self}: the producer sent without credit"
         )
 
     def end_buffer(self) -> None:
         """The frame is complete: queue it, and ask for buffers for what stands behind it."""
-        _, _, backlog, data_type, size, continued, unfinished = self._arriving_header
+        _, sequence, backlog, data_type, size, continued, unfinished = self._arriving_header
         if self._arriving_event is not None:
             payload, self._arriving_event = bytes(self._arriving_event), None
             buffer = Buffer.event(data_type, payload)
@@ -187,14 +186,16 @@ class RemoteInputChannel(InputChannel):
         if self.released:
             buffer.recycle()
             return
-        if data_type.is_blocking_upstream and self.initial_credit == 0:
-            self.manager.release_floating()
+        manager = self.manager
+        if data_type.is_blocking_upstream and manager.exclusive_total == 0:
+            manager.release_floating()
         else:
-            self.on_backlog(backlog)
+            self.sender_backlog = backlog
+            manager.require(backlog + manager.exclusive_total)
         if size == 0 and data_type.is_buffer:
             buffer.recycle()
             return
-        self._add(_Received(buffer, self._arriving_header.sequence))
+        self._add(_make_received((buffer, sequence)))
 
     def _add(self, received: _Received) -> None:
         if received.buffer.data_type.has_priority:
@@ -315,8 +316,10 @@ class RemoteInputChannel(InputChannel):
             self._offer_credit()
 
     def _offer_credit(self) -> None:
-        """Tell the client once what is unannounced makes up half of what is free."""
-        if self._client is not None and 2 * self.unannounced_credit >= self.manager.available:
+        """Tell the client, unless neither side waits for what is unannounced."""
+        if self._client is None:
+            return
+        if not self._queue or 2 * self.unannounced_credit >= self.manager.available:
             self._credit_offered = True
             self._client.notify_credit_available(self)
 

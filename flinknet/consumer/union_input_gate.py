@@ -158,7 +158,8 @@ class UnionInputGate:
                 self.priority_availability.set(False)
             if polled is not None:
                 index, buffer = polled
-                self._check_finished()
+                if member.gate.finished:
+                    self._check_finished()
                 return member.first_channel + index, buffer
         self.availability.set(self.finished)
         return None

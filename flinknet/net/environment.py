@@ -1,19 +1,18 @@
 """The network environment: the exchange of one worker, or of one program that embeds it.
 
 Theory of operation (Flink's NettyShuffleEnvironment). It owns the network buffer pool, the
-registry of result partitions, the directory of peers, the server socket and the output flusher,
-and it is the only place where they meet. Constructing it does no I/O; entering it allocates the
-memory and listens; leaving it releases whatever is left of partitions and gates, lets every
-connection send what it has, and closes.
+registry of result partitions, the requests of input gates, the directory of peers, the server
+socket and the output flusher, and it is the only place where they meet. Constructing it does no
+I/O; entering it allocates the memory and listens; leaving it releases whatever is left of
+partitions and gates, lets every connection send what it has, and closes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -23,25 +22,20 @@ from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
 from flinknet.connection.connection import ConnectionStatistics
 from flinknet.consumer.gate import Gate
 from flinknet.consumer.gate_statistics import InputGateStatistics
-from flinknet.consumer.input_channel import InputChannel, PartitionLocation, UnknownLocation
+from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
 from flinknet.consumer.input_gate import InputGate
-from flinknet.consumer.local_channel import LocalInputChannel
-from flinknet.consumer.remote_channel import RemoteInputChannel
-from flinknet.errors import (
-    ConfigurationError,
-    FlinknetError,
-    LocalProtocolError,
-    RemoteTransportError,
-)
+from flinknet.errors import ConfigurationError, FlinknetError, LocalProtocolError
 from flinknet.net.address import is_loopback, join_address, split_address
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
+from flinknet.net.gate_requests import GateRequests
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
+from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock
 from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.transport import PeerProtocol
-from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition, ResultPartitionStatistics
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader
@@ -104,12 +98,11 @@ class NetworkEnvironment:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
         self._registry = PartitionRegistry(self.config.partition_request_timeout_ms / 1000)
-        self._registry_timer: asyncio.TimerHandle | None = None
-        self._gates: dict[InputGate, set[asyncio.Task[None]]] = {}
-        self._setup_timers: dict[InputGate, asyncio.TimerHandle] = {}
         self._unpacker = RecordUnpacker.of(self.config)
         self._reassembly = ReassemblyMemory.of(self.config)
         self._peers: PeerDirectory
+        self._request_timer: RequestTimer
+        self._requests: GateRequests
         self._flusher: EventLoopFlusher
         self._clock: TaskClock
         self._debloat_timer: DebloatTimer
@@ -126,16 +119,20 @@ class NetworkEnvironment:
         self._hello().encode()
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
-        self._flusher = EventLoopFlusher(loop, self.config.adaptive_flush_ms_max)
+        self._flusher = EventLoopFlusher(loop, self.config)
         self._clock = TaskClock(loop)
         self._debloat_timer = DebloatTimer(loop, self.config.debloat)
+        self._request_timer = RequestTimer(loop, self._registry)
         try:
             server = await loop.create_server(
                 self._accept, self._host, self._port, backlog=1024, start_serving=False
             )
             self._address = join_address(self._host, server.sockets[0].getsockname()[1])
             self._peers = PeerDirectory(
-                self._hello(), self._registry, self.config, loop, self._arm_registry
+                self._hello(), self._registry, self.config, loop, self._request_timer.arm
+            )
+            self._requests = GateRequests(
+                loop, self._registry, self._peers, self._request_timer, self.config
             )
             await server.start_serving()
         except OSError as error:
@@ -169,9 +166,7 @@ class NetworkEnvironment:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        tasks = [task for tasks in self._gates.values() for task in tasks]
-        for gate in list(self._gates):
-            gate.release()
+        tasks = self._requests.release()
         for partition in self._registry.partitions():
             if exc is not None:
                 partition.fail(exc)
@@ -181,8 +176,7 @@ class NetworkEnvironment:
             await self._peers.close()
             await asyncio.gather(*tasks, return_exceptions=True)
         finally:
-            if self._registry_timer is not None:
-                self._registry_timer.cancel()
+            self._request_timer.cancel()
             self._reassembly.close()
             self.network_pool.destroy()
         if server is not None:
@@ -295,19 +289,8 @@ class NetworkEnvironment:
             if isinstance(location, PartitionLocation):
                 split_address(location.address)
         gate = InputGate(name, locations, self._address, self.network_pool, self.config)
-        self._gates[gate] = set()
-        gate.when_released(self._forget_gate)
         self._debloat_timer.add(gate)
-        try:
-            gate.setup(partial(self._request_partitions, gate))
-        except FlinknetError:
-            gate.release()
-            raise
-        if not gate.is_set_up:
-            timeout_ms = self.config.buffers_request_timeout_ms
-            self._setup_timers[gate] = self._running().call_later(
-                timeout_ms / 1000, gate.time_out_setup, timeout_ms
-            )
+        self._requests.open(gate)
         return gate
 
     def update_input_channel(
@@ -322,7 +305,7 @@ class NetworkEnvironment:
         split_address(location.address)
         channel = gate.update_channel(index, location)
         if gate.is_set_up:
-            self._request(gate, [channel])
+            self._requests.request(gate, [channel])
 
     def create_record_reader(
         self, gate: Gate, *, task_times: TaskTimes | None = None
@@ -348,57 +331,6 @@ class NetworkEnvironment:
         finally:
             reader.close()
 
-    def _request_partitions(self, gate: InputGate) -> None:
-        self._stop_setup_timer(gate)
-        self._request(gate, gate.channels)
-
-    def _request(self, gate: InputGate, channels: Iterable[InputChannel]) -> None:
-        """Request the partitions of the channels whose producers are known."""
-        loop = self._running()
-        by_address: dict[str, list[RemoteInputChannel]] = {}
-        for channel in channels:
-            if isinstance(channel, RemoteInputChannel):
-                by_address.setdefault(channel.location.address, []).append(channel)
-            elif isinstance(channel, LocalInputChannel):
-                location = channel.location
-                self._registry.request(
-                    wire_partition_id(location.partition_id),
-                    location.subpartition,
-                    channel,
-                    loop.time(),
-                )
-        self._arm_registry()
-        for address, remote in by_address.items():
-            task = loop.create_task(
-                self._request_remote(address, remote), name=f"{gate.name} requests"
-            )
-            tasks = self._gates[gate]
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-    async def _request_remote(self, address: str, channels: Iterable[RemoteInputChannel]) -> None:
-        try:
-            connection = await self._peers.connect(address)
-        except FlinknetError as error:
-            _fail_all(channels, error)
-        except Exception as error:  # whatever it is, the gate must not wait for ever
-            _fail_all(channels, RemoteTransportError(f"cannot connect to {address}: {error}"))
-        else:
-            for channel in channels:
-                channel.request(connection)
-
-    def _stop_setup_timer(self, gate: InputGate) -> None:
-        timer = self._setup_timers.pop(gate, None)
-        if timer is not None:
-            timer.cancel()
-
-    def _forget_gate(self, gate: InputGate) -> None:
-        self._stop_setup_timer(gate)
-        for task in self._gates.pop(gate, ()):
-            task.cancel()
-        for channel in gate.local_channels:
-            self._registry.cancel(channel)
-
     # -- the clock --------------------------------------------------------------------------------
 
     async def wait(self, availability: Availability) -> None:
@@ -406,26 +338,12 @@ class NetworkEnvironment:
         self._running()
         await self._clock.wait(availability)
 
-    def _arm_registry(self) -> None:
-        """Have waiting requests expire in time; called whenever one may have begun to wait."""
-        if self._registry_timer is not None or self._loop is None:
-            return
-        deadline = self._registry.next_deadline()
-        if deadline is not None:
-            self._registry_timer = self._loop.call_at(deadline, self._expire_requests)
-
-    def _expire_requests(self) -> None:
-        self._registry_timer = None
-        assert self._loop is not None
-        self._registry.expire(self._loop.time())
-        self._arm_registry()
-
     # -- accounts ---------------------------------------------------------------------------------
 
     def memory_bound(self) -> MemoryBound:
         """Return the most that this exchange, as it is now, can hold beyond a fresh process."""
         connections = len(self._peers.connections())
-        shape = ExchangeShape.of(connections, self._registry.partitions(), self._gates)
+        shape = ExchangeShape.of(connections, self._registry.partitions(), self._requests.gates)
         return memory_bound(self.config, shape)
 
     def statistics(self) -> EnvironmentStatistics:
@@ -436,12 +354,7 @@ class NetworkEnvironment:
             peers=self._peers.statistics(),
             connections=tuple(connection.statistics() for connection in self._peers.connections()),
             partitions=tuple(partition.statistics() for partition in self._registry.partitions()),
-            gates=tuple(gate.statistics() for gate in self._gates),
+            gates=tuple(gate.statistics() for gate in self._requests.gates),
             reassembly=self._reassembly.statistics(),
             task_times=self._clock.statistics(),
         )
-
-
-def _fail_all(channels: Iterable[InputChannel], error: Exception) -> None:
-    for channel in channels:
-        channel.fail(error)

@@ -11,7 +11,8 @@ since the turn before. If it has, it is busy: its buffers fill up by themselves,
 would only make more and smaller frames. If it has not, it has nothing more to say at the moment,
 and what it wrote leaves now. So low load gets the latency of a loop turn and high load gets full
 buffers; a record in a cold channel of a busy writer leaves after ``adaptive_flush_ms_max`` at the
-latest.
+latest, or after ``adaptive_flush_us_per_channel`` for each of its channels if that is longer: what
+a flush costs grows with their number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop, Handle
 from functools import partial
 
-from flinknet.config import ADAPTIVE
+from flinknet.config import ADAPTIVE, NetworkConfig
 from flinknet.records.writer import RecordWriter
 
 __all__ = ["EventLoopFlusher"]
@@ -28,9 +29,10 @@ __all__ = ["EventLoopFlusher"]
 class EventLoopFlusher:
     """Flushes writers from the event loop."""
 
-    def __init__(self, loop: AbstractEventLoop, adaptive_flush_ms_max: float) -> None:
+    def __init__(self, loop: AbstractEventLoop, config: NetworkConfig) -> None:
         self._loop = loop
-        self._adaptive_s_max = adaptive_flush_ms_max / 1000
+        self._adaptive_s_max = config.adaptive_flush_ms_max / 1000
+        self._adaptive_s_per_channel = config.adaptive_flush_us_per_channel / 1_000_000
         self._pending: dict[RecordWriter, Handle] = {}
 
     def request_flush(self, writer: RecordWriter) -> None:
@@ -38,8 +40,9 @@ class EventLoopFlusher:
         if writer in self._pending:
             return
         if writer.buffer_timeout_ms == ADAPTIVE:
-            deadline = self._loop.time() + self._adaptive_s_max
-            self._look_again(writer, -1, deadline)
+            channels = len(writer.partition.subpartitions)
+            delay_s = max(self._adaptive_s_max, channels * self._adaptive_s_per_channel)
+            self._look_again(writer, -1, self._loop.time() + delay_s)
         else:
             delay_s = float(writer.buffer_timeout_ms) / 1000
             self._pending[writer] = self._loop.call_later(delay_s, partial(self._flush, writer))

@@ -97,7 +97,7 @@ class MemoryBound(NamedTuple):
     handshakes: int
     """Peers that have not said who they are."""
     events: int
-    """Those that have arrived and that their consumers have not taken."""
+    """Those that their consumers have not taken, on either side."""
     reassembly: int
     """Records of which a part has arrived and that are not on disk."""
     records_read: int
@@ -128,7 +128,9 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         control_messages=shape.connections * _CONTROL_COPIES * wire.control_bytes_max,
         requests=shape.connections * wire.channels_per_connection_max * _READER_OBJECTS_BYTES,
         handshakes=wire.pending_handshakes_max * handshake_bytes,
-        events=shape.remote_channels * wire.events_per_channel_max * event_bytes,
+        events=(shape.remote_channels + shape.subpartitions)
+        * wire.events_per_channel_max
+        * event_bytes,
         reassembly=_reassembly(config) if shape.gates else 0,
         records_read=shape.gates * _records_read(config),
         records_written=shape.partitions * written_bytes,

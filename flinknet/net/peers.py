@@ -12,6 +12,12 @@ connected; the other accepts. A refused dialler takes the connection that the pe
 waits for it, and dials again after its back-off if none comes.
 
 Connect failures are retried with back-off and are not remembered: the next request dials anew.
+
+Limits. Sockets that have said nothing are few, further ones are closed at once. An accepted socket
+is *admitted* from its first byte to its loss, so that those in handshake count too; one that comes
+when there is no room may still say hello, and is told FULL unless there is room by then.
+
+Invariant: admitted sockets are open, not dialled, and at most ``accepted_connections_max``.
 """
 
 from __future__ import annotations
@@ -34,11 +40,12 @@ __all__ = ["PeerDirectory", "PeerDirectoryStatistics"]
 
 
 class PeerDirectoryStatistics(NamedTuple):
-    """Counts from the start of the worker; ``established`` and ``pending`` are the present
-    state."""
+    """The present state, and counts from the start of the worker."""
 
     established: int
     pending: int
+    admitted: int
+    """Accepted sockets, in handshake or in use, of at most ``accepted_connections_max``."""
     accepted_total: int
     dialled_total: int
     refused_total: int
@@ -67,6 +74,7 @@ class PeerDirectory:
         self._dialling: set[str] = set()
         self._arrivals: dict[str, asyncio.Event] = {}
         self._protocols: set[PeerProtocol] = set()
+        self._admitted: set[PeerProtocol] = set()
         self._closing = False
         self._accepted = self._dialled = self._refused = self._lost = 0
 
@@ -106,19 +114,20 @@ class PeerDirectory:
             try:
                 return await self._dial_once(address)
             except HandshakeError as error:
-                if not error.duplicate:
+                if not error.may_pass:
                     raise
                 failure: Exception = error
+                reason = str(error)
             except OSError as error:
                 failure = error
+                reason = f"{error}; is a worker listening there?"
             arrived = await self._wait_for_arrival(address, backoff_s)
             if arrived is not None:
                 return arrived
             tries += 1
             if tries > self._config.connect_retries:
                 raise RemoteTransportError(
-                    f"cannot connect to {address} in {tries} tries: {failure}; is a worker "
-                    f"listening there?"
+                    f"cannot connect to {address} in {tries} tries: {reason}"
                 ) from failure
             backoff_s *= 2
 
@@ -135,7 +144,7 @@ class PeerDirectory:
             protocol.abort()
             raise RemoteTransportError(
                 f"connecting to {address} took longer than {self._config.connect_timeout_ms:g} ms "
-                f"(connect_timeout_ms)"
+                f"(connect_timeout_ms): is its worker stopped, or its event loop blocked?"
             ) from None
         except asyncio.CancelledError:
             protocol.abort()
@@ -183,12 +192,29 @@ class PeerDirectory:
         if too_many or self._closing:
             self._refused += 1
             protocol.abort()
+        elif not protocol.dialled:
+            self._admit(protocol)
+
+    def _admit(self, protocol: PeerProtocol) -> bool:
+        """Count an accepted socket, once, if there is room for it; say whether it is counted."""
+        if len(self._admitted) < self._config.wire.accepted_connections_max:
+            self._admitted.add(protocol)
+        return protocol in self._admitted
 
     def answer_hello(self, protocol: PeerProtocol, theirs: Hello) -> None:
         """Judge the hello of a dialling peer and answer it."""
         verdict, reason = judge(self._hello, theirs)
         if verdict is Verdict.WELCOME and self._prefers_own(theirs):
             verdict, reason = Verdict.DUPLICATE, "this worker is connected, or connecting, already"
+        if verdict is Verdict.WELCOME and not self._admit(protocol):
+            limit = self._config.wire.accepted_connections_max
+            verdict, reason = (
+                Verdict.FULL,
+                (
+                    f"this worker has accepted {limit} connections: close some, or raise its "
+                    f"accepted_connections_max"
+                ),
+            )
         if verdict is not Verdict.WELCOME:
             self.refuse(protocol, verdict, reason)
             return
@@ -211,7 +237,7 @@ class PeerDirectory:
         """A dialled peer answered. Raises HandshakeError unless both sides agree."""
         if theirs.verdict is not Verdict.WELCOME:
             refusal = HandshakeError(f"{protocol.peer} refused the connection: {theirs.reason}")
-            refusal.duplicate = theirs.verdict is Verdict.DUPLICATE
+            refusal.may_pass = theirs.verdict in (Verdict.DUPLICATE, Verdict.FULL)
             raise refusal
         verdict, reason = judge(self._hello, theirs)
         if verdict is not Verdict.WELCOME:
@@ -238,6 +264,7 @@ class PeerDirectory:
     def on_lost(self, protocol: PeerProtocol) -> None:
         """Forget a socket; the next request makes a new connection."""
         self._protocols.discard(protocol)
+        self._admitted.discard(protocol)
         for address, established in list(self._established.items()):
             if established is protocol:
                 self._lost += 1
@@ -282,6 +309,7 @@ class PeerDirectory:
         return PeerDirectoryStatistics(
             established=len(self._established),
             pending=sum(protocol.connection is None for protocol in self._protocols),
+            admitted=len(self._admitted),
             accepted_total=self._accepted,
             dialled_total=self._dialled,
             refused_total=self._refused,

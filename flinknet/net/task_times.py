@@ -5,15 +5,14 @@ which follows from what its readers and writers wait for:
 
 - *hard backpressured*: somebody waits in the middle of a record;
 - *soft backpressured*: otherwise, somebody waits before beginning one;
-- *idle*: otherwise, every open input waits for data; so does a task that has ended its output and
-  waits for its consumers;
+- *idle*: otherwise, somebody waits for data, or for the consumers of an output that has ended;
 - *busy*: otherwise. That includes the time in which other tasks have the event loop.
 
 So no time counts twice, however many readers and writers share an account, and the states add up
 to the time that has passed. ``now`` is given, in seconds, and never goes back; nothing has to be
 called regularly, because intervals that have passed are made up for with the next call.
 
-Owned counters: how many wait for each reason, open inputs, seconds in each state.
+Owned counters: how many wait for each reason, seconds in each state.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ INTERVAL_S = 5.0
 
 INTERVALS = 12
 """Intervals that a rate is averaged over: a minute (TimerGauge.DEFAULT_TIME_SPAN_IN_SECONDS)."""
+
+_BY_WEIGHT = (WaitReason.HARD_BACKPRESSURE, WaitReason.SOFT_BACKPRESSURE, WaitReason.IDLE)
 
 LOW_MS_PER_SECOND = 100.0
 HIGH_MS_PER_SECOND = 500.0
@@ -170,20 +171,9 @@ class TaskTimes:
     def __init__(self, name: str, now: float) -> None:
         self.name = name
         self._begun = now
-        self._inputs = 0
         self._waits = dict.fromkeys(WaitReason, 0)
         self._gauges = {reason: TimerGauge(now) for reason in WaitReason}
         self._state: WaitReason | None = None
-
-    def add_input(self, now: float) -> None:
-        """One more input has to wait until the task is idle; one that is alone need not say so."""
-        self._inputs += 1
-        self._switch(now)
-
-    def remove_input(self, now: float) -> None:
-        """An input has come to its end."""
-        self._inputs -= 1
-        self._switch(now)
 
     def begin_wait(self, reason: WaitReason, now: float) -> None:
         """Somebody begins to wait."""
@@ -235,8 +225,4 @@ class TaskTimes:
 
     def _present_state(self) -> WaitReason | None:
         """What the task waits for; None while it is busy."""
-        for reason in (WaitReason.HARD_BACKPRESSURE, WaitReason.SOFT_BACKPRESSURE):
-            if self._waits[reason]:
-                return reason
-        idle = self._waits[WaitReason.IDLE] >= max(1, self._inputs)
-        return WaitReason.IDLE if idle else None
+        return next((reason for reason in _BY_WEIGHT if self._waits[reason]), None)

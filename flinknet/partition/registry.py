@@ -20,10 +20,9 @@ from typing import Protocol
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
 from flinknet.errors import (
     LocalProtocolError,
-    PartitionNotFoundError,
     PartitionRequestTimeoutError,
 )
-from flinknet.partition.result_partition import ResultPartition
+from flinknet.partition.result_partition import ResultPartition, released_error
 
 __all__ = [
     "RELEASED_REMEMBERED_MAX",
@@ -92,10 +91,7 @@ class PartitionRegistry:
         if partition is not None:
             self._answer(partition, subpartition, requester)
         elif wire_id in self._gone:
-            cause = self._gone[wire_id]
-            requester.on_request_failed(
-                cause or PartitionNotFoundError("the partition has been released by its producer")
-            )
+            requester.on_request_failed(self._gone[wire_id] or released_error("the partition"))
         else:
             self._waiting[id(requester)] = _Waiting(
                 wire_id, subpartition, requester, now + self._request_timeout_s

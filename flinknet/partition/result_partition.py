@@ -2,9 +2,10 @@
 
 Theory of operation (Flink's PipelinedResultPartition). States: *open* -> *finished* (end of
 partition is queued in every subpartition) -> *released*; or *failed* at any time, which releases
-it and hands the first cause to every reader. It is released when every subpartition's reader is
-done and the producer has closed it. If all readers go away before the end, there is nobody to
-write for: ``cancelled`` is set and the writer raises at its next buffer.
+it and hands the first cause to every reader. It is released by itself when every subpartition's
+reader is done and the producer has closed it; one that is released before that tells its readers
+so. If all readers go away before the end, there is nobody to write for: ``cancelled`` is set and
+the writer raises at its next buffer.
 
 The partition owns its local buffer pool: required is one buffer per subpartition and one more (the
 writer never deadlocks at the minimum), the maximum is bounded, so that a slow consumer holds the
@@ -45,7 +46,7 @@ from flinknet.partition.subpartition import (
 )
 from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
 
-__all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size"]
+__all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size", "released_error"]
 
 
 class ResultPartitionStatistics(NamedTuple):
@@ -123,7 +124,7 @@ class ResultPartition(SubpartitionOwner):
             overdraft_max=config.overdraft_buffers_per_partition,
         )
         self.subpartitions = [
-            PipelinedSubpartition(self, index, network_pool.segment_bytes)
+            PipelinedSubpartition(self, index, network_pool.segment_bytes, config.wire)
             for index in range(subpartitions)
         ]
 
@@ -172,8 +173,13 @@ class ResultPartition(SubpartitionOwner):
         return self._repeated_bytes + (last.size * (last.sharers - 1) if last is not None else 0)
 
     def broadcast_event(self, data_type: DataType, payload: bytes) -> None:
-        """Queue an event in every subpartition, as one shared buffer."""
+        """Queue an event in every subpartition, as one shared buffer.
+
+        Raises LocalProtocolError, and queues it nowhere, if one subpartition has no room for it.
+        """
         self._check_open()
+        for subpartition in self.subpartitions:
+            subpartition.check_room_for_event(len(payload))
         buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
         for subpartition in self.subpartitions:
             subpartition.add_event(buffer)
@@ -194,8 +200,8 @@ class ResultPartition(SubpartitionOwner):
         ``drain`` says that all input has been read; False that the job is stopped before its end.
         """
         if not self._end_of_data:
-            self._end_of_data = True
             self.broadcast_event(DataType.END_OF_DATA, encode_end_of_data(drain=drain))
+            self._end_of_data = True
 
     def finish(self) -> None:
         """Queue the end of the partition. Raises LocalProtocolError the second time."""
@@ -216,7 +222,7 @@ class ResultPartition(SubpartitionOwner):
         if self.failure is not None:
             raise self.failure
         if self.released:
-            raise PartitionNotFoundError(f"partition {self.partition_id} has been released")
+            raise released_error(f"partition {self.partition_id}")
         return self.subpartitions[index].create_view(listener)
 
     def on_all_data_processed(self, subpartition: PipelinedSubpartition) -> None:
@@ -253,9 +259,12 @@ class ResultPartition(SubpartitionOwner):
 
     def fail(self, cause: BaseException) -> None:
         """The producer failed: drop everything and tell every reader the first cause."""
-        if self.released:
-            return
-        self.failure = _as_consumers_get_it(cause)
+        if not self.released:
+            self._drop_everything(_as_consumers_get_it(cause))
+
+    def _drop_everything(self, told: RemoteError) -> None:
+        """Release the partition; readers that have not read to the end are told why."""
+        self.failure = told
         for subpartition in self.subpartitions:
             subpartition.fail()
         self._release()
@@ -270,11 +279,10 @@ class ResultPartition(SubpartitionOwner):
             )
 
     def release(self) -> None:
-        """Drop everything, whatever the state; idempotent."""
+        """Drop everything, whatever the state; readers get PartitionNotFoundError. Idempotent."""
         if not self.released:
-            for subpartition in self.subpartitions:
-                subpartition.release()
-            self._release()
+            self.closed = True
+            self._drop_everything(released_error(f"partition {self.partition_id}"))
 
     def _release(self) -> None:
         if self.released:
@@ -317,10 +325,21 @@ class ResultPartition(SubpartitionOwner):
             assert self._unfinished == sum(not part.released for part in self.subpartitions)
 
 
+def released_error(partition: str) -> PartitionNotFoundError:
+    """What the readers of a released partition get."""
+    return PartitionNotFoundError(
+        f"{partition} has been released by its producer: it can be read once and only while it is "
+        f"there, have the producer make it anew"
+    )
+
+
 def _as_consumers_get_it(cause: BaseException) -> RemoteError:
     """Make the same error for local and remote consumers; what came from further up stays, if it
-    has a code on the wire that means it."""
-    if isinstance(cause, ProducerFailedError | ConsumerCancelledError | PartitionNotFoundError):
+    has a code on the wire that means it. A failed producer is a cause in itself: through which
+    channels it was heard of would only hide it."""
+    if isinstance(cause, ProducerFailedError):
+        return cause.of_channel(None)
+    if isinstance(cause, ConsumerCancelledError | PartitionNotFoundError):
         return cause
     text = str(cause) if isinstance(cause, FlinknetError) else f"{type(cause).__name__}: {cause}"
     return ProducerFailedError(f"the producer failed: {text}")

@@ -19,6 +19,9 @@ again until it has drained it, so a fast writer costs one notice per drain. A fl
 if the open builder is all there is. While blocked nothing is notified; ``resume_consumption`` is
 followed by the reader asking for itself.
 
+Events cost no buffer, so their number and their size are bounded here, as they are at the consumer:
+a producer that goes on queueing them while nobody reads gets an error.
+
 Invariants: backlog and bytes equal those of the buffers queued; priority events form a prefix of
 the queue; a released subpartition is empty; nothing is queued behind the end of the partition.
 """
@@ -26,15 +29,18 @@ the queue; a released subpartition is empty; nothing is queued behind the end of
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import NamedTuple
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.view import AvailabilityListener, BufferAndBacklog
+from flinknet.config import WireLimits
 from flinknet.errors import LocalProtocolError
 
 __all__ = ["PipelinedSubpartition", "SubpartitionOwner", "SubpartitionStatistics"]
 
+_make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
 
@@ -57,6 +63,7 @@ class SubpartitionStatistics(NamedTuple):
 class SubpartitionOwner:
     """What a subpartition tells its partition; the partition overrides it."""
 
+    partition_id: str = ""
     failure: BaseException | None = None
 
     def on_all_data_processed(self, subpartition: PipelinedSubpartition) -> None:
@@ -75,6 +82,8 @@ class PipelinedSubpartition:
         "_buffers_out",
         "_bytes_dropped",
         "_bytes_out",
+        "_event_bytes_max",
+        "_events_max",
         "_flush_requested",
         "_listener",
         "_open",
@@ -90,8 +99,12 @@ class PipelinedSubpartition:
         "sequence",
     )
 
-    def __init__(self, owner: SubpartitionOwner, index: int, buffer_bytes: int) -> None:
+    def __init__(
+        self, owner: SubpartitionOwner, index: int, buffer_bytes: int, limits: WireLimits
+    ) -> None:
         self._owner = owner
+        self._events_max = limits.events_per_channel_max
+        self._event_bytes_max = limits.event_bytes_max
         self.index = index
         self.buffer_bytes = buffer_bytes
         self.sequence = 0
@@ -133,8 +146,11 @@ class PipelinedSubpartition:
             buffer.recycle()
 
     def add_event(self, buffer: Buffer) -> None:
-        """Append an event behind all data so far, or in front of it if the event has priority."""
+        """Append an event behind all data so far, or in front of it if the event has priority.
+
+        Raises LocalProtocolError if there are too many, or it is too long."""
         assert not self.finished, "an event was added behind the end of the partition"
+        self.check_room_for_event(buffer.size)
         if self.released:
             self._drop(buffer)
         elif buffer.data_type.has_priority:
@@ -147,6 +163,27 @@ class PipelinedSubpartition:
             self.seal_open()
             self._enqueue(buffer)
             self.finished = buffer.data_type is DataType.END_OF_PARTITION
+
+    @property
+    def events_queued(self) -> int:
+        """Events that the reader has not taken."""
+        return len(self._queue) - self._backlog
+
+    def check_room_for_event(self, size: int) -> None:
+        """Raise LocalProtocolError if ``add_event`` would, for an event of so many bytes."""
+        if size > self._event_bytes_max:
+            raise LocalProtocolError(
+                f"an event of {size} bytes does not fit: {self._event_bytes_max} is the most that "
+                f"the consumer of {self} takes (wire.event_bytes_max)"
+            )
+        if self.events_queued >= self._events_max:
+            raise LocalProtocolError(
+                f"{self.events_queued} events wait for the reader of {self}, as many as may "
+                f"(wire.events_per_channel_max): queue fewer, or only when it has read"
+            )
+
+    def __str__(self) -> str:
+        return f"subpartition {self.index} of partition {self._owner.partition_id}"
 
     def flush(self) -> None:
         """Let the reader have what the open builder holds, without waiting until it is full."""
@@ -185,9 +222,7 @@ class PipelinedSubpartition:
         """Attach the one reader. Raises LocalProtocolError if there is one already."""
         if self._listener is not None or self.released:
             raise LocalProtocolError(
-                f"subpartition {self.index} already has, or has had, a reader: a pipelined "
-                f"partition is "
-                f"read once"
+                f"{self} already has, or has had, a reader: a pipelined partition is read once"
             )
         self._listener = listener
         return self
@@ -217,7 +252,7 @@ class PipelinedSubpartition:
         self.sequence = (sequence + 1) & 0xFFFFFFFF
         self._buffers_out += 1
         self._bytes_out += buffer.size
-        return BufferAndBacklog(buffer, self.backlog(), self.next_data_type(), sequence)
+        return _make_polled((buffer, self.backlog(), self.next_data_type(), sequence))
 
     def next_data_type(self) -> DataType:
         """Type of what is available now, NONE for nothing."""
@@ -234,9 +269,7 @@ class PipelinedSubpartition:
     def resume_consumption(self) -> None:
         """Unblock after a barrier. Raises LocalProtocolError if not blocked."""
         if not self._blocked:
-            raise LocalProtocolError(
-                f"consumption of subpartition {self.index} was resumed though it is not blocked"
-            )
+            raise LocalProtocolError(f"consumption of {self} was resumed though it is not blocked")
         self._blocked = False
 
     def acknowledge_all_data_processed(self) -> None:

@@ -63,6 +63,11 @@ class Partitioner(ABC):
     channels = 0
     queues: Sequence[OutputQueue] = ()
 
+    def __init_subclass__(cls) -> None:
+        """A way to divide belongs to the ``select`` that it was written for."""
+        if "select" in vars(cls) and "divide" not in vars(cls):
+            cls.divide = Partitioner.divide  # type: ignore[method-assign]
+
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Learn the number of channels and which subtask writes, before the first record."""
         self.channels = channels
@@ -126,8 +131,9 @@ class RebalancePartitioner(Partitioner):
         """Start where this subtask's index says."""
         super().setup(channels)
         self._turns = islice(cycle(range(channels)), subtask_index % channels, None)
-        next_channel = self._turns.__next__
-        self.select = lambda _: next_channel()  # type: ignore[method-assign,assignment]
+        if type(self).select is RebalancePartitioner.select:
+            next_channel = self._turns.__next__
+            self.select = lambda _: next_channel()  # type: ignore[method-assign,assignment]
 
     def select(self, record: Any) -> int:
         """Return the next channel; replaced by a faster function that does."""

@@ -13,8 +13,7 @@ piece is not reserved, because the record is gone before anybody else can ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from flinknet.config import NetworkConfig
 from flinknet.records.elements import Serialised
@@ -95,6 +94,17 @@ class ReassemblyMemory:
         self.spill_file.check_invariants()
 
 
+class WholeRecords(Protocol):
+    """What makes a record of its bytes."""
+
+    def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
+        """Take the record that begins in ``gathered``, which may be changed, and ends with
+        ``rest``."""
+
+    def record(self, content: Serialised) -> Any:
+        """Take the record that ``content`` is."""
+
+
 class SpanningRecord:
     """One record of one channel while its pieces come, of which ``size`` bytes are there; empty
     between two records."""
@@ -135,24 +145,23 @@ class SpanningRecord:
         memory.spill_file.write(self._extent, self.size, data, start, end)
         self.size = size
 
-    def complete(self, data: memoryview, end: int, unpack: Callable[[Serialised], Any]) -> Any:
-        """Add the last piece, which begins with its buffer, and return what ``unpack`` makes of the
-        whole; it is empty then.
+    def complete(self, data: memoryview, end: int, unpacker: WholeRecords) -> Any:
+        """Add the last piece, which begins with its buffer, and return what ``unpacker`` makes of
+        the whole; it is empty then.
 
-        Raises what ``append`` and ``unpack`` raise, and is empty all the same.
+        Raises what ``append`` and ``unpacker`` raise, and is empty all the same.
         """
         memory = self._memory
         if self._extent is None:
-            content = self._gathered
+            gathered = self._gathered
             self.release()
-            memory.check_size(len(content) + end)
-            content += data[:end]
-            return unpack(content)
+            memory.check_size(len(gathered) + end)
+            return unpacker.joined_record(gathered, data[:end])
         try:
             memory.check_size(self.size + end)
             memory.spill_file.write(self._extent, self.size, data, 0, end)
             with memory.spill_file.map(self._extent, self.size + end) as mapping:
-                return unpack(mapping)
+                return unpacker.record(mapping)
         finally:
             self.release()
 

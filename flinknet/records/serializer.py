@@ -16,6 +16,7 @@ nothing, with thousands of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Any, Self
 
 import msgpack
@@ -26,12 +27,14 @@ from flinknet.records.elements import Serialised, check_elements
 from flinknet.records.reassembly import ReassemblyMemory, SpanningRecord
 
 __all__ = [
+    "LARGE_RECORD_BYTES",
     "PACK_ERRORS",
     "UNPACK_ERRORS",
     "RecordDeserializer",
     "RecordUnpacker",
     "check_limits",
     "explain_unserializable",
+    "large_bytes_head",
     "record_packer",
 ]
 
@@ -42,6 +45,13 @@ UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
 """What the unpacker raises for bytes that are no record: a key that cannot be hashed, text that is
 no UTF-8, a date that does not exist, and whatever is over the limits."""
 
+LARGE_RECORD_BYTES = 16_384
+"""From here on copying a record costs more than looking at what it is."""
+
+_BIN16, _BIN32 = Struct(">BH"), Struct(">BI")
+_BIN16_MARKER, _BIN32_MARKER = 0xC5, 0xC6
+_BIN_FORMS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32}
+_UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
 _unpackb = msgpack.unpackb
 _NIL = b"\xc0"
 _NOTHING = object()
@@ -66,20 +76,48 @@ def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
     )
 
 
-def check_limits(data: bytes, record_bytes_max: int, record_elements_max: int) -> None:
-    """Raise SerializationError if a record is over a limit, so that its reader would refuse it."""
-    if len(data) > record_bytes_max:
+def check_limits(
+    data: bytes, record_bytes_max: int, record_elements_max: int, head: bytes = b""
+) -> None:
+    """Raise SerializationError if a record is over a limit, so that its reader would refuse it.
+
+    With a ``head`` it is bytes, and has no elements.
+    """
+    size = len(head) + len(data)
+    if size > record_bytes_max:
         raise SerializationError(
-            f"a record has {len(data)} bytes when serialised; the limit is {record_bytes_max} "
+            f"a record has {size} bytes when serialised; the limit is {record_bytes_max} "
             f"(record_bytes_max)"
         )
-    if len(data) > record_elements_max:
+    if size > record_elements_max and not head:
         try:
             check_elements(data, record_elements_max)
         except ValueError as cause:
             raise SerializationError(
                 f"a record cannot be written: {cause} (record_elements_max)"
             ) from cause
+
+
+def large_bytes_head(record: Any) -> bytes:
+    """Return what stands before a large bytes record, which is its own content; empty for any other
+    record."""
+    if type(record) is not bytes or len(record) < LARGE_RECORD_BYTES:
+        return b""
+    size = len(record)
+    if size <= _UINT16_MAX:
+        return _BIN16.pack(_BIN16_MARKER, size)
+    return _BIN32.pack(_BIN32_MARKER, size) if size <= _UINT32_MAX else b""
+
+
+def _head_bytes(data: Serialised, start: int, end: int, size: int) -> int:
+    """How many bytes stand before the content if ``size`` bytes, which begin with a part of
+    ``data``, are one large bytes record; 0 if they are something else."""
+    if size < LARGE_RECORD_BYTES or end - start < _BIN32.size:
+        return 0
+    form = _BIN_FORMS.get(data[start])
+    if form is None or form.size + form.unpack_from(data, start)[1] != size:
+        return 0
+    return form.size
 
 
 class RecordUnpacker:
@@ -122,6 +160,9 @@ class RecordUnpacker:
 
     def whole_records(self, data: memoryview, start: int, end: int) -> list[Any]:
         """Return the records that part of a buffer consists of."""
+        head_bytes = _head_bytes(data, start, end, end - start)
+        if head_bytes and end - start <= self._bytes_max:
+            return [bytes(data[start + head_bytes : end])]
         unpacker = self._unpacker
         try:
             unpacker.feed(data[start:end])
@@ -138,6 +179,17 @@ class RecordUnpacker:
             self._unpacker = self._make_unpacker()
             raise RemoteProtocolError(_CUT)
         return records
+
+    def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
+        """Return the one record that begins in ``gathered`` and ends with ``rest``; what is
+        gathered belongs to the unpacker then."""
+        size = len(gathered) + len(rest)
+        head_bytes = _head_bytes(gathered, 0, len(gathered), size)
+        if head_bytes and size <= self._bytes_max:
+            with memoryview(gathered) as begun:
+                return b"".join((begun[head_bytes:], rest))
+        gathered += rest
+        return self.record(gathered)
 
     def record(self, content: Serialised) -> Any:
         """Return the one record that was put together from several buffers."""
@@ -198,7 +250,7 @@ class RecordDeserializer:
         if goes_on:
             spanning.append(data, 0, continued)
         elif continued:
-            records.append(spanning.complete(data, continued, self._unpacker.record))
+            records.append(spanning.complete(data, continued, self._unpacker))
         elif spanning.size:
             raise RemoteProtocolError(
                 "the peer cut a record: it began one, and did not continue it in the next buffer"

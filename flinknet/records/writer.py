@@ -43,9 +43,11 @@ from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output, SubpartitionOutput
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
 from flinknet.records.serializer import (
+    LARGE_RECORD_BYTES,
     PACK_ERRORS,
     check_limits,
     explain_unserializable,
+    large_bytes_head,
     record_packer,
 )
 from flinknet.records.slow_path import SlowPath
@@ -140,9 +142,13 @@ class RecordWriter:
         """Make ``emit`` as a closure: a record then costs a fifth less than with a method."""
         pack, append = self._pack, self._append
         count = 0
+        large = False
 
         async def emit(record: Any) -> None:
-            nonlocal count
+            nonlocal count, large
+            if large and (head := large_bytes_head(record)):
+                await self._emit_large(outputs[select(record)], record, head)
+                return
             try:
                 data = pack(record)
             except PACK_ERRORS as cause:
@@ -151,6 +157,7 @@ class RecordWriter:
             builder = output.builder
             remaining = builder.remaining - len(data)
             if remaining < 0:
+                large = len(data) >= LARGE_RECORD_BYTES
                 await append(output, data)
             else:
                 builder.remaining = remaining
@@ -181,7 +188,11 @@ class RecordWriter:
         """Write records one by one, each to the channel that is chosen for it then."""
         pack, select, outputs = self._pack, self._select, self._outputs
         data = b""
+        large = not self._blocks.worthwhile
         for record in records:
+            if large and (head := large_bytes_head(record)):
+                await self._emit_large(outputs[select(record)], record, head)
+                continue
             try:
                 data = pack(record)
             except PACK_ERRORS as cause:
@@ -195,7 +206,8 @@ class RecordWriter:
                 builder.remaining = remaining
                 builder.write(data)
                 self._records_out += 1
-        self._blocks.observe(len(data))
+        if data:
+            self._blocks.observe(len(data))
 
     async def _emit_blocks(self, output: Output, records: list[Any]) -> None:
         """Write records to one output, as many at once as fit what is left of a buffer."""
@@ -238,18 +250,35 @@ class RecordWriter:
             builder.write(data)
             self._records_out += 1
 
+    async def _emit_large(self, output: Output, record: bytes, head: bytes) -> None:
+        """Write large bytes, which are copied nowhere but into the buffer."""
+        builder = output.builder
+        remaining = builder.remaining - len(head) - len(record)
+        if remaining < 0:
+            await self._append(output, record, head)
+        else:
+            builder.remaining = remaining
+            builder.write(head)
+            builder.write(record)
+            self._records_out += 1
+
     # -- per buffer -------------------------------------------------------------------------------
 
-    async def _append(self, output: Output, data: bytes) -> None:
-        """Write a record that does not fit the open builder of an output."""
-        check_limits(data, self._record_bytes_max, self._record_elements_max)
-        async with self._slow_path:
+    async def _append(self, output: Output, data: bytes, head: bytes = b"") -> None:
+        """Write a record that does not fit the open builder of an output.
+
+        ``head`` are its first bytes, if ``data`` is only its content.
+        """
+        check_limits(data, self._record_bytes_max, self._record_elements_max, head)
+        while self._slow_path.busy:
+            await self._slow_path.until_free()
+        with self._slow_path:
             self._check_writable()
             if output is not self._broadcast and not self._broadcast.builder.sealed:
                 self._broadcast.seal()
-            if len(data) > output.builder.remaining:
+            if len(head) + len(data) > output.builder.remaining:
                 await self._wait_to_begin()
-            rest = self._fill_up(output.builder, data)
+            rest = self._fill_up(output.builder, data, head)
             if rest:
                 output.seal()
             while rest:
@@ -259,7 +288,7 @@ class RecordWriter:
                 if not output.open():
                     await self._wait_to_go_on()
                     continue
-                rest = self._fill(output.builder, rest)
+                rest = self._fill(output.builder, rest, b"" if self._torn else head)
                 if rest:
                     output.seal()
             self._torn = False
@@ -269,22 +298,22 @@ class RecordWriter:
         if output.released or self._turn.is_over(self.buffers_opened, len(data)):
             await yield_to_loop()
 
-    def _fill_up(self, builder: BufferBuilder, data: bytes) -> memoryview:
+    def _fill_up(self, builder: BufferBuilder, data: bytes, head: bytes) -> memoryview:
         """Use what is left of an open builder, for a record that may be cut; return the rest."""
         rest = memoryview(data)
-        size = len(data)
+        size = len(head) + len(data)
         if builder.sealed or builder.remaining < size <= builder.capacity // _UNCUT_SHARE:
             return rest
-        rest = rest[builder.append(rest) :]
-        self._torn = 0 < len(rest) < size
+        rest = rest[builder.append(rest, head=head) :]
+        self._torn = 0 < len(rest) < len(data)
         return rest
 
-    def _fill(self, builder: BufferBuilder, rest: memoryview) -> memoryview:
+    def _fill(self, builder: BufferBuilder, rest: memoryview, head: bytes) -> memoryview:
         """Write to a new builder and return what did not fit."""
         self.buffers_opened += 1
-        if len(rest) > builder.remaining:
-            builder.expand(len(rest))
-        rest = rest[builder.append(rest, continues=self._torn) :]
+        if len(head) + len(rest) > builder.remaining:
+            builder.expand(len(head) + len(rest))
+        rest = rest[builder.append(rest, head=head, continues=self._torn) :]
         self._torn = bool(rest)
         return rest
 

@@ -9,20 +9,19 @@ Theory of operation.
 
 - *open*: the result partitions are registered and the gates have requested theirs, so that
   neighbours find each other in any order. Nothing has run yet.
-- *running*: batches come from the source or from the gates, one buffer each. With several gates
-  there is one reading task per gate, and they take turns: one batch is in the chain at a time. A
-  batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
-  when the chain has taken the last one. The reader yields to the event loop once per buffer, the
-  source once per batch.
+- *running*: batches come from the source or from the gates, one buffer each. Several gates are read
+  as one, in turn (``UnionInputGate``). A batch's buffer, and with it the producer's credit, goes
+  back when the next batch is asked for, so when the chain has taken the last one. The reader yields
+  to the event loop once per buffer, the source once per batch.
 - *the end*: operators emit what they held back and close, sinks commit; then every writer finishes,
   which waits until the consumers have processed everything.
 - *a failure*, or a cancellation: the partitions are failed with the cause before anything else, so
   that consumers learn the first cause and not "connection closed"; then operators, gates and
   writers close.
 
-Counters: the readers own bytes and records in, a source the records it has read, the writers bytes
-and records out. All readers and writers share one time account: the subtask is idle until it is
-run, and while every gate that has not ended waits for data.
+Counters: the reader owns bytes and records in, a source the records it has read, the writers bytes
+and records out. Reader and writers share one time account: the subtask is idle until it is run, and
+while no gate has data.
 """
 
 from __future__ import annotations
@@ -35,6 +34,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flinknet.buffer.availability import WaitReason
 from flinknet.consumer.gate_statistics import InputGateStatistics
+from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import JobCancelledError
 from flinknet.net.task_clock import task_time
 from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
@@ -102,7 +103,8 @@ class Subtask:
         self._vertex = graph.vertices[descriptor.vertex]
         self._environment = environment
         self._outputs: list[RecordWriterOutput] = []
-        self._readers: list[RecordReader] = []
+        self._gates: list[InputGate] = []
+        self._reader: RecordReader | None = None
         self._chain: OperatorChain | None = None
         self._times = TaskTimes(descriptor.name, task_time())
         self._times.begin_wait(WaitReason.IDLE, task_time())
@@ -116,7 +118,6 @@ class Subtask:
             attempt=descriptor.attempt,
             idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
         )
-        self._turn = asyncio.Lock()
 
     def open(self) -> None:
         """Register the result partitions and request the inputs.
@@ -130,7 +131,9 @@ class Subtask:
                 outputs.setdefault(operator, []).append(self._open_output(result))
             self._chain = OperatorChain(self._vertex, self._context, outputs)
             for gate in self.descriptor.gates:
-                self._readers.append(self._open_reader(gate))
+                self._gates.append(self._open_gate(gate))
+            if self._gates:
+                self._reader = self._open_reader()
         except BaseException:
             self.close()
             raise
@@ -163,8 +166,10 @@ class Subtask:
 
     def close(self) -> None:
         """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""
-        for reader in self._readers:
-            reader.close()
+        if self._reader is not None:
+            self._reader.close()
+        for gate in self._gates:
+            gate.release()
         for output in self._outputs:
             output.writer.close()
 
@@ -173,22 +178,21 @@ class Subtask:
         return SubtaskStatistics(
             progress=self.progress(),
             times=self._times.statistics(task_time()),
-            gates=tuple(
-                gate.statistics() for reader in self._readers for gate in reader.gate.gates
-            ),
+            gates=tuple(gate.statistics() for gate in self._gates),
             partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
         )
 
     def progress(self) -> SubtaskProgress:
         """Return the counters now."""
         head = self._chain.head if self._chain is not None else None
-        received = sum(reader.records_in for reader in self._readers)
+        reader = self._reader
+        received = reader.records_in if reader is not None else 0
         writers = [output.writer for output in self._outputs]
         times = self._times.statistics(task_time())
         return SubtaskProgress(
             records_in=head.records_read if isinstance(head, SourceOperator) else received,
             records_out=sum(writer.records_out for writer in writers),
-            bytes_in=sum(reader.bytes_in for reader in self._readers),
+            bytes_in=reader.bytes_in if reader is not None else 0,
             bytes_out=sum(writer.bytes_out for writer in writers),
             idle_time_ms=round(times.accumulated_idle_time_ms),
             busy_time_ms=round(times.accumulated_busy_time_ms),
@@ -216,37 +220,30 @@ class Subtask:
         self._outputs.append(output)
         return output
 
-    def _open_reader(self, gate: GateDescriptor) -> RecordReader:
+    def _open_gate(self, gate: GateDescriptor) -> InputGate:
         source = self._graph.vertices[self._graph.edges[gate.edge].source].name
-        opened = self._environment.create_input_gate(
+        return self._environment.create_input_gate(
             gate.locations, name=f"{self.descriptor.name} <- {source}"
         )
-        return self._environment.create_record_reader(opened, task_times=self._times)
+
+    def _open_reader(self) -> RecordReader:
+        """Make the reader of all gates; a union numbers channels through, gate behind gate."""
+        gates = self._gates
+        return self._environment.create_record_reader(
+            gates[0] if len(gates) == 1 else UnionInputGate(gates), task_times=self._times
+        )
 
     async def _process_input(self, chain: OperatorChain) -> None:
         if isinstance(chain.head, SourceOperator):
             await chain.head.run()
             return
-        channels = 0
-        reading = []
-        for reader, gate in zip(self._readers, self.descriptor.gates, strict=True):
-            reading.append(self._process_gate(chain, reader, channels))
-            channels += len(gate.locations)
-        await _all_of(reading)
-
-    async def _process_gate(
-        self, chain: OperatorChain, reader: RecordReader, first_channel: int
-    ) -> None:
-        process = chain.head.process
-        self._times.add_input(task_time())
-        while (batch := await reader.next_batch()) is not None:
+        assert self._reader is not None, "a vertex without a source has a gate"
+        while (batch := await self._reader.next_batch()) is not None:
             records = list(batch)
             if not records:
                 continue
-            async with self._turn:
-                chain.set_channel(first_channel + batch.channel)
-                await process(records)
-        self._times.remove_input(task_time())
+            chain.set_channel(batch.channel)
+            await chain.head.process(records)
 
     def _fail_outputs(self, error: BaseException) -> None:
         """Tell the consumers; the first cause stays."""

@@ -13,6 +13,7 @@ makes no intermediate message objects.
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from struct import Struct
 from typing import Protocol
 
@@ -32,6 +33,10 @@ __all__ = [
 
 _BUFFER_LAYOUT = LAYOUTS[MessageType.BUFFER_RESPONSE]
 _BUFFER_STRUCT: Struct = _BUFFER_LAYOUT.struct
+_BUFFER_PREFIX_BYTES = _BUFFER_STRUCT.size
+_BUFFER_ARRAY, _BUFFER_RESPONSE = (constant for _, constant in _BUFFER_LAYOUT.constants[:2])
+_unpack_buffer_prefix = _BUFFER_STRUCT.unpack_from
+_make_header = partial(tuple.__new__, BufferHeader)
 _DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
 _FIXINT_MAX = 0x7F
 
@@ -66,9 +71,17 @@ def encode(message_type: MessageType, *fields: int | bytes) -> bytes:
     return LAYOUTS[message_type].encode(*fields)
 
 
-def encode_buffer_header(header: BufferHeader) -> bytes:
-    """Encode the header of a BufferResponse; its ``size`` bytes of body must follow."""
-    channel, sequence, backlog, data_type, size, continued, unfinished = header
+def encode_buffer_header(
+    channel: int,
+    sequence: int,
+    backlog: int,
+    data_type: DataType,
+    size: int,
+    continued: int = 0,
+    unfinished: int = 0,
+) -> bytes:
+    """Encode the header of a BufferResponse, whose fields are those of ``BufferHeader``; ``size``
+    bytes of body must follow."""
     return _BUFFER_STRUCT.pack(
         0x97,
         0,
@@ -184,13 +197,16 @@ class FrameDecoder:
         end = len(data)
         self._waiting = False
         while end - position >= 2 and not self._body_missing and not self._waiting:
-            layout = self._layout(data[position], data[position + 1])
+            type_id = data[position + 1]
+            if type_id == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY:
+                if end - position < _BUFFER_PREFIX_BYTES:
+                    break
+                position = self._begin_buffer(data, position, end)
+                continue
+            layout = self._layout(data[position], type_id)
             prefix_end = position + layout.struct.size
             if prefix_end > end:
                 break
-            if layout is _BUFFER_LAYOUT:
-                position = self._begin_buffer(data, position, prefix_end, end)
-                continue
             advanced = self._control(layout, data, position, prefix_end, end)
             if advanced == position:
                 break
@@ -209,10 +225,11 @@ class FrameDecoder:
             )
         return layout
 
-    def _begin_buffer(self, data: memoryview, start: int, prefix_end: int, end: int) -> int:
-        header = self._buffer_header(_BUFFER_STRUCT.unpack_from(data, start))
+    def _begin_buffer(self, data: memoryview, start: int, end: int) -> int:
+        prefix_end = start + _BUFFER_PREFIX_BYTES
+        header = self._buffer_header(_unpack_buffer_prefix(data, start))
         body = self._receiver.begin_buffer(header)
-        if isinstance(body, Wait):
+        if body is Wait.FOR_MEMORY:
             self._waiting = True
             return start
         body_end: int = prefix_end + header.size
@@ -230,9 +247,9 @@ class FrameDecoder:
         return end
 
     def _buffer_header(self, items: tuple[int, ...]) -> BufferHeader:
-        _, _, mark1, channel, mark2, sequence, mark3, backlog, ordinal, *rest = items
-        mark4, continued, mark5, unfinished, mark6, size = rest
-        if not mark1 == mark2 == mark3 == mark4 == mark5 == 0xCE or mark6 != BODY_BIN32:
+        mark1, channel, mark2, sequence, mark3, backlog, ordinal = items[2:9]
+        mark4, continued, mark5, unfinished, mark6, size = items[9:]
+        if not (mark1 == mark2 == mark3 == mark4 == mark5 == 0xCE and mark6 == BODY_BIN32):
             raise RemoteProtocolError("the peer sent a BUFFER_RESPONSE header of the wrong form")
         if not 0 < ordinal < len(_DATA_TYPES):
             raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
@@ -254,7 +271,7 @@ class FrameDecoder:
                 f"the peer announced {data_type.name} of {size} bytes on channel {channel}, which "
                 f"cannot be cut after {continued} and before the last {unfinished} bytes"
             )
-        return BufferHeader(channel, sequence, backlog, data_type, size, continued, unfinished)
+        return _make_header((channel, sequence, backlog, data_type, size, continued, unfinished))
 
     def _continue_body(self, data: memoryview) -> int:
         size = min(self._body_missing, len(data))

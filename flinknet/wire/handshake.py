@@ -44,6 +44,7 @@ class Verdict(IntEnum):
     VERSION = 2
     IDENTITY = 3
     DUPLICATE = 4
+    FULL = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class MemoryHost:
         self.network_pool = self.worker.pool
         self.address = address
         self.peer: MemoryHost
-        self._flusher = EventLoopFlusher(self.loop, config.adaptive_flush_ms_max)
+        self._flusher = EventLoopFlusher(self.loop, config)
         self._carrying = False
         self._incoming = bytearray()
 

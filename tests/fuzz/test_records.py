@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.reassembly import SpanningRecord
 from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer
-from tests.unit.records.cutting import Cut, cut, make_memory, make_unpacker, read
+from tests.unit.records.cutting import Content, Cut, cut, make_memory, make_unpacker, read
 
 CHANNELS = 3
 REFUSED = (RemoteProtocolError, *UNPACK_ERRORS)
@@ -125,7 +125,7 @@ def test_a_disk_that_refuses_at_any_time(steps: list[tuple[int, int, bool]]) -> 
         held = record.size
         try:
             if ends:
-                content = record.complete(memoryview(b"x" * size), size, bytes)
+                content = record.complete(memoryview(b"x" * size), size, Content())
                 assert content == b"x" * (held + size)
             else:
                 record.append(memoryview(b"x" * size), 0, size)

@@ -131,15 +131,17 @@ async def emit_until_held_back(
 async def stop_when_full(
     environment: NetworkEnvironment, memory: Memory, *, address: str, channels: int
 ) -> None:
-    """Consume nothing, until every buffer of every channel is full."""
+    """Consume nothing, until every channel has filled the buffers that are its own, and borrowed
+    what there was to borrow; a producer that is held back may have nothing for the rest."""
     gate = environment.create_input_gate(
         [PartitionLocation(address, "p", index) for index in range(channels)]
     )
 
     def is_full() -> bool:
-        return all(
-            channel.queued_buffers and not (channel.exclusive_free or channel.floating_free)
-            for channel in gate.statistics().channels
+        statistics = gate.statistics()
+        return not statistics.floating_pool.idle and all(
+            channel.queued_buffers >= max(1, channel.exclusive_total)
+            for channel in statistics.channels
         )
 
     while not is_full():

@@ -7,10 +7,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import matplotlib.image
+import pytest
 from rich.console import Console
 
 from bench.families import find_family
@@ -18,6 +20,7 @@ from bench.harness.family import Selection
 from bench.harness.pinning import choose_pinning
 from bench.harness.row import Row
 from bench.harness.trial import Plan
+from bench.timeouts.system import SYSTEM as TIMEOUTS
 
 BRIEF = Plan(runs=1, seconds=0.3, warm_up_s=0.1)
 
@@ -134,3 +137,27 @@ def test_isolation_measures_the_others_and_their_barriers(tmp_path: Path) -> Non
     for row in rows.values():
         assert row.parameters["barriers_arrived"] <= row.parameters["barriers_sent"]
         assert (row.parameters["barriers_arrived"] > 0) == (row.latency_us is not None)
+
+
+def test_timeouts_measure_throughput_latency_and_the_round_trip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants = ("100 ms, credit on", "adaptive, credit on")
+    monkeypatch.setattr("bench.timeouts.family.SYSTEM", replace(TIMEOUTS, variants=variants))
+    rows, printed = run_briefly("timeouts", "tuple", tmp_path)
+    long, adaptive, trip = rows.values()
+    assert (long.variant, adaptive.variant, trip.system) == (*variants, "sockets")
+    highest = max(long.records_per_s, adaptive.records_per_s)
+    for row in (long, adaptive):
+        assert row.parameters["load_records_per_s"] == pytest.approx(highest / 10, abs=0.1)
+        assert row.latency_us is not None
+    assert f"{adaptive.records_per_s / long.records_per_s:.3f}" in printed
+
+
+def test_latency_gives_everyone_a_share_of_its_own_maximum(tmp_path: Path) -> None:
+    rows, _ = run_briefly("latency", "open-loop-50", tmp_path)
+    for timeout in ("adaptive", "0", "1 ms", "100 ms"):
+        loaded = rows["open-loop-50", timeout]
+        maximum = rows["maximum", timeout].records_per_s
+        assert loaded.parameters["load_records_per_s"] == pytest.approx(maximum / 2, abs=0.1)
+        assert loaded.latency_us is not None

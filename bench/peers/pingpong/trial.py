@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from math import ceil
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 import msgpack
 
 from bench.harness.case import Case
+from bench.harness.percentiles import percentiles_us
 from bench.harness.pinning import Pinning
 from bench.harness.process import Clocks, Part, Pipe
 from bench.harness.sides import answers, open_sides
-from bench.harness.trial import Measurement, Plan
+from bench.harness.trial import Plan, TimedMeasurement
 from bench.peers.pingpong.system import Ping, PingPongSystem
 
-__all__ = ["RoundTrips", "measure", "percentiles"]
-
-PERCENTILES = (50, 90, 99, 99.9)
+__all__ = ["RoundTrips", "measure"]
 
 
-@dataclass(frozen=True, slots=True)
-class RoundTrips(Measurement):
-    """A measurement whose records are round trips; how long they took, by percentile."""
-
-    latency_us: dict[str, float]
+class RoundTrips(TimedMeasurement):
+    """A measurement whose records are round trips."""
 
 
 class Trips(NamedTuple):
@@ -59,7 +53,7 @@ def measure(system: PingPongSystem, case: Case, plan: Plan, pinning: Pinning) ->
         consumer_cpu_seconds=echo_share * seconds,
         verified=trips.all_same,
         observations={},
-        latency_us=percentiles(trips.nanoseconds),
+        latency_us=percentiles_us(trips.nanoseconds),
     )
 
 
@@ -98,12 +92,3 @@ async def _trips(end: Ping, record: Any, seconds: float) -> Trips:
         nanoseconds.append(now - sent)
         all_same = all_same and returned == record
     return Trips(nanoseconds, Clocks.read() - begun, all_same)
-
-
-def percentiles(nanoseconds: list[int]) -> dict[str, float]:
-    """Return microseconds by the name of the percentile; of the nearest rank, so each occurred."""
-    ranked = sorted(nanoseconds)
-    return {
-        f"p{percent:g}": ranked[ceil(len(ranked) * percent / 100) - 1] / 1000
-        for percent in PERCENTILES
-    }

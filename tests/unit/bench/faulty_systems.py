@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from bench.harness.case import Block, Case, Tally, Weigh
-from bench.harness.system import System
+from bench.harness.case import Case, Tally, Weigh
+from bench.harness.system import Feed, System
 from bench.peers.stream import SYSTEM, StreamConsumer, StreamProducer, open_consumer, open_producer
 
 
@@ -20,23 +20,23 @@ class LosingProducer:
         self.address = producer.address
         self._producer = producer
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
-        await self._producer.produce(block[:-1] for block in blocks)
+    async def produce(self, blocks: Feed) -> None:
+        await self._producer.produce(block[:-1] async for block in blocks)
 
 
 class CorruptingProducer(LosingProducer):
     """Sends all records, with a float changed that only the checking round looks at."""
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: Feed) -> None:
         await self._producer.produce(
-            [(key, value, weight + 1.0) for key, value, weight in block] for block in blocks
+            [(key, value, weight + 1.0) for key, value, weight in block] async for block in blocks
         )
 
 
 class FailingProducer(LosingProducer):
     """Raises; its consumer then finds the connection closed."""
 
-    async def produce(self, blocks: Iterable[Block]) -> None:
+    async def produce(self, blocks: Feed) -> None:
         raise RuntimeError("out of paper")
 
 

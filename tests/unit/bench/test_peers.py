@@ -14,6 +14,7 @@ from bench.cli import _require_verified
 from bench.errors import BenchError, UnavailableError
 from bench.harness.case import Case, fingerprint
 from bench.harness.family import Selection
+from bench.harness.percentiles import percentiles_us
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row
 from bench.harness.trial import Measurement, Plan
@@ -22,7 +23,7 @@ from bench.peers.cases import CASES, COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import END, PAYLOADS, codec_of
 from bench.peers.contest import Absence, Entrant, run_case
 from bench.peers.family import PeersFamily, absences
-from bench.peers.pingpong.trial import RoundTrips, percentiles
+from bench.peers.pingpong.trial import RoundTrips
 from bench.peers.roster import FLINKNET, PEERS, Peer
 
 TUPLE = RECORD_CASES[0]
@@ -138,13 +139,13 @@ def test_messages_and_batches_carry_every_record(case: Case) -> None:
 
 def test_percentiles_are_times_that_occurred() -> None:
     nanoseconds = [1000 * number for number in range(1, 1001)]
-    assert percentiles(nanoseconds[::-1]) == {
+    assert percentiles_us(nanoseconds[::-1]) == {
         "p50": 500.0,
         "p90": 900.0,
         "p99": 990.0,
         "p99.9": 999.0,
     }
-    assert set(percentiles([7000]).values()) == {7.0}
+    assert set(percentiles_us([7000]).values()) == {7.0}
 
 
 def test_runs_are_interleaved_and_summed_up() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bench.cli import COLUMNS_MIN
 from bench.families import FAMILIES
 from bench.harness.machine import describe
 from bench.harness.row import Row
@@ -27,7 +28,7 @@ def test_the_readme_shows_the_table_the_machine_and_the_figure(path: Path) -> No
     rows = [Row(**row) for row in document["rows"]]
     assert all(row.verified for row in rows)
     printed = StringIO()
-    FAMILIES[path.stem].print(rows, Console(file=printed, width=110))
+    FAMILIES[path.stem].print(rows, Console(file=printed, width=COLUMNS_MIN))
     readme = (BENCH / "README.md").read_text()
     for line in printed.getvalue().splitlines():
         assert line.strip() in readme

@@ -15,7 +15,7 @@ from bench.harness.machine import machine_facts
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row, make_row, ratio, write_json
 from bench.harness.system import Contestant, System
-from bench.harness.table import format_rate, print_rows
+from bench.harness.table import format_rate, format_time, print_rows
 from bench.harness.trial import Measurement
 from bench.peers import stream
 
@@ -110,3 +110,11 @@ def test_the_table_shows_ratios_beside_the_peer_and_what_did_not_verify() -> Non
 )
 def test_rates_have_three_digits(per_second: float, text: str) -> None:
     assert format_rate(per_second) == text
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [(7.126, "7.13 µs"), (999.6, "1.00 ms"), (45_678.0, "45.7 ms"), (12_345_678.0, "12.3 s")],
+)
+def test_times_have_three_digits(microseconds: float, text: str) -> None:
+    assert format_time(microseconds) == text

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from asyncio import CancelledError
+
+import pytest
+
 from flinknet.buffer.availability import Availability
 
 
@@ -64,3 +68,39 @@ def test_a_subscriber_may_subscribe_again_from_its_call() -> None:
     availability.set(True)
     assert calls == ["called"]
     assert availability.waiting == 1
+
+
+def test_a_subscriber_that_raises_does_not_keep_it_from_the_others() -> None:
+    availability = Availability()
+    calls: list[str] = []
+    boom = ValueError("boom")
+
+    def fail() -> None:
+        raise boom
+
+    availability.subscribe(lambda: calls.append("before"))
+    availability.subscribe(fail)
+    availability.subscribe(lambda: calls.append("behind"))
+    with pytest.raises(ValueError, match="boom") as raised:
+        availability.set(True)
+    assert raised.value is boom
+    assert calls == ["before", "behind"]
+    assert availability.available
+    assert availability.waiting == 0
+
+
+def test_what_several_subscribers_raise_is_raised_together() -> None:
+    availability = Availability()
+    calls: list[str] = []
+    failures = [ValueError("first"), CancelledError("second")]
+
+    def fail() -> None:
+        raise failures[len(calls) // 2]
+
+    for _ in range(2):
+        availability.subscribe(fail)
+        availability.subscribe(lambda: calls.extend(["told"] * 2))
+    with pytest.raises(BaseExceptionGroup) as raised:
+        availability.set(True)
+    assert list(raised.value.exceptions) == failures
+    assert calls == ["told"] * 4

@@ -536,7 +536,7 @@ def test_a_producers_failure_reaches_its_consumers_and_no_one_else() -> None:
     partition.fail(ValueError("boom"))
     joined.pump()
     for gate in gates:
-        with pytest.raises(ProducerFailedError, match=r"^the producer failed: ValueError: boom$"):
+        with pytest.raises(ProducerFailedError, match=r": the producer failed: ValueError: boom$"):
             gate.poll()
         gate.release()
     assert poll_all(unharmed) == [(0, b"\x02")]
@@ -548,7 +548,7 @@ def test_an_unknown_error_code_is_an_error() -> None:
     joined = Joined()
     _, gate = exchange(joined)
     joined.consumer.receive(bytes.fromhex("9401 ce00000000 7f da0003") + b"why")
-    with pytest.raises(RemoteError, match=r"^why$"):
+    with pytest.raises(RemoteError, match=r": why$"):
         gate.poll()
     gate.release()
     joined.close()

@@ -28,6 +28,8 @@ END = DataType.END_OF_PARTITION
 class Gate:
     """A ChannelListener that counts notices."""
 
+    name = "gate"
+
     def __init__(self) -> None:
         self.notices = 0
         self.priority_notices = 0
@@ -267,7 +269,10 @@ def test_a_failed_producer_fails_the_channel_as_a_remote_one_would(
         arranged.request()
     with pytest.raises(ProducerFailedError) as raised:
         arranged.channel.poll()
-    assert str(raised.value) == f"the producer failed: {type(cause).__name__}: first cause"
+    assert str(raised.value) == (
+        f"channel 0 (p[0] at {HERE}) of gate gate: the producer failed: "
+        f"{type(cause).__name__}: first cause"
+    )
     arranged.channel.release()
     assert_everything_returned(arranged.network)
 

@@ -33,7 +33,10 @@ class HandLoop:
         return False
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(self.now + delay, callback, (), cast(Any, self))
+        return self.call_at(self.now + delay, callback)
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, (), cast(Any, self))
         self.timers.append(handle)
         return handle
 

@@ -86,6 +86,24 @@ async def test_a_gate_that_is_released_while_it_waits_gives_everything_back() ->
         await assert_nothing_is_held(environment)
 
 
+async def test_a_gate_that_gets_its_buffers_while_everything_is_closed_asks_nobody() -> None:
+    """The first gate's buffers are what the second one waits for."""
+    config = quick(network_memory_bytes=16 * 1024)
+    async with Host() as peer:
+        locations = [PartitionLocation(peer.address, f"p{number}", 0) for number in range(2)]
+        async with NetworkEnvironment(config=config) as environment:
+            first = environment.create_input_gate(locations)
+            fill(environment.create_result_partition("p", subpartitions=1))
+            second = environment.create_input_gate(locations)
+            assert (first.is_set_up, second.is_set_up) == (True, False)
+        assert first.released
+        assert second.released
+        assert second.is_set_up
+        assert not peer.strangers
+        counts = environment.network_pool.statistics()
+        assert (counts.required, counts.exclusive, counts.local_pools) == (0, 0, 0)
+
+
 # -- the memory bound ------------------------------------------------------------------------------
 
 

@@ -13,11 +13,15 @@ from flinknet.errors import (
     ClosedResourceError,
     ConfigurationError,
     LocalProtocolError,
+    PartitionNotFoundError,
     PartitionRequestTimeoutError,
     ProducerFailedError,
+    RemoteError,
+    RemoteTransportError,
 )
 from flinknet.net.environment import NetworkEnvironment
-from tests.unit.net.stranger import assert_nothing_is_held, quick, until
+from tests.unit.net.stranger import Host, assert_nothing_is_held, free_port, quick, until
+from tests.unit.wire.received import buffer_response
 
 
 async def produce(environment: NetworkEnvironment, name: str, records: list[int]) -> None:
@@ -133,6 +137,101 @@ async def test_a_failed_producer_of_one_gate_fails_the_union() -> None:
             await reader.next_batch()
         reader.close()
         await assert_nothing_is_held(environment)
+
+
+# -- what went wrong, and where --------------------------------------------------------------------
+
+
+async def failure_of(environment: NetworkEnvironment, *locations: PartitionLocation) -> RemoteError:
+    """Read a gate called "merge" until it fails; everything is returned."""
+    gate = environment.create_input_gate(locations, name="merge")
+    reader = environment.create_record_reader(gate)
+    with pytest.raises(RemoteError) as raised:
+        while True:
+            await reader.next_batch()
+    reader.close()
+    await assert_nothing_is_held(environment)
+    return raised.value
+
+
+async def test_a_failed_connect_names_channel_and_gate() -> None:
+    config = quick(connect_retries=0)
+    async with NetworkEnvironment(config=config) as environment:
+        address = f"127.0.0.1:{free_port()}"
+        error = await failure_of(environment, PartitionLocation(address, "p", 4))
+    assert type(error) is RemoteTransportError
+    assert str(error).startswith(f"channel 0 (p[4] at {address}) of gate merge: cannot connect")
+    assert "is a worker listening there?" in str(error)
+    assert isinstance(error.__cause__, OSError)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+async def test_a_request_that_times_out_names_channel_and_gate(remote: bool) -> None:
+    async with (
+        NetworkEnvironment(config=quick(partition_request_timeout_ms=1.0)) as there,
+        NetworkEnvironment(config=quick(partition_request_timeout_ms=1.0)) as here,
+    ):
+        location = PartitionLocation(there.address, "p", 0)
+        error = await failure_of(here if remote else there, location)
+    assert type(error) is PartitionRequestTimeoutError
+    assert str(error).startswith(f"channel 0 ({location}) of gate merge: the partition was not")
+    assert "partition_request_timeout_ms" in str(error)
+
+
+@pytest.mark.parametrize("when", ["before it is asked for", "while it is read"])
+@pytest.mark.parametrize("remote", [False, True])
+async def test_a_released_partition_names_channel_and_gate(remote: bool, when: str) -> None:
+    """D2, H3: local and remote readers get the same error, and do not wait for ever."""
+    async with (
+        NetworkEnvironment(config=quick()) as there,
+        NetworkEnvironment(config=quick()) as here,
+    ):
+        partition = there.create_result_partition("p", subpartitions=1)
+        location = PartitionLocation(there.address, "p", 0)
+        if when == "before it is asked for":
+            partition.release()
+        failing = asyncio.create_task(failure_of(here if remote else there, location))
+        if when == "while it is read":
+            await there.create_record_writer(partition, buffer_timeout_ms=0).emit(1)
+            await until(lambda: partition.statistics().buffers_out == 1)
+            partition.release()
+        error = await failing
+    assert type(error) is PartitionNotFoundError
+    start = f"channel 0 ({location}) of gate merge: partition p has been released by its producer"
+    assert str(error).startswith(start)
+
+
+async def test_one_loss_names_each_channel_to_its_own_gate() -> None:
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        gates = [
+            environment.create_input_gate([PartitionLocation(host.address, name, 0)], name=name)
+            for name in ("p", "q")
+        ]
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(2)
+        await stranger.close()
+        for gate in gates:
+            with pytest.raises(RemoteTransportError, match="was lost") as raised:
+                await environment.create_record_reader(gate).next_batch()
+            start = f"channel 0 ({gate.name}[0] at {host.address}) of gate {gate.name}: "
+            assert str(raised.value).startswith(start)
+            assert str(raised.value).count("channel 0") == 1
+            gate.release()
+        await assert_nothing_is_held(environment)
+
+
+async def test_a_violation_names_its_channel_once() -> None:
+    """G11."""
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        location = PartitionLocation(host.address, "p", 0)
+        reading = asyncio.create_task(failure_of(environment, location))
+        stranger = await host.accept()
+        host.answer(stranger)
+        await stranger.read_messages(1)
+        stranger.send(buffer_response(0, sequence=5))
+        error = await reading
+    assert str(error) == f"channel 0 ({location}) of gate merge received buffer 5, expected 0"
 
 
 # -- debloating ------------------------------------------------------------------------------------

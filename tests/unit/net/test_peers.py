@@ -397,6 +397,90 @@ async def test_strangers_that_say_nothing_are_few() -> None:
             assert good.hello.verdict is Verdict.WELCOME
 
 
+async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reason() -> None:
+    """Those in handshake count; a refused one is no peer and does not stay."""
+    config = quick(wire=WireLimits(accepted_connections_max=2))
+    async with NetworkEnvironment(config=config) as environment:
+        silent = await Stranger.dial(environment.address)
+        await until(lambda: peers(environment).admitted == 1)
+        async with Stranger.meet(environment, worker_id="first", address="127.0.0.1:1"):
+            assert (peers(environment).established, peers(environment).pending) == (1, 1)
+            async with Stranger.meet(environment, worker_id="more", address="127.0.0.1:2") as more:
+                assert more.hello is not None
+                assert more.hello.verdict is Verdict.FULL
+                assert "accepted 2 connections" in more.hello.reason
+                assert "accepted_connections_max" in more.hello.reason
+                assert await more.read_to_end() == b""
+            assert (peers(environment).admitted, peers(environment).refused_total) == (2, 1)
+            assert peers(environment).established == 1
+        await silent.close()
+        await until(lambda: peers(environment).admitted == 0)
+
+
+async def test_peers_that_come_and_go_leave_room_for_others() -> None:
+    """Whether they were welcome, refused, cut off in the handshake or never said a word."""
+    config = quick(wire=WireLimits(accepted_connections_max=1))
+    async with NetworkEnvironment(config=config) as environment:
+        for number in range(3):
+            async with Stranger.meet(environment, worker_id=f"worker {number}") as welcome:
+                assert welcome.hello is not None
+                assert welcome.hello.verdict is Verdict.WELCOME
+            await until(lambda: peers(environment).admitted == 0)
+            async with Stranger.meet(environment, job="other") as refused:
+                await refused.read_to_end()
+            garbage = await Stranger.dial(environment.address)
+            garbage.send(b"GET / HTTP/1.1")
+            await garbage.read_to_end()
+            await garbage.close()
+            silent = await Stranger.dial(environment.address)
+            await until(lambda: peers(environment).admitted == 1)
+            await silent.close()
+            await until(lambda: peers(environment).admitted == 0)
+
+
+async def test_who_came_too_early_is_welcome_if_there_is_room_when_it_says_hello() -> None:
+    config = quick(wire=WireLimits(accepted_connections_max=1))
+    async with NetworkEnvironment(config=config) as environment:
+        async with Stranger.meet(environment):
+            early = await Stranger.dial(environment.address)
+            await until(lambda: peers(environment).pending == 1)
+        await until(lambda: peers(environment).admitted == 0)
+        early.send(hello_to(environment, worker_id="early").encode())
+        assert (await early.expect_hello()).verdict is Verdict.WELCOME
+        assert peers(environment).admitted == 1
+        await early.close()
+
+
+async def test_a_worker_that_finds_another_one_full_tries_again_and_says_why() -> None:
+    config = quick(wire=WireLimits(accepted_connections_max=1), connect_retries=1)
+    async with NetworkEnvironment(config=config) as full, NetworkEnvironment(config=config) as late:
+        producing = asyncio.create_task(produce(full, "p", [1]))
+        async with Stranger.meet(full):
+            with pytest.raises(RemoteTransportError, match="accepted 1 connections") as refused:
+                await consume(late, full.address, "p")
+            assert "in 2 tries" in str(refused.value)
+            assert isinstance(refused.value.__cause__, HandshakeError)
+            assert peers(full).refused_total == 2
+        await until(lambda: peers(full).admitted == 0)
+        assert await consume(late, full.address, "p") == [1]
+        await producing
+
+
+async def test_connections_that_a_worker_makes_itself_are_not_accepted_ones() -> None:
+    config = quick(wire=WireLimits(accepted_connections_max=1))
+    async with NetworkEnvironment(config=config) as environment:
+        environments = [NetworkEnvironment(config=config) for _ in range(3)]
+        for one in environments:
+            await one.__aenter__()
+        for one in environments:
+            producing = asyncio.create_task(produce(one, "p", [1]))
+            assert await consume(environment, one.address, "p") == [1]
+            await producing
+        assert (peers(environment).established, peers(environment).admitted) == (3, 0)
+        for one in environments:
+            await one.__aexit__(None, None, None)
+
+
 async def test_the_longest_names_in_the_widest_letters_are_refused_with_care() -> None:
     """The reason quotes them; it must not be able to break the answer."""
     async with (

@@ -4,6 +4,7 @@ import pytest
 
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.config import WireLimits
 from flinknet.errors import (
     InsufficientNetworkBuffersError,
     LocalProtocolError,
@@ -331,6 +332,43 @@ def test_an_end_of_data_says_whether_all_input_was_read(drain: bool, body: bytes
     partition.release()
 
 
+def test_events_that_one_reader_does_not_take_are_refused_for_all() -> None:
+    """And the end of the data can be told when there is room again."""
+    partition, _ = make_partition(2, wire=WireLimits(events_per_channel_max=2))
+    views = [view_of(partition, index) for index in range(2)]
+    for _ in range(2):
+        partition.broadcast_event(EVENT, b"event")
+    assert take_all(views[0]) == [EVENT] * 2
+    refused = "2 events wait for the reader of subpartition 1 of partition p"
+    for write in (
+        lambda: partition.broadcast_event(EVENT, b"event"),
+        partition.notify_end_of_data,
+        partition.finish,
+    ):
+        with pytest.raises(LocalProtocolError, match=refused):
+            write()
+    assert take_all(views[0]) == []
+    assert not partition.finished
+    assert take_all(views[1]) == [EVENT] * 2
+    partition.notify_end_of_data()
+    partition.finish()
+    for view in views:
+        assert take_all(view) == [END_OF_DATA, END]
+        view.release()
+    assert partition.released
+
+
+def test_a_reader_that_has_left_does_not_bound_events() -> None:
+    partition, _ = make_partition(2, wire=WireLimits(events_per_channel_max=1))
+    gone, view = view_of(partition, 0), view_of(partition, 1)
+    partition.broadcast_event(EVENT, b"event")
+    gone.release()
+    assert take_all(view) == [EVENT]
+    partition.broadcast_event(EVENT, b"event")
+    assert take_all(view) == [EVENT]
+    partition.release()
+
+
 def test_the_end_of_data_is_told_once_and_acknowledged_by_all() -> None:
     """D12."""
     partition, _ = make_partition(3)
@@ -380,6 +418,7 @@ def test_nothing_can_be_written_after_the_release() -> None:
     reader = Reader()
     view_of(partition, reader=reader)
     partition.release()
+    assert reader.notices == 1, "of the release itself"
     for write in (
         partition.finish,
         lambda: partition.request_builder(0),
@@ -388,7 +427,7 @@ def test_nothing_can_be_written_after_the_release() -> None:
     ):
         with pytest.raises(LocalProtocolError, match="partition p has been released"):
             write()
-    assert reader.notices == 0
+    assert reader.notices == 1
     assert_everything_returned(pool)
 
 
@@ -531,6 +570,53 @@ def test_a_cause_from_further_up_stays_what_it_is() -> None:
     cause = ProducerFailedError("the producer failed: ValueError: far away")
     partition.fail(cause)
     assert view.failure_cause() is cause
+
+
+def test_what_came_through_a_channel_is_passed_on_with_the_first_cause_in_front() -> None:
+    """The channel is named where it explains the error, and only there."""
+    for cause, text in (
+        (ProducerFailedError("boom"), "boom"),
+        (PartitionNotFoundError("not there"), "channel 0: not there"),
+        (RemoteTransportError("lost"), "the producer failed: channel 0: lost"),
+    ):
+        partition, _ = make_partition(1)
+        view = view_of(partition)
+        partition.fail(cause.of_channel("channel 0"))
+        assert str(view.failure_cause()) == text
+
+
+def test_readers_are_told_of_a_release_before_the_end() -> None:
+    """D2, H3: those that have read to the end, or left, need not know."""
+    partition, pool = make_partition(3)
+    readers = [Reader() for _ in range(3)]
+    views = [view_of(partition, index, reader) for index, reader in enumerate(readers)]
+    put(partition, 1, b"never read")
+    partition.finish()
+    assert take_all(views[0]) == [END]
+    views[0].release()
+    views[2].release()
+    before = [reader.notices for reader in readers]
+    partition.release()
+    partition.release()
+    assert [reader.notices for reader in readers] == [before[0], before[1] + 1, before[2]]
+    cause = views[1].failure_cause()
+    assert isinstance(cause, PartitionNotFoundError)
+    assert str(cause).startswith("partition p has been released by its producer")
+    assert views[1].poll() is None
+    views[1].release()
+    assert_everything_returned(pool)
+
+
+def test_a_partition_that_was_read_to_its_end_tells_nobody() -> None:
+    partition, _ = make_partition(1)
+    view = view_of(partition)
+    partition.finish()
+    assert take_all(view) == [END]
+    view.release()
+    assert partition.released
+    partition.release()
+    assert partition.failure is None
+    assert not partition.closed
 
 
 def test_a_failed_or_released_partition_cannot_be_read() -> None:

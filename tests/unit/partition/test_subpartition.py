@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.view import BufferAndBacklog
+from flinknet.config import WireLimits
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.subpartition import PipelinedSubpartition, SubpartitionOwner
 from tests.unit.arrangements import (
@@ -45,11 +46,11 @@ class Owner(SubpartitionOwner):
 class Arranged:
     """A subpartition with its reader and the recycler of its buffers."""
 
-    def __init__(self, *, read: bool = True) -> None:
+    def __init__(self, *, read: bool = True, limits: WireLimits | None = None) -> None:
         self.owner = Owner()
         self.reader = Reader()
         self.recycler = Recycler()
-        self.subpartition = PipelinedSubpartition(self.owner, 0, 64)
+        self.subpartition = PipelinedSubpartition(self.owner, 0, 64, limits or WireLimits())
         if read:
             self.subpartition.create_view(self.reader)
 
@@ -318,6 +319,35 @@ def test_data_behind_a_priority_event_is_found_by_polling() -> None:
     assert arranged.notices == 1
     assert arranged.poll().next_data_type is CLEAR_END
     assert take_all(arranged.subpartition) == [b"first", b"second"]
+
+
+def test_events_that_nobody_reads_are_bounded() -> None:
+    """Those with priority count too; data does not, and what is read makes room."""
+    arranged = Arranged(limits=WireLimits(events_per_channel_max=3))
+    arranged.add_finished(b"data")
+    for data_type in (EVENT, PRIORITY, EVENT):
+        arranged.add_event(data_type)
+    for data_type in (EVENT, PRIORITY, END):
+        with pytest.raises(LocalProtocolError, match=r"3 events wait .* subpartition 0 of part"):
+            arranged.add_event(data_type)
+    assert arranged.subpartition.events_queued == 3
+    assert not arranged.subpartition.finished
+    arranged.add_finished(b"more")
+    assert arranged.poll().buffer.data_type is PRIORITY
+    arranged.add_event(PRIORITY)
+    assert take_all(arranged.subpartition) == [PRIORITY, b"data", EVENT, EVENT, b"more"]
+    for _ in range(3):
+        arranged.add_event()
+    arranged.subpartition.release()
+    arranged.add_event()
+
+
+def test_an_event_that_no_consumer_takes_is_refused() -> None:
+    arranged = Arranged(limits=WireLimits(event_bytes_max=16))
+    arranged.add_event(payload=bytes(16))
+    with pytest.raises(LocalProtocolError, match="event of 17 bytes does not fit: 16"):
+        arranged.add_event(payload=bytes(17))
+    assert take_all(arranged.subpartition) == [EVENT]
 
 
 def test_a_priority_event_leaves_the_open_buffer_open() -> None:

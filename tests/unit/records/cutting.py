@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from flinknet.buffer.buffer import DataType
+from flinknet.records.elements import Serialised
 from flinknet.records.reassembly import ReassemblyMemory
 from flinknet.records.serializer import RecordDeserializer, RecordUnpacker, record_packer
 
@@ -46,6 +47,21 @@ def cut_at(stream: bytes, bounds: list[int], start: int, end: int) -> Cut:
         return Cut(stream[start:end], end - start, 0, clear_end=False)
     unfinished = end - inside[-1]
     return Cut(stream[start:end], inside[0] - start, unfinished, clear_end=not unfinished)
+
+
+class Content:
+    """Takes a record for what it is in bytes, or refuses it."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+
+    def joined_record(self, gathered: bytearray, rest: memoryview) -> bytes:
+        return self.record(gathered + rest)
+
+    def record(self, content: Serialised) -> bytes:
+        if self.refuses:
+            raise ZeroDivisionError(len(content))
+        return bytes(content)
 
 
 def make_unpacker(

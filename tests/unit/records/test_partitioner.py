@@ -271,3 +271,15 @@ def test_many_records_are_divided_as_one_by_one(
             expected.setdefault(one_by_one.select(record), []).append(record)
         shares = divided.divide(records)
         assert {channel: share for channel, share in shares.items() if share} == expected
+
+
+def test_a_subclass_that_selects_otherwise_is_asked_for_every_record() -> None:
+    """Also where its base knows how to divide many records at once."""
+
+    class Backwards(RebalancePartitioner):
+        def select(self, record: int) -> int:
+            return self.channels - 1 - super().select(record)
+
+    partitioner = set_up(Backwards(), 3)
+    assert choices(partitioner, 4) == [2, 1, 0, 2]
+    assert dict(partitioner.divide([1, 2, 3, 4])) == {1: [1, 4], 0: [2], 2: [3]}

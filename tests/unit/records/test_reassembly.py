@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import SerializationError
 from flinknet.records.reassembly import ReassemblyMemory, SpanningRecord
-from tests.unit.records.cutting import KIB, make_memory
+from tests.unit.records.cutting import KIB, Content, make_memory
 
 
 def append(record: SpanningRecord, piece: bytes) -> None:
@@ -17,7 +16,7 @@ def append(record: SpanningRecord, piece: bytes) -> None:
 
 
 def complete(record: SpanningRecord, piece: bytes) -> bytes:
-    content: bytes = record.complete(memoryview(piece + b"behind"), len(piece), bytes)
+    content: bytes = record.complete(memoryview(piece + b"behind"), len(piece), Content())
     return content
 
 
@@ -91,13 +90,9 @@ def test_a_record_over_the_limit_is_refused(spill: int) -> None:
 def test_what_cannot_be_unpacked_is_dropped(spill: int) -> None:
     memory = make_memory(record_spill_bytes=spill)
     record = SpanningRecord(memory)
-
-    def refuse(content: Any) -> None:
-        raise ZeroDivisionError(len(content))
-
     append(record, b"x" * 10)
     with pytest.raises(ZeroDivisionError, match="12"):
-        record.complete(memoryview(b"yz"), 2, refuse)
+        record.complete(memoryview(b"yz"), 2, Content(refuses=True))
     assert counts(memory) == (0, 0, 0, 0)
 
 

@@ -18,6 +18,7 @@ from flinknet.records.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
     explain_unserializable,
+    large_bytes_head,
     record_packer,
 )
 from tests.unit.records.cutting import (
@@ -431,3 +432,49 @@ def test_any_bytes_are_records_or_an_error(content: bytes, data: st.DataObject) 
     unfinished = data.draw(st.integers(0, len(content)))
     with suppress(RemoteProtocolError, *UNPACK_ERRORS):
         read(make_deserializer(), Cut(content, 0, unfinished, clear_end=not unfinished))
+
+
+# -- large bytes -----------------------------------------------------------------------------------
+
+LARGE_SIZES = [16_383, 16_384, 65_535, 65_536, 200_000]
+
+
+@pytest.mark.parametrize("size", LARGE_SIZES)
+def test_large_bytes_are_what_the_packer_makes_of_them(size: int) -> None:
+    record = Random(size).randbytes(size)
+    head = large_bytes_head(record)
+    assert bool(head) == (size >= 16_384)
+    if head:
+        assert head + record == record_packer()(record)
+
+
+@pytest.mark.parametrize("record", ["x" * 50_000, bytearray(50_000), [b"x" * 50_000], b"", None])
+def test_nothing_else_is_large_bytes(record: object) -> None:
+    assert large_bytes_head(record) == b""
+
+
+@pytest.mark.parametrize("segment_bytes", [3, 4, 6, 4_000, 16_384, 17_000, 70_000, 300_000])
+@pytest.mark.parametrize("size", LARGE_SIZES)
+def test_large_bytes_arrive_however_they_are_cut(size: int, segment_bytes: int) -> None:
+    """A3, A4: also in the middle of what stands before them, alone in a buffer or not."""
+    record = Random(size).randbytes(size)
+    for records in ([record], ["before", record], [record, record, "behind"], [[record]]):
+        arrived = read_all(make_deserializer(), cut(records, segment_bytes))
+        assert arrived == [tuple(each) if isinstance(each, list) else each for each in records]
+        assert all(type(each) is not bytearray for each in arrived)
+
+
+def test_what_only_looks_like_large_bytes_is_read_as_it_is() -> None:
+    """Many bytes behind a small record that begins like a large one."""
+    records: list[object] = [b"y" * 300, "x" * 20_000, b"z" * 16_000]
+    for segment_bytes in (1_000, 16_400, 50_000):
+        assert read_all(make_deserializer(), cut(records, segment_bytes)) == records
+
+
+@pytest.mark.parametrize("segment_bytes", [17_000, 90_000])
+def test_large_bytes_over_the_limit_are_refused(segment_bytes: int) -> None:
+    memory = make_memory(record_bytes_max=20_000)
+    deserializer = RecordDeserializer(make_unpacker(record_bytes_max=20_000), memory)
+    buffers = cut([b"x" * 20_001], segment_bytes)
+    with pytest.raises(UNPACK_ERRORS):
+        read_all(deserializer, buffers)

@@ -93,6 +93,28 @@ async def test_a_stopped_sink_backpressures_the_source_and_is_busy() -> None:
         assert all(worker.statistics().task_times == () for worker in workers)
 
 
+async def test_one_batch_at_a_time_leaves_its_gate() -> None:
+    """I13: several gates are read as one, so while the sink holds a buffer no other is taken."""
+    environment = StreamExecutionEnvironment()
+    streams = [
+        environment.from_source(GeneratorSource(lambda number: number, 10**9), name)
+        for name in ("first", "second", "third")
+    ]
+    streams[0].union(*streams[1:]).sink_to(Stopped()).name("held")
+    async with environments(1) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        sink = subtasks["Sink: held (1/1)"]
+        sources = [subtask for name, subtask in subtasks.items() if name.startswith("Source")]
+        await until(lambda: all(one.statistics().times.is_backpressured for one in sources))
+        gates = sink.statistics().gates
+        assert len(gates) == 3
+        assert all(gate.queue_lengths.total > 0 for gate in gates)
+        assert sum(channel.buffers_in for gate in gates for channel in gate.channels) == 1
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_a_subtask_is_idle_when_all_its_gates_wait() -> None:
     """Also after one of them has ended; and a source that has no record."""
     Held.released = asyncio.Event()

@@ -79,7 +79,7 @@ def encoded(event: tuple[Any, ...]) -> bytes:
     """Encode what ``Received`` would note."""
     message_type, *fields = event
     if message_type is MessageType.BUFFER_RESPONSE:
-        return encode_buffer_header(buffer_header(event)) + bytes(event[5])
+        return encode_buffer_header(*buffer_header(event)) + bytes(event[5])
     if message_type is MessageType.ERROR_RESPONSE:
         channel, code, text = fields
         return encode_error(channel, code, text, LIMITS)

@@ -11,7 +11,7 @@ from flinknet.config import WireLimits
 from flinknet.errors import HandshakeError, RemoteProtocolError
 from flinknet.wire.codec import encode, encode_buffer_header, encode_error
 from flinknet.wire.handshake import Hello, Verdict, decode_hello
-from flinknet.wire.messages import CONNECTION_CHANNEL, BufferHeader, MessageType
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.wire.received import GOLDEN, Received, make_decoder
 
 LIMITS = WireLimits()
@@ -25,8 +25,7 @@ HELLOS = {
 
 MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
     "buffer_response": (
-        encode_buffer_header(BufferHeader(0x01020304, 5, 6, DataType.DATA_BUFFER, 3, 1, 2))
-        + b"\x01\x92\x93",
+        encode_buffer_header(0x01020304, 5, 6, DataType.DATA_BUFFER, 3, 1, 2) + b"\x01\x92\x93",
         (
             MessageType.BUFFER_RESPONSE,
             0x01020304,
@@ -39,7 +38,7 @@ MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
         ),
     ),
     "buffer_response_event": (
-        encode_buffer_header(BufferHeader(1, 0xFFFFFFFF, 0, DataType.END_OF_DATA, 2)) + b"\x91\x01",
+        encode_buffer_header(1, 0xFFFFFFFF, 0, DataType.END_OF_DATA, 2) + b"\x91\x01",
         (MessageType.BUFFER_RESPONSE, 1, 0xFFFFFFFF, 0, DataType.END_OF_DATA, b"\x91\x01"),
     ),
     "error_response": (

@@ -174,7 +174,7 @@ def test_the_limit_is_the_configured_one() -> None:
 WRONG_FORMS = {
     "another array": changed(12, 0x97),
     "not a hello": changed(13, 0x7E),
-    "verdict unknown": changed(14, 5),
+    "verdict unknown": changed(14, len(Verdict)),
     "verdict no small integer": changed(14, 0xCC),
     "attempt of another width": changed(15, 0xCD),
     "attempt signed": changed(15, 0xD2),

@@ -113,6 +113,7 @@ def test_the_limits_are_the_defaults() -> None:
         wire.credit_per_channel_max,
         wire.control_bytes_max // 2**20,
         wire.pending_handshakes_max,
+        wire.accepted_connections_max,
     ]
 
 

@@ -1,0 +1,1 @@
+"""The family ``channels``: throughput and CPU against the number of channels of a connection."""

@@ -1,0 +1,201 @@
+"""Latency under a load that does not wait for the system: open loop, with intended send times.
+
+Theory of operation. Before anything is sent it is settled when every record is to be sent: so many
+in each tick of 0.2 ms, all of them at its beginning. Every record carries that time, and its
+latency is the time at which the consumer has it, minus that time; both processes are on one machine
+and share its monotonic clock. A producer that is held up sends what is due as soon as it can, and
+the records still carry the times at which they should have been sent, so the wait is in their
+latencies: no coordinated omission. The warm-up is the beginning of the same stretch: the records
+meant for it are not counted.
+
+Without a load the records go as fast as they can, and carry the time at which they were made: that
+is how the maximum is measured of which a load is a share, with the very same work per record.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator, Iterator, Mapping
+from time import monotonic_ns
+from typing import Any, NamedTuple
+
+from bench.harness.alarm import Alarm
+from bench.harness.case import Block, Case, Tally
+from bench.harness.percentiles import percentiles_us
+from bench.harness.pinning import Pinning
+from bench.harness.side import Round
+from bench.harness.system import Contestant
+from bench.harness.trial import Plan, TimedMeasurement, open_ends
+
+__all__ = ["ArrivalTimes", "Load", "StampedFeed", "load_parameters", "measure_load"]
+
+TICK_NS = 200_000
+"""Short beside the latencies that matter, long beside the 25 µs of CPU that waking up costs."""
+
+BURST = 256
+"""Records that are made at a time where as many go as can: few beside those of any second."""
+
+LEAD_NS = 20_000_000
+"""How long both sides have to get ready."""
+
+
+class Load(NamedTuple):
+    """A stretch of records with intended times; nanoseconds are those of the monotonic clock.
+
+    ``records_per_s`` is None for as many as go. The warm-up is from ``begin_ns`` to ``since_ns``.
+    """
+
+    begin_ns: int
+    since_ns: int
+    end_ns: int
+    records_per_s: float | None
+
+    @classmethod
+    def soon(cls, records_per_s: float | None, plan: Plan) -> Load:
+        """Begin a load as soon as both sides can be ready."""
+        begin_ns = monotonic_ns() + LEAD_NS
+        since_ns = begin_ns + round(plan.warm_up_s * 1e9)
+        return cls(begin_ns, since_ns, since_ns + round(plan.seconds * 1e9), records_per_s)
+
+    @property
+    def length_s(self) -> float:
+        """How long it takes a system that keeps up."""
+        return (self.end_ns - self.begin_ns + LEAD_NS) / 1e9
+
+    def feed(self, case: Case, block: Block) -> StampedFeed:
+        """Return what the producer is to send."""
+        return StampedFeed(self, block)
+
+    def weigh(self, case: Case) -> ArrivalTimes:
+        """Return what takes the time of every record that arrives."""
+        return ArrivalTimes(self.since_ns)
+
+    def bursts(self, most: int) -> Iterator[tuple[int, int]]:
+        """Return what is to be sent: when, and how many, ``most`` at a time.
+
+        A system that is behind by as much as the whole stretch is given up: once there is
+        something to be measured, no more is sent.
+        """
+        if self.records_per_s is None:
+            while (now_ns := monotonic_ns()) < self.end_ns:
+                yield now_ns, min(BURST, most)
+            return
+        given_up_ns = 2 * self.end_ns - self.begin_ns
+        due, measuring = 0, False
+        for at_ns in range(self.begin_ns, self.end_ns, TICK_NS):
+            if measuring and monotonic_ns() > given_up_ns:
+                return
+            sent = due
+            due = int((at_ns + TICK_NS - self.begin_ns) * self.records_per_s / 1e9)
+            while sent < due:
+                count = min(due - sent, most)
+                yield at_ns, count
+                sent += count
+                measuring = at_ns >= self.since_ns
+
+
+class StampedFeed:
+    """Hands out the records of a load when they are due, and counts: those of the block, which are
+    triples, with the time in place of the second value.
+
+    Observes how late it was: the load's own part of the latencies, beside what the system holds up.
+    """
+
+    def __init__(self, load: Load, block: Block) -> None:
+        self._load = load
+        self._length = len(block)
+        self._rest = [(key, weight) for key, _, weight in block] * 2
+        self._next = 0
+        self._records = self._checksum = 0
+        self._late_ns = array("q")
+
+    def __iter__(self) -> Iterator[Block]:
+        with Alarm() as alarm:
+            for at_ns, count in self._load.bursts(self._length):
+                alarm.block_until(at_ns)
+                yield self._stamp(at_ns, count)
+
+    async def __aiter__(self) -> AsyncIterator[Block]:
+        with Alarm() as alarm:
+            for at_ns, count in self._load.bursts(self._length):
+                await alarm.wait_until(at_ns)
+                yield self._stamp(at_ns, count)
+
+    def _stamp(self, at_ns: int, count: int) -> Block:
+        if at_ns >= self._load.since_ns:
+            self._late_ns.append(monotonic_ns() - at_ns)
+        first, last = self._next, self._next + count
+        self._next = last % self._length
+        self._records += count
+        self._checksum += count * at_ns
+        return [(key, at_ns, weight) for key, weight in self._rest[first:last]]
+
+    def tally(self) -> Tally:
+        """Return what has been handed out."""
+        return Tally(self._records, self._checksum)
+
+    def observations(self) -> Mapping[str, Any]:
+        """Return by how much the records were handed out too late."""
+        return {"handed_out_late_us": percentiles_us(self._late_ns)}
+
+
+class ArrivalTimes:
+    """Takes the time of every record as the consumer has it."""
+
+    def __init__(self, since_ns: int) -> None:
+        self._since_ns = self._last_ns = since_ns
+        self._latencies_ns = array("q")
+        self._add = self._latencies_ns.append
+
+    def __call__(self, record: Any) -> int:
+        """Weigh a record: with the time that it carries."""
+        sent_ns: int = record[1]
+        if sent_ns >= self._since_ns:
+            self._last_ns = now_ns = monotonic_ns()
+            self._add(now_ns - sent_ns)
+        return sent_ns
+
+    def observations(self) -> Mapping[str, Any]:
+        """Return what was measured, from the end of the warm-up to the last record."""
+        return {
+            "measured_s": (self._last_ns - self._since_ns) / 1e9,
+            "measured_records": len(self._latencies_ns),
+            "latency_us": percentiles_us(self._latencies_ns),
+        }
+
+
+def load_parameters(load_records_per_s: float, came_through_per_s: float) -> dict[str, float]:
+    """Return what a row says about its load: ``kept`` is how much of it came through in time."""
+    return {
+        "load_records_per_s": round(load_records_per_s, 1),
+        "kept": round(came_through_per_s / load_records_per_s, 4),
+    }
+
+
+def measure_load(
+    contestant: Contestant,
+    records_per_s: float | None,
+    case: Case,
+    plan: Plan,
+    pinning: Pinning,
+) -> TimedMeasurement:
+    """Run a system once: a block of which every field is checked, then the load.
+
+    The CPU seconds are of the whole stretch, as many as fall to the records measured. Raises
+    BenchError if a side fails or does not answer.
+    """
+    with open_ends(contestant, case, pinning) as play:
+        checks = [play(Round(None)), play(Load.soon(records_per_s, plan))]
+    sent, received = checks[-1]
+    observed = {**sent.observations, **received.observations}
+    records = observed.pop("measured_records")
+    share = records / received.tally.records
+    return TimedMeasurement(
+        records,
+        observed.pop("measured_s"),
+        sent.time.cpu * share,
+        received.time.cpu * share,
+        all(sent.tally == received.tally for sent, received in checks),
+        latency_us=observed.pop("latency_us"),
+        observations=observed,
+    )

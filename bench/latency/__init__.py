@@ -1,0 +1,1 @@
+"""The family ``latency``: how long records take while others keep coming."""

@@ -1,0 +1,56 @@
+"""A panel for each load: for each system a line from its median to its 99th percentile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.harness.figure import (
+    PEER_COLOURS,
+    SUBJECT_COLOURS,
+    label_lines,
+    open_panels,
+    place_lines,
+)
+from bench.harness.row import Row
+from bench.harness.table import SUBJECT, format_rate, format_time
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_latencies"]
+
+
+def draw_latencies(rows: Sequence[Row], path: Path) -> None:
+    """Draw the rows, all of which have latencies, and write a PNG; none if there are none."""
+    cases: dict[str, list[Row]] = {}
+    for row in rows:
+        cases.setdefault(row.case, []).append(row)
+    if not cases:
+        return
+    lines = max(len(each) for each in cases.values())
+    with open_panels(path, len(cases), lines) as panels:
+        for axes, (case, its_rows) in zip(panels, cases.items(), strict=True):
+            _draw_case(axes, case, its_rows)
+
+
+def _draw_case(axes: Axes, case: str, rows: Sequence[Row]) -> None:
+    """The median as a point, a line to the 99th percentile, and a tick at the 99.9th."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    places = place_lines([row.case for row in rows])
+    for place, row in zip(places, rows, strict=True):
+        assert row.latency_us is not None
+        p50, p99, highest = (row.latency_us[name] for name in ("p50", "p99", "p99.9"))
+        colour = (SUBJECT_COLOURS if row.system == SUBJECT else PEER_COLOURS)[0]
+        axes.plot([p50, p99], [place, place], color=colour, linewidth=3)
+        axes.plot(p50, place, "o", color=colour, markersize=7)
+        axes.plot(highest, place, "|", color=colour, markersize=9)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_time(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_title(f"{case}: p50 to p99, and p99.9")
+    names = [f"{row.system} {row.variant}, {format_rate(row.records_per_s)}/s" for row in rows]
+    label_lines(axes, places, names)

@@ -1,0 +1,1 @@
+"""The family ``window``: what a credit window carries over a link with a delay."""

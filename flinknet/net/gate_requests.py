@@ -1,0 +1,138 @@
+"""The gate requests: how the gates of a worker get their buffers and their producers.
+
+Theory of operation (what Flink's SingleInputGate does in setup() and requestPartitions()). A gate
+first asks for its exclusive buffers, which may take time while others hold them, but not longer
+than ``buffers_request_timeout_ms``. Then its partitions are requested: local ones from the
+registry, remote ones over the connection to their worker, with one task for each address, because
+there may be no connection yet. What goes wrong fails the channels that it concerns, and so the
+gate. A gate's release stops whatever it still waits for.
+
+A gate is known here from ``open`` to its release.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from functools import partial
+
+from flinknet.config import NetworkConfig
+from flinknet.consumer.input_channel import InputChannel
+from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.local_channel import LocalInputChannel
+from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.errors import FlinknetError, RemoteTransportError
+from flinknet.net.peers import PeerDirectory
+from flinknet.net.request_timer import RequestTimer
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+
+__all__ = ["GateRequests"]
+
+
+class GateRequests:
+    """What the gates of one worker have asked for, and have or have not got."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        registry: PartitionRegistry,
+        peers: PeerDirectory,
+        timer: RequestTimer,
+        config: NetworkConfig,
+    ) -> None:
+        self._loop = loop
+        self._registry = registry
+        self._peers = peers
+        self._timer = timer
+        self._setup_timeout_ms = config.buffers_request_timeout_ms
+        self._setup_timers: dict[InputGate, asyncio.TimerHandle] = {}
+        self._tasks: dict[InputGate, set[asyncio.Task[None]]] = {}
+
+    @property
+    def gates(self) -> Collection[InputGate]:
+        """The gates that are open, in the order of their opening."""
+        return self._tasks.keys()
+
+    def open(self, gate: InputGate) -> None:
+        """Get a new gate its buffers and request its partitions, as far as they are known.
+
+        Raises InsufficientNetworkBuffersError, after which the gate is released.
+        """
+        self._tasks[gate] = set()
+        gate.when_released(self._forget)
+        try:
+            gate.setup(partial(self._on_set_up, gate))
+        except FlinknetError:
+            gate.release()
+            raise
+        if not gate.is_set_up:
+            self._setup_timers[gate] = self._loop.call_later(
+                self._setup_timeout_ms / 1000, gate.time_out_setup, self._setup_timeout_ms
+            )
+
+    def _on_set_up(self, gate: InputGate) -> None:
+        self._stop_setup_timer(gate)
+        self.request(gate, gate.channels)
+
+    def request(self, gate: InputGate, channels: Iterable[InputChannel]) -> None:
+        """Request the partitions of those channels whose producers are known, in the
+        background."""
+        by_address: dict[str, list[RemoteInputChannel]] = {}
+        for channel in channels:
+            if isinstance(channel, RemoteInputChannel):
+                by_address.setdefault(channel.location.address, []).append(channel)
+            elif isinstance(channel, LocalInputChannel):
+                self._request_local(channel)
+        self._timer.arm()
+        for address, remote in by_address.items():
+            task = self._loop.create_task(
+                self._request_remote(address, remote), name=f"{gate.name} requests"
+            )
+            tasks = self._tasks[gate]
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    def _request_local(self, channel: LocalInputChannel) -> None:
+        partition_id, subpartition = channel.location.partition_id, channel.location.subpartition
+        self._registry.request(
+            wire_partition_id(partition_id), subpartition, channel, self._loop.time()
+        )
+
+    async def _request_remote(self, address: str, channels: Iterable[RemoteInputChannel]) -> None:
+        try:
+            connection = await self._peers.connect(address)
+        except FlinknetError as error:
+            _fail_all(channels, error)
+        except Exception as error:  # whatever it is, the gate must not wait for ever
+            _fail_all(channels, RemoteTransportError(f"cannot connect to {address}: {error}"))
+        else:
+            for channel in channels:
+                channel.request(connection)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def release(self) -> list[asyncio.Task[None]]:
+        """Release every gate; returns the tasks that are being cancelled, to be awaited."""
+        cancelled: list[asyncio.Task[None]] = []
+        while self._tasks:
+            gate, tasks = next(iter(self._tasks.items()))
+            cancelled += tasks
+            gate.release()  # whose buffers may be what the next one waits for
+        return cancelled
+
+    def _forget(self, gate: InputGate) -> None:
+        self._stop_setup_timer(gate)
+        for task in self._tasks.pop(gate, ()):
+            task.cancel()
+        for channel in gate.local_channels:
+            self._registry.cancel(channel)
+
+    def _stop_setup_timer(self, gate: InputGate) -> None:
+        timer = self._setup_timers.pop(gate, None)
+        if timer is not None:
+            timer.cancel()
+
+
+def _fail_all(channels: Iterable[InputChannel], error: Exception) -> None:
+    for channel in channels:
+        channel.fail(error)

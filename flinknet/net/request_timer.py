@@ -1,0 +1,41 @@
+"""The request timer: when partition requests that wait in a worker's registry are given up.
+
+One timer serves all requests, local and of peers, and runs only while one waits.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, TimerHandle
+
+from flinknet.partition.registry import PartitionRegistry
+
+__all__ = ["RequestTimer"]
+
+
+class RequestTimer:
+    """Calls ``PartitionRegistry.expire`` at its next deadline."""
+
+    def __init__(self, loop: AbstractEventLoop, registry: PartitionRegistry) -> None:
+        self._loop = loop
+        self._registry = registry
+        self._timer: TimerHandle | None = None
+
+    def arm(self) -> None:
+        """Have waiting requests expire in time; to be called whenever one may have begun to
+        wait."""
+        if self._timer is not None:
+            return
+        deadline = self._registry.next_deadline()
+        if deadline is not None:
+            self._timer = self._loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._registry.expire(self._loop.time())
+        self.arm()
+
+    def cancel(self) -> None:
+        """Stop, whatever waits; idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

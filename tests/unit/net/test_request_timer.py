@@ -1,0 +1,53 @@
+"""The request timer, over a loop whose clock goes on only by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from flinknet.errors import PartitionRequestTimeoutError
+from flinknet.net.request_timer import RequestTimer
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from tests.unit.arrangements import Reader
+from tests.unit.net.test_debloat_timer import HandLoop
+
+TIMEOUT_S = 10.0
+P = wire_partition_id("p")
+
+
+class Arranged:
+    def __init__(self) -> None:
+        self.loop = HandLoop()
+        self.registry = PartitionRegistry(TIMEOUT_S)
+        self.timer = RequestTimer(cast(asyncio.AbstractEventLoop, self.loop), self.registry)
+
+    def request(self) -> Reader:
+        reader = Reader()
+        self.registry.request(P, 0, reader, self.loop.time())
+        self.timer.arm()
+        return reader
+
+
+def test_each_request_waits_its_own_time() -> None:
+    """D17."""
+    arranged = Arranged()
+    first = arranged.request()
+    arranged.loop.advance(4.0)
+    second = arranged.request()
+    assert len(arranged.loop.pending) == 1
+    arranged.loop.advance(6.0)
+    assert [type(failure) for failure in first.failures] == [PartitionRequestTimeoutError]
+    assert second.failures == []
+    arranged.loop.advance(4.0)
+    assert [type(failure) for failure in second.failures] == [PartitionRequestTimeoutError]
+    assert arranged.loop.pending == []
+
+
+def test_the_timer_runs_only_while_a_request_waits() -> None:
+    arranged = Arranged()
+    arranged.timer.arm()
+    assert arranged.loop.pending == []
+    arranged.request()
+    arranged.timer.cancel()
+    arranged.timer.cancel()
+    assert arranged.loop.pending == []

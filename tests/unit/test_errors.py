@@ -1,0 +1,67 @@
+"""Errors as they name the channel that they end."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from flinknet.errors import (
+    FlinknetError,
+    HandshakeError,
+    PartitionNotFoundError,
+    PartitionRequestTimeoutError,
+    ProducerFailedError,
+    RemoteTransportError,
+)
+
+CHANNEL = "channel 3 (p[0] at 127.0.0.1:1) of gate merge"
+OTHER = "channel 1 (q[2] at 127.0.0.1:2) of gate sink"
+
+
+@pytest.mark.parametrize(
+    "kind", [RemoteTransportError, PartitionRequestTimeoutError, ProducerFailedError]
+)
+def test_an_error_of_a_channel_says_which_and_stays_what_it_is(kind: type[FlinknetError]) -> None:
+    cause = OSError("the cable")
+    error = kind("it is gone")
+    error.__cause__ = cause
+    named = error.of_channel(CHANNEL)
+    assert type(named) is kind
+    assert str(named) == f"{CHANNEL}: it is gone"
+    assert named.__cause__ is cause
+    assert str(error) == "it is gone", "the same error ends other channels, too"
+
+
+def test_an_error_keeps_where_it_was_raised_and_what_it_knows() -> None:
+    try:
+        raise HandshakeError("no")
+    except HandshakeError as raised:
+        error = raised
+    error.may_pass = True
+    error.add_note("a note")
+    named = error.of_channel(CHANNEL)
+    assert (named.may_pass, named.code, named.__notes__) == (True, error.code, ["a note"])
+    assert named.__traceback__ is error.__traceback__ is not None
+
+
+def test_an_error_names_its_channel_once() -> None:
+    named = RemoteTransportError("lost").of_channel(CHANNEL)
+    assert named.of_channel(CHANNEL) is named
+    by_itself = RemoteTransportError(f"{CHANNEL} received buffer 2, expected 1")
+    assert by_itself.of_channel(CHANNEL) is by_itself
+    unnamed = RemoteTransportError("lost")
+    assert unnamed.of_channel(None) is unnamed
+
+
+def test_an_error_that_is_passed_on_says_how_it_came_or_forgets_it() -> None:
+    first = PartitionNotFoundError("there is none").of_channel(CHANNEL)
+    assert str(first.of_channel(OTHER)) == f"{OTHER}: {CHANNEL}: there is none"
+    assert str(first.of_channel(None)) == "there is none"
+
+
+def test_an_error_of_a_channel_can_be_copied() -> None:
+    named = RemoteTransportError("lost").of_channel(CHANNEL)
+    for again in (copy.copy(named), pickle.loads(pickle.dumps(named))):
+        assert (type(again), str(again)) == (RemoteTransportError, f"{CHANNEL}: lost")
