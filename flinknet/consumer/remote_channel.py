@@ -8,12 +8,12 @@ breaks the protocol: the producer sent without credit. Events never need a buffe
 few bytes of ordinary memory.
 
 Credit: every buffer that becomes free adds one to ``unannounced_credit``. The client is told when
-nothing more is queued here, so that the consumer waits for the producer, or when it is at least as
-much as the producer has left of what was announced before; it then takes the whole number, so that
-many recycles become one message. What is held back nobody waits for: the consumer has something to
-do, and the producer has credit left. (Flink announces at once, and leaves it to its I/O thread to
-collect what comes meanwhile; here there is no other thread.) A buffer becomes free when the
-operator recycles it, never on receipt.
+that is at least as much as the producer has left of what was announced before, or when nothing more
+is queued here though the producer has data; it then takes the whole number, so that many recycles
+become one message. What is held back nobody waits for: the producer has credit left, and either it
+has no data or the consumer something to do. (Flink announces at once, and leaves it to its I/O
+thread to collect what comes meanwhile; here there is no other thread.) A buffer becomes free when
+the operator recycles it, never on receipt.
 
 Priority: a priority event is polled before everything else that has arrived, though its sequence
 number comes later. The data that it overtook (``overtaken_data``) is what an unaligned checkpoint
@@ -319,7 +319,8 @@ class RemoteInputChannel(InputChannel):
         """Tell the client, unless neither side waits for what is unannounced."""
         if self._client is None:
             return
-        if not self._queue or 2 * self.unannounced_credit >= self.manager.available:
+        consumer_waits = self.sender_backlog and not self._queue
+        if consumer_waits or 2 * self.unannounced_credit >= self.manager.available:
             self._credit_offered = True
             self._client.notify_credit_available(self)
 

@@ -104,6 +104,7 @@ class ResultPartition(SubpartitionOwner):
         self.finished = False
         self.released = False
         self.closed = False
+        self.writable = True
         self.failure: RemoteError | None = None
         self.lost: BaseException | None = None
         self.all_data_processed = Availability()
@@ -134,6 +135,25 @@ class ResultPartition(SubpartitionOwner):
     def availability(self) -> Availability:
         """Available iff a record may be begun: a buffer is idle and nobody is over quota."""
         return self._pool.availability
+
+    def check_writable(self) -> None:
+        """Raise why a record cannot be written any more, if it cannot: unless ``writable``.
+
+        ClosedResourceError, the error with which the producer failed, the cause with which a
+        consumer was lost, or ConsumerCancelledError.
+        """
+        if self.closed:
+            raise ClosedResourceError(f"partition {self.partition_id} has been closed")
+        if self.failure is not None:
+            raise self.failure
+        if self.lost is not None:
+            raise self.lost
+        if self.released:
+            raise ClosedResourceError(f"partition {self.partition_id} has been closed")
+        if self.cancelled:
+            raise ConsumerCancelledError(
+                f"every consumer of partition {self.partition_id} has gone away before its end"
+            )
 
     def request_builder(self, index: int) -> BufferBuilder | None:
         """Open a new builder at the end of a subpartition, None if there is no buffer now."""
@@ -244,6 +264,7 @@ class ResultPartition(SubpartitionOwner):
             if self.finished:
                 self._release()
         if self._unfinished == 0 or self.lost is not None:
+            self.writable = False
             self._pool.wake()
 
     @property
@@ -288,6 +309,7 @@ class ResultPartition(SubpartitionOwner):
         if self.released:
             return
         self.released = True
+        self.writable = False
         self._pool.destroy()
         self.all_data_processed.set(True)
         self.all_consumed.set(True)
@@ -320,6 +342,9 @@ class ResultPartition(SubpartitionOwner):
         self._pool.check_invariants()
         for subpartition in self.subpartitions:
             subpartition.check_invariants()
+        assert self.writable or self.released or self.lost is not None or self._unfinished == 0, (
+            "a partition that can be written says that it cannot"
+        )
         assert self._unacknowledged == sum(not part.acknowledged for part in self.subpartitions)
         if not self.released:
             assert self._unfinished == sum(not part.released for part in self.subpartitions)

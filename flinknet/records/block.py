@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-__all__ = ["BLOCK_RECORDS_MIN", "BlockPacker", "chunks"]
+__all__ = ["BlockPacker", "chunks"]
 
-BLOCK_RECORDS_MIN = 4
+_BLOCK_RECORDS_MIN = 4
 """Fewer records gain too little."""
 
 _BLOCK_RECORDS_MAX = 128
@@ -25,6 +25,7 @@ _BLOCK_BYTES_MAX = 16_384
 """Larger blocks would leave the processor's nearest cache."""
 
 _CHUNK_RECORDS = 512
+_CHUNKS_LEFT_ALONE = 32
 _FIXARRAY_MAX = 15
 
 
@@ -34,12 +35,13 @@ class BlockPacker:
     ``bytes_max`` is what a record may have: no record of a block is larger than the block.
     """
 
-    __slots__ = ("_bytes_max", "_pack", "_record_bytes")
+    __slots__ = ("_bytes_max", "_pack", "_record_bytes", "_undivided")
 
     def __init__(self, pack: Callable[[Any], bytes], bytes_max: int) -> None:
         self._pack = pack
         self._bytes_max = min(bytes_max, _BLOCK_BYTES_MAX)
         self._record_bytes = float(self._bytes_max)
+        self._undivided = 0
 
     def observe(self, record_bytes: int) -> None:
         """Learn the size of a record that was packed alone."""
@@ -48,12 +50,27 @@ class BlockPacker:
     @property
     def worthwhile(self) -> bool:
         """Whether records are small enough, by those packed last."""
-        return self._record_bytes * BLOCK_RECORDS_MIN <= self._bytes_max
+        return self._record_bytes * _BLOCK_RECORDS_MIN <= self._bytes_max
+
+    def wants(self, chunk: list[Any]) -> bool:
+        """Whether to divide a chunk of records among the channels, so that each gets blocks."""
+        if not self.worthwhile or len(chunk) < _BLOCK_RECORDS_MIN:
+            return False
+        if self._undivided:
+            self._undivided -= 1
+            return False
+        return True
+
+    def observe_shares(self, records: int, shares: int) -> None:
+        """Learn into how many shares a chunk fell: if they are small, the next chunks are left
+        alone for a while."""
+        if shares * _BLOCK_RECORDS_MIN > records:
+            self._undivided = _CHUNKS_LEFT_ALONE
 
     def records_in(self, room_bytes: int) -> int:
         """How many records to pack for that much room; 0 if it is not worth a block."""
         records = int(min(room_bytes, self._bytes_max) / self._record_bytes)
-        return min(records, _BLOCK_RECORDS_MAX) if records >= BLOCK_RECORDS_MIN else 0
+        return min(records, _BLOCK_RECORDS_MAX) if records >= _BLOCK_RECORDS_MIN else 0
 
     def pack(self, records: list[Any]) -> memoryview:
         """Return the bytes of at most as many records as ``records_in`` said, and learn from them.

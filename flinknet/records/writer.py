@@ -33,12 +33,10 @@ from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.config import BufferTimeout
 from flinknet.errors import (
-    ClosedResourceError,
-    ConsumerCancelledError,
     LocalProtocolError,
 )
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.records.block import BLOCK_RECORDS_MIN, BlockPacker, chunks
+from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output, SubpartitionOutput
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
@@ -116,11 +114,13 @@ class RecordWriter:
         self._flusher = flusher
         self._record_bytes_max = record_bytes_max
         self._record_elements_max = record_elements_max
+        self._unlimited_bytes = min(record_bytes_max, record_elements_max)
+        self._availability = partition.availability
         self._select = self.partitioner.select
         self._pack = record_packer()
         self._outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         self._broadcast = BroadcastOutput(partition)
-        self._blocks = BlockPacker(self._pack, min(record_bytes_max, record_elements_max))
+        self._blocks = BlockPacker(self._pack, self._unlimited_bytes)
         self._unflushed: set[int] = set()
         self._torn = False
         self._finished = False
@@ -174,14 +174,15 @@ class RecordWriter:
         some of them are written and some are not.
         """
         partitioner, blocks = self.partitioner, self._blocks
-        alone = BLOCK_RECORDS_MIN * len(self._outputs)
         for chunk in chunks(records):
             if partitioner.is_broadcast:
                 await self._emit_blocks(self._broadcast, chunk)
-            elif partitioner.looks_at_queues or len(chunk) < alone or not blocks.worthwhile:
+            elif partitioner.looks_at_queues or not blocks.wants(chunk):
                 await self._emit_each(chunk)
             else:
-                for index, share in partitioner.divide(chunk).items():
+                shares = partitioner.divide(chunk)
+                blocks.observe_shares(len(chunk), len(shares))
+                for index, share in shares.items():
                     await self._emit_blocks(self._outputs[index], share)
 
     async def _emit_each(self, records: list[Any]) -> None:
@@ -269,34 +270,46 @@ class RecordWriter:
 
         ``head`` are its first bytes, if ``data`` is only its content.
         """
-        check_limits(data, self._record_bytes_max, self._record_elements_max, head)
+        size = len(head) + len(data)
+        if size > self._unlimited_bytes:
+            check_limits(data, self._record_bytes_max, self._record_elements_max, head)
         while self._slow_path.busy:
             await self._slow_path.until_free()
+        partition = self.partition
         with self._slow_path:
             self._check_writable()
             if output is not self._broadcast and not self._broadcast.builder.sealed:
                 self._broadcast.seal()
-            if len(head) + len(data) > output.builder.remaining:
+            may_begin = partition.writable and self._availability.available
+            if not may_begin and size > output.builder.remaining:
                 await self._wait_to_begin()
             rest = self._fill_up(output.builder, data, head)
             if rest:
                 output.seal()
             while rest:
-                self._check_consumers()
+                if not partition.writable:
+                    partition.check_writable()
                 if output.released:
                     break
                 if not output.open():
-                    await self._wait_to_go_on()
+                    await self._wait(self._availability, WaitReason.HARD_BACKPRESSURE)
                     continue
                 rest = self._fill(output.builder, rest, b"" if self._torn else head)
                 if rest:
                     output.seal()
             self._torn = False
             self._records_out += 1
-        for index in output.indices:
-            self._ask_for_flush(index)
+        self._ask_for_flush(output)
         if output.released or self._turn.is_over(self.buffers_opened, len(data)):
             await yield_to_loop()
+
+    async def _wait_to_begin(self) -> None:
+        """Hold a record back until the pool is available and a buffer certain: a record no longer
+        than that is then written without another wait, whole or not at all."""
+        self.partition.check_writable()
+        while not self._availability.available:
+            await self._wait(self._availability, WaitReason.SOFT_BACKPRESSURE)
+            self.partition.check_writable()
 
     def _fill_up(self, builder: BufferBuilder, data: bytes, head: bytes) -> memoryview:
         """Use what is left of an open builder, for a record that may be cut; return the rest."""
@@ -317,18 +330,6 @@ class RecordWriter:
         self._torn = bool(rest)
         return rest
 
-    async def _wait_to_begin(self) -> None:
-        """Hold a record back until the pool is available and a buffer certain: a record no longer
-        than that is then written without another wait, whole or not at all."""
-        self._check_consumers()
-        while not self.partition.availability.available:
-            await self._wait(self.partition.availability, WaitReason.SOFT_BACKPRESSURE)
-            self._check_consumers()
-
-    async def _wait_to_go_on(self) -> None:
-        """Wait in the middle of a record, for any buffer."""
-        await self._wait(self.partition.availability, WaitReason.HARD_BACKPRESSURE)
-
     def _check_writable(self) -> None:
         if self._finished:
             raise LocalProtocolError(
@@ -341,30 +342,16 @@ class RecordWriter:
                 f"cancellation: nothing can follow it"
             )
 
-    def _check_consumers(self) -> None:
-        partition = self.partition
-        if partition.closed:
-            raise ClosedResourceError(f"partition {partition.partition_id} has been closed")
-        if partition.failure is not None:
-            raise partition.failure
-        if partition.lost is not None:
-            raise partition.lost
-        if partition.released:
-            raise ClosedResourceError(f"partition {partition.partition_id} has been closed")
-        if partition.cancelled:
-            raise ConsumerCancelledError(
-                f"every consumer of partition {partition.partition_id} has gone away before its end"
-            )
-
     # -- flushing ---------------------------------------------------------------------------------
 
-    def _ask_for_flush(self, index: int) -> None:
+    def _ask_for_flush(self, output: Output) -> None:
         if self.buffer_timeout_ms == 0:
-            self.partition.flush(index)
+            for index in output.indices:
+                self.partition.flush(index)
             return
         if not self._unflushed and self.buffer_timeout_ms != -1:
             self._flusher.request_flush(self)
-        self._unflushed.add(index)
+        self._unflushed.update(output.indices)
 
     def flush(self) -> None:
         """Let the consumers have everything written so far, full buffer or not."""
@@ -399,7 +386,7 @@ class RecordWriter:
         partition = self.partition
         if self._finished and partition.released:
             return
-        self._check_consumers()
+        self.partition.check_writable()
         if not self._finished:
             self._check_writable()
             self._finished = True
@@ -407,7 +394,7 @@ class RecordWriter:
         while not partition.all_data_processed.available:
             await self._wait(partition.all_data_processed, WaitReason.IDLE)
         if not partition.finished:
-            self._check_consumers()
+            self.partition.check_writable()
             partition.finish()
         while not partition.all_consumed.available:
             await self._wait(partition.all_consumed, WaitReason.IDLE)

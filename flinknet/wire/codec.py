@@ -288,13 +288,11 @@ class FrameDecoder:
     def _control(
         self, layout: Layout, data: memoryview, start: int, prefix_end: int, end: int
     ) -> int:
-        items = layout.struct.unpack_from(data, start)
-        for index, constant in layout.constants:
-            if items[index] != constant:
-                raise RemoteProtocolError(
-                    f"the peer sent a {layout.message_type.name} header of the wrong form"
-                )
-        fields = tuple(items[index] for index in layout.fields)
+        fields = layout.decode(data, start)
+        if fields is None:
+            raise RemoteProtocolError(
+                f"the peer sent a {layout.message_type.name} header of the wrong form"
+            )
         if layout.body_marker is None:
             self._receiver.on_message(layout.message_type, fields)
             return prefix_end

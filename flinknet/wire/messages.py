@@ -9,9 +9,11 @@ markers) are part of the format, and a header whose constants differ is a protoc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
+from operator import itemgetter
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flinknet.buffer.buffer import DataType
 
@@ -65,6 +67,10 @@ class BufferHeader(NamedTuple):
     unfinished: int = 0
 
 
+Items = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+"""Takes some of the items of a header."""
+
+
 class Layout(NamedTuple):
     """One message: its struct, which fields are constants, and whether a body follows."""
 
@@ -73,15 +79,24 @@ class Layout(NamedTuple):
     constants: tuple[tuple[int, int], ...]
     fields: tuple[int, ...]
     body_marker: int | None
+    template: tuple[int | bytes, ...]
+    """All items, 0 for the fields."""
+    constants_of: Items
+    fields_of: Items
 
     def encode(self, *values: int | bytes) -> bytes:
         """Pack the variable fields, in order, between the constants."""
-        items: list[int | bytes] = [0] * (len(self.constants) + len(self.fields))
-        for position, constant in self.constants:
-            items[position] = constant
+        items = list(self.template)
         for position, value in zip(self.fields, values, strict=True):
             items[position] = value
         return self.struct.pack(*items)
+
+    def decode(self, data: memoryview, start: int) -> tuple[Any, ...] | None:
+        """Take the variable fields, in order; None if one of the constants is wrong."""
+        items = self.struct.unpack_from(data, start)
+        if self.constants_of(items) != self.constants_of(self.template):
+            return None
+        return self.fields_of(items)
 
 
 _UINT32 = (0xCE, "I")
@@ -113,7 +128,21 @@ def _layout(message_type: MessageType, *kinds: str, body: int | None = None) -> 
         form += "BI" if body == BODY_BIN32 else "BH"
         constants.append((position, body))
         fields.append(position + 1)
-    return Layout(message_type, Struct(form), tuple(constants), tuple(fields), body)
+        position += 2
+    template = [0] * position
+    for place, constant in constants:
+        template[place] = constant
+    few = slice(position - len(fields), position)  # one field, the last item, or none
+    return Layout(
+        message_type,
+        Struct(form),
+        tuple(constants),
+        tuple(fields),
+        body,
+        tuple(template),
+        itemgetter(*(place for place, _ in constants)),
+        itemgetter(*fields) if len(fields) > 1 else itemgetter(few),
+    )
 
 
 LAYOUTS: dict[int, Layout] = {

@@ -223,6 +223,9 @@ def test_many_recycles_make_one_announcement() -> None:
     assert arranged.channel.take_unannounced_credit() == 3
     assert arranged.channel.take_unannounced_credit() == 0
     arranged.poll().recycle()
+    deliver(arranged.channel, 4)
+    assert arranged.credit_notices == 1
+    deliver(arranged.channel, 5)
     assert arranged.credit_notices == 2
     assert arranged.channel.take_unannounced_credit() == 1
 
@@ -240,15 +243,17 @@ def test_credit_waits_while_both_sides_have_something_to_do() -> None:
     assert arranged.channel.take_unannounced_credit() == 2
 
 
-def test_credit_does_not_wait_when_the_consumer_does() -> None:
-    """F8: with a long way between them every moment counts."""
+@pytest.mark.parametrize(("backlog", "notices"), [(0, 0), (1, 1)])
+def test_credit_does_not_wait_when_the_consumer_does(backlog: int, notices: int) -> None:
+    """F8: unless the producer has nothing to send; with a long way between them every moment
+    counts."""
     arranged = Arranged(exclusive=8, borrowed=8)
     for sequence in range(2):
-        deliver(arranged.channel, sequence)
+        deliver(arranged.channel, sequence, backlog=backlog)
     arranged.poll().recycle()
     assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (1, 0)
     arranged.poll().recycle()
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (2, 1)
+    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (2, notices)
 
 
 def test_the_last_credit_of_a_producer_is_never_held_back() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from flinknet.records.block import BLOCK_RECORDS_MIN, BlockPacker, chunks
+from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.partitioner import (
     CustomPartitioner,
     GlobalPartitioner,
@@ -38,7 +38,7 @@ def test_the_number_of_records_follows_their_size() -> None:
     blocks.observe(100)
     assert blocks.worthwhile
     assert blocks.records_in(1_000) == 10
-    assert blocks.records_in(100 * BLOCK_RECORDS_MIN - 1) == 0
+    assert blocks.records_in(399) == 0
     assert blocks.records_in(ROOM) == 128
     blocks.pack([sized(10)] * 10 + [sized(90)] * 10)
     assert blocks.records_in(1_000) == 20
@@ -51,6 +51,20 @@ def test_a_block_is_not_larger_than_a_record_may_be() -> None:
     blocks = BlockPacker(record_packer(), 200)
     blocks.observe(10)
     assert blocks.records_in(ROOM) == 20
+
+
+def test_chunks_that_fall_to_pieces_are_left_alone_for_a_while() -> None:
+    """Then one is tried again: the load may be another one now."""
+    blocks = BlockPacker(record_packer(), ROOM)
+    chunk = [1] * 100
+    assert not blocks.wants(chunk)
+    blocks.observe(20)
+    assert blocks.wants(chunk)
+    assert not blocks.wants([1, 2, 3])
+    blocks.observe_shares(100, 25)
+    assert blocks.wants(chunk)
+    blocks.observe_shares(100, 26)
+    assert [blocks.wants(chunk) for _ in range(34)] == [False] * 32 + [True] * 2
 
 
 def test_records_are_cut_into_lists() -> None:
