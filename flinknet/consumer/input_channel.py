@@ -73,9 +73,16 @@ class ChannelListener(Protocol):
 
     name: str
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether half of the channels or more have something to poll."""
+
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         """The channel has something to poll, a priority event first if ``priority``, or has
         failed."""
+
+    def hold_credit(self, channel: InputChannel) -> None:
+        """Have the channel offer its credit when this is not busy any more."""
 
 
 class InputChannel(ABC):
@@ -136,6 +143,9 @@ class InputChannel(ABC):
     @abstractmethod
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
+
+    def offer_credit(self) -> None:  # noqa: B027 - only a remote channel has any
+        """Announce the credit that is held back, if the producer needs it."""
 
     def fail(self, cause: BaseException) -> None:
         """End the channel with an error, which names it from now on; the first one counts."""

@@ -76,6 +76,7 @@ class InputGate:
         self._own_address = own_address
         self._network_pool = network_pool
         self._queue: PrioritizedDeque[InputChannel] = PrioritizedDeque()
+        self._held: dict[InputChannel, None] = {}
         self._unfinished = len(locations)
         self._on_failed: list[Callable[[BaseException], None]] = []
         self._on_released: list[Callable[[InputGate], None]] = []
@@ -212,6 +213,20 @@ class InputGate:
             self._enqueue(channel, priority)
             self._wake()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether half of the channels or more have something to poll."""
+        return 2 * len(self._queue) >= self._unfinished
+
+    def hold_credit(self, channel: InputChannel) -> None:
+        """Have the channel offer its credit when the reader needs more to do."""
+        self._held[channel] = None
+
+    def _offer_held_credit(self) -> None:
+        held, self._held = self._held, {}
+        for channel in held:
+            channel.offer_credit()
+
     def fail(self, cause: BaseException) -> None:
         """End the reading with an error, which every poll raises; the first one counts."""
         if self.failure is None:
@@ -250,6 +265,8 @@ class InputGate:
             polled = channel.poll()
             if polled is not None and polled[1] is not DataType.NONE:
                 self._enqueue(channel, polled[1].has_priority)
+            if self._held and not self.is_busy:
+                self._offer_held_credit()
             if self.priority_availability.available and not self._queue.prioritized:
                 self.priority_availability.set(False)
             if polled is not None:
@@ -350,6 +367,7 @@ class InputGate:
         reserve, self._reserve = self._reserve, []
         self._network_pool.return_exclusive(reserve)
         self._queue.clear()
+        self._held.clear()
         self.priority_availability.set(False)
         self._floating_pool.destroy()
         self.availability.set(True)

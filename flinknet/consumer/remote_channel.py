@@ -7,11 +7,11 @@ that the channel already owns, ``end_buffer`` queues it. A data frame that finds
 breaks the protocol: the producer sent without credit. Events never need a buffer, they live in a
 few bytes of ordinary memory.
 
-Credit: every buffer that becomes free adds one to ``unannounced_credit``. The client is told when
-that is at least as much as the producer has left of what was announced before, or when nothing more
-is queued here though the producer has data; it then takes the whole number, so that many recycles
-become one message. What is held back nobody waits for: the producer has credit left, and either it
-has no data or the consumer something to do. (Flink announces at once, and leaves it to its I/O
+Credit: every buffer that becomes free adds one to ``unannounced_credit``. It is held back while
+nobody waits for it: while the gate has enough for its reader to do, up to three quarters of the
+channel's buffers; and after that while the producer has no data, and has as much credit left as is
+held back. Then the client is told, and takes the whole number, so that many recycles become one
+message, and those of many channels one write. (Flink announces at once, and leaves it to its I/O
 thread to collect what comes meanwhile; here there is no other thread.) A buffer becomes free when
 the operator recycles it, never on receipt.
 
@@ -319,10 +319,17 @@ class RemoteInputChannel(InputChannel):
         """Tell the client, unless neither side waits for what is unannounced."""
         if self._client is None:
             return
-        consumer_waits = self.sender_backlog and not self._queue
-        if consumer_waits or 2 * self.unannounced_credit >= self.manager.available:
+        credit, free = self.unannounced_credit, self.manager.available
+        if self._listener.is_busy and 4 * credit < 3 * (free + len(self._queue)):
+            self._listener.hold_credit(self)
+        elif self.sender_backlog or 2 * credit >= free:
             self._credit_offered = True
             self._client.notify_credit_available(self)
+
+    def offer_credit(self) -> None:
+        """Tell the client, if there is anything to tell; see InputChannel."""
+        if self.unannounced_credit and not (self._credit_offered or self.released):
+            self._offer_credit()
 
     def statistics(self) -> InputChannelStatistics:
         """Return the present counts."""
@@ -355,7 +362,8 @@ class RemoteInputChannel(InputChannel):
             self._credit_offered
             or self.released
             or self._client is None
-            or (2 * self.unannounced_credit < max(1, self.manager.available))
+            or self._listener.is_busy
+            or 2 * self.unannounced_credit < max(1, self.manager.available)
         ), "credit is held back from a producer that may need it"
         priorities = [received.buffer.data_type.has_priority for received in self._queue]
         assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"

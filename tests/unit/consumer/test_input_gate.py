@@ -479,3 +479,24 @@ def test_local_and_remote_channels_in_one_gate() -> None:
     assert gate.finished
     gate.release()
     assert_everything_returned(pool)
+
+
+def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
+    """F8: it is offered, for all channels at once, when fewer than half of them have data."""
+    client = Client()
+    gate, _ = make_gate(
+        *[THERE] * 4, client=client, buffers_per_channel=4, floating_buffers_per_gate=0
+    )
+    for channel in gate.remote_channels:
+        for sequence in range(2):
+            deliver(channel, sequence, backlog=5)
+    assert gate.is_busy
+    offered = []
+    for _ in range(8):
+        polled = gate.poll()
+        assert polled is not None
+        polled[1].recycle()
+        offered.append(client.sent.count(("credit", 0)))
+    assert offered == [0] * 6 + [1] * 2
+    assert not gate.is_busy
+    assert [channel.take_unannounced_credit() for channel in gate.remote_channels] == [2] * 4

@@ -33,6 +33,11 @@ class Gate:
     def __init__(self) -> None:
         self.notices = 0
         self.priority_notices = 0
+        self.is_busy = False
+        self.held: list[InputChannel] = []
+
+    def hold_credit(self, channel: InputChannel) -> None:
+        self.held.append(channel)
 
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         self.notices += 1

@@ -32,6 +32,11 @@ class Gate:
 
     def __init__(self) -> None:
         self.notices: list[tuple[int, bool]] = []
+        self.is_busy = False
+        self.held: list[InputChannel] = []
+
+    def hold_credit(self, channel: InputChannel) -> None:
+        self.held.append(channel)
 
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         self.notices.append((channel.index, priority))
@@ -230,30 +235,58 @@ def test_many_recycles_make_one_announcement() -> None:
     assert arranged.channel.take_unannounced_credit() == 1
 
 
-def test_credit_waits_while_both_sides_have_something_to_do() -> None:
-    """F8: the consumer has buffers to read, the producer has half of its credit or more."""
+@pytest.mark.parametrize(("backlog", "notices"), [(0, 0), (1, 1)])
+def test_credit_waits_while_the_producer_has_half_of_it_and_no_data(
+    backlog: int, notices: int
+) -> None:
+    """F8: with data every moment may count, if there is a long way between them."""
     arranged = Arranged(exclusive=8, borrowed=8)
-    for sequence in range(5):
+    deliver(arranged.channel, 0, backlog=backlog)
+    arranged.poll().recycle()
+    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (1, notices)
+
+
+def test_what_the_producer_uses_moves_credit_as_well() -> None:
+    """F8: when it has no more left than what is held back."""
+    arranged = Arranged(exclusive=8, borrowed=8)
+    for sequence in range(3):
         deliver(arranged.channel, sequence)
+        arranged.poll().recycle()
+    for sequence in (3, 4):
+        assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (3, 0)
+        deliver(arranged.channel, sequence)
+    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (3, 1)
+    assert arranged.channel.take_unannounced_credit() == 3
+
+
+def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
+    """F8: whatever the producer has; it is offered when the gate asks for it."""
+    arranged = Arranged(exclusive=4, borrowed=8)
+    for sequence in range(4):
+        deliver(arranged.channel, sequence, backlog=3)
+    arranged.gate.is_busy = True
     for _ in range(2):
         arranged.poll().recycle()
     assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (2, 0)
-    deliver(arranged.channel, 5)
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (2, 1)
+    assert arranged.channel in arranged.gate.held
+    arranged.gate.is_busy = False
+    for _ in range(2):
+        arranged.channel.offer_credit()
+        assert arranged.credit_notices == 1
     assert arranged.channel.take_unannounced_credit() == 2
 
 
-@pytest.mark.parametrize(("backlog", "notices"), [(0, 0), (1, 1)])
-def test_credit_does_not_wait_when_the_consumer_does(backlog: int, notices: int) -> None:
-    """F8: unless the producer has nothing to send; with a long way between them every moment
-    counts."""
+def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
+    """F8: so that the producer has time to send before the reader has nothing left."""
     arranged = Arranged(exclusive=8, borrowed=8)
-    for sequence in range(2):
-        deliver(arranged.channel, sequence, backlog=backlog)
-    arranged.poll().recycle()
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (1, 0)
-    arranged.poll().recycle()
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (2, notices)
+    for sequence in range(8):
+        deliver(arranged.channel, sequence, backlog=3)
+    arranged.gate.is_busy = True
+    notices = []
+    for _ in range(7):
+        arranged.poll().recycle()
+        notices.append(arranged.credit_notices)
+    assert notices == [0, 0, 0, 0, 0, 1, 1]
 
 
 def test_the_last_credit_of_a_producer_is_never_held_back() -> None:
