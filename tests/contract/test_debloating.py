@@ -17,6 +17,9 @@ from tests.unit.net.stranger import until
 SEGMENT_BYTES = 1024
 SMALLEST_BYTES = 64
 BUFFERS_BEHIND = 4
+BUFFERS_PER_CHANNEL = 16
+"""So many that credit for more comes before fewer than those are left."""
+
 BUFFERS_MAX = 200
 """More than enough for any size to be reached."""
 
@@ -26,7 +29,12 @@ async def exchange(kind: str) -> AsyncIterator[Exchange]:
     debloat = BufferDebloatConfig(
         enabled=True, period_ms=1e9, samples=3, segment_bytes_min=SMALLEST_BYTES
     )
-    async with open_exchange(kind, segment_bytes=SEGMENT_BYTES, debloat=debloat) as opened:
+    async with open_exchange(
+        kind,
+        segment_bytes=SEGMENT_BYTES,
+        buffers_per_channel=BUFFERS_PER_CHANNEL,
+        debloat=debloat,
+    ) as opened:
         yield opened
 
 
