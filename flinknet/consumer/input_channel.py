@@ -75,7 +75,7 @@ class ChannelListener(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether half of the channels or more have something to poll."""
+        """Whether the reader has enough to do for as long as it takes to get more."""
 
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         """The channel has something to poll, a priority event first if ``priority``, or has

@@ -77,6 +77,9 @@ class InputGate:
         self._network_pool = network_pool
         self._queue: PrioritizedDeque[InputChannel] = PrioritizedDeque()
         self._held: dict[InputChannel, None] = {}
+        self.reader_is_slow = False
+        """Whether processing a buffer takes far longer than getting another one; the reader says
+        so."""
         self._unfinished = len(locations)
         self._on_failed: list[Callable[[BaseException], None]] = []
         self._on_released: list[Callable[[InputGate], None]] = []
@@ -215,8 +218,8 @@ class InputGate:
 
     @property
     def is_busy(self) -> bool:
-        """Whether half of the channels or more have something to poll."""
-        return 2 * len(self._queue) >= self._unfinished
+        """Whether a slow reader has enough to do: half of the channels have something to poll."""
+        return self.reader_is_slow and 2 * len(self._queue) >= self._unfinished
 
     def hold_credit(self, channel: InputChannel) -> None:
         """Have the channel offer its credit when the reader needs more to do."""

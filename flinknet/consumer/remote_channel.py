@@ -8,7 +8,7 @@ breaks the protocol: the producer sent without credit. Events never need a buffe
 few bytes of ordinary memory.
 
 Credit: every buffer that becomes free adds one to ``unannounced_credit``. It is held back while
-nobody waits for it: while the gate has enough for its reader to do, up to three quarters of the
+nobody waits for it: while the gate has enough for a slow reader to do, up to three quarters of the
 channel's buffers; and after that while the producer has no data, and has as much credit left as is
 held back. Then the client is told, and takes the whole number, so that many recycles become one
 message, and those of many channels one write. (Flink announces at once, and leaves it to its I/O

@@ -26,6 +26,10 @@ from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, Recor
 __all__ = ["RecordBatch", "RecordReader"]
 
 
+_MANY_RECORDS = 64
+"""A buffer of so many takes longer than a message to the producer and its answer."""
+
+
 class RecordBatch:
     """The records of one buffer, in order, to be processed before the next batch is asked for.
 
@@ -68,6 +72,7 @@ class RecordReader:
         self._buffers_in = 0
         self._turn = LoopTurn()
         self._turn_is_over = False
+        self._is_slow = False
         gate.when_released(lambda _: self._drop_unfinished_records())
 
     async def next_batch(self) -> RecordBatch | None:
@@ -132,7 +137,14 @@ class RecordReader:
         self.records_in += len(records)
         self._buffers_in += 1
         self._turn_is_over = self._turn.is_over(self._buffers_in, buffer.size / (len(records) or 1))
+        self._say_whether_slow(len(records) >= _MANY_RECORDS)
         return RecordBatch(records, index, buffer.size)
+
+    def _say_whether_slow(self, is_slow: bool) -> None:
+        if is_slow is not self._is_slow:
+            self._is_slow = is_slow
+            for gate in self.gate.gates:
+                gate.reader_is_slow = is_slow
 
     def _return_buffer(self) -> None:
         buffer, self._current = self._current, None

@@ -36,6 +36,7 @@ class ConsumerSide(Side):
         super().__init__(shape, segments if shape.credit else max(segments, shape.channels))
         locations = [PartitionLocation("producer:1", "p", index) for index in range(shape.channels)]
         self.gate = InputGate("g", locations, "consumer:1", self.pool, network_config(shape))
+        self.gate.reader_is_slow = True
         self.processed = [0] * shape.channels
         self.aligned: list[int] = []
         self.finished: dict[int, str] = {}

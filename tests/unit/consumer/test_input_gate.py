@@ -482,7 +482,8 @@ def test_local_and_remote_channels_in_one_gate() -> None:
 
 
 def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
-    """F8: it is offered, for all channels at once, when fewer than half of them have data."""
+    """F8: for a slow reader; it is offered, for all channels at once, when fewer than half of them
+    have data."""
     client = Client()
     gate, _ = make_gate(
         *[THERE] * 4, client=client, buffers_per_channel=4, floating_buffers_per_gate=0
@@ -490,6 +491,8 @@ def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
     for channel in gate.remote_channels:
         for sequence in range(2):
             deliver(channel, sequence, backlog=5)
+    assert not gate.is_busy
+    gate.reader_is_slow = True
     assert gate.is_busy
     offered = []
     for _ in range(8):

@@ -462,3 +462,15 @@ def test_any_cutting(writes: list[tuple[int, Any]], segment_bytes: int) -> None:
         arranged.end(channel)
     assert run(all_records(arranged.reader)) == []
     arranged.close()
+
+
+def test_the_reader_says_whether_a_buffer_takes_it_long() -> None:
+    """Then its gate may let credit wait."""
+    arranged = Arranged()
+    slow = []
+    for records in (63, 64, 1, 100):
+        arranged.arrive(packed(*range(records)))
+        arranged.batch()
+        slow.append(arranged.gate.reader_is_slow)
+    assert slow == [False, True, False, True]
+    arranged.close()
