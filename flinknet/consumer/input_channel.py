@@ -82,7 +82,11 @@ class ChannelListener(Protocol):
         failed."""
 
     def hold_credit(self, channel: InputChannel) -> None:
-        """Have the channel offer its credit when this is not busy any more."""
+        """Have the channel announce its credit with that of others: when one cannot wait, or when
+        this is not busy any more."""
+
+    def announce_held_credit(self) -> None:
+        """A channel cannot wait: have all others announce what they hold, in the same write."""
 
 
 class InputChannel(ABC):
@@ -144,8 +148,8 @@ class InputChannel(ABC):
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
 
-    def offer_credit(self) -> None:  # noqa: B027 - only a remote channel has any
-        """Announce the credit that is held back, if the producer needs it."""
+    def announce_credit(self) -> None:  # noqa: B027 - only a remote channel has any
+        """Announce the credit that is held back."""
 
     def fail(self, cause: BaseException) -> None:
         """End the channel with an error, which names it from now on; the first one counts."""

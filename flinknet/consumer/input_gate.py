@@ -222,13 +222,14 @@ class InputGate:
         return self.reader_is_slow and 2 * len(self._queue) >= self._unfinished
 
     def hold_credit(self, channel: InputChannel) -> None:
-        """Have the channel offer its credit when the reader needs more to do."""
+        """Have the channel announce its credit with that of others."""
         self._held[channel] = None
 
-    def _offer_held_credit(self) -> None:
+    def announce_held_credit(self) -> None:
+        """Have every channel that holds credit back announce it."""
         held, self._held = self._held, {}
         for channel in held:
-            channel.offer_credit()
+            channel.announce_credit()
 
     def fail(self, cause: BaseException) -> None:
         """End the reading with an error, which every poll raises; the first one counts."""
@@ -269,7 +270,7 @@ class InputGate:
             if polled is not None and polled[1] is not DataType.NONE:
                 self._enqueue(channel, polled[1].has_priority)
             if self._held and not self.is_busy:
-                self._offer_held_credit()
+                self.announce_held_credit()
             if self.priority_availability.available and not self._queue.prioritized:
                 self.priority_availability.set(False)
             if polled is not None:

@@ -320,16 +320,21 @@ class RemoteInputChannel(InputChannel):
         if self._client is None:
             return
         credit, free = self.unannounced_credit, self.manager.available
-        if self._listener.is_busy and 4 * credit < 3 * (free + len(self._queue)):
+        if not self._listener.is_busy:
+            if self.sender_backlog or 2 * credit >= free:
+                self.announce_credit()
+        elif 4 * credit < 3 * (free + len(self._queue)):
             self._listener.hold_credit(self)
-        elif self.sender_backlog or 2 * credit >= free:
+        else:
+            self.announce_credit()
+            self._listener.announce_held_credit()
+
+    def announce_credit(self) -> None:
+        """Tell the client, if there is anything to tell; see InputChannel."""
+        pending = self.unannounced_credit and not (self._credit_offered or self.released)
+        if pending and self._client is not None:
             self._credit_offered = True
             self._client.notify_credit_available(self)
-
-    def offer_credit(self) -> None:
-        """Tell the client, if there is anything to tell; see InputChannel."""
-        if self.unannounced_credit and not (self._credit_offered or self.released):
-            self._offer_credit()
 
     def statistics(self) -> InputChannelStatistics:
         """Return the present counts."""

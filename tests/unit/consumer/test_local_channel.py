@@ -39,6 +39,10 @@ class Gate:
     def hold_credit(self, channel: InputChannel) -> None:
         self.held.append(channel)
 
+    def announce_held_credit(self) -> None:
+        for channel in self.held:
+            channel.announce_credit()
+
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         self.notices += 1
         self.priority_notices += priority

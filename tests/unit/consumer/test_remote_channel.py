@@ -38,6 +38,10 @@ class Gate:
     def hold_credit(self, channel: InputChannel) -> None:
         self.held.append(channel)
 
+    def announce_held_credit(self) -> None:
+        for channel in self.held:
+            channel.announce_credit()
+
     def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
         self.notices.append((channel.index, priority))
 
@@ -271,7 +275,7 @@ def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
     assert arranged.channel in arranged.gate.held
     arranged.gate.is_busy = False
     for _ in range(2):
-        arranged.channel.offer_credit()
+        arranged.channel.announce_credit()
         assert arranged.credit_notices == 1
     assert arranged.channel.take_unannounced_credit() == 2
 
