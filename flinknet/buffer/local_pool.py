@@ -22,6 +22,8 @@ overdraft and no subpartition at its quota.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from flinknet.buffer.availability import Availability
@@ -66,15 +68,13 @@ class BufferListener(Protocol):
 class SubpartitionRecycler:
     """Returns segments to a pool and to the quota of one subpartition."""
 
-    __slots__ = ("_pool", "_subpartition")
+    __slots__ = ("recycle",)
+
+    recycle: Callable[[MemorySegment], None]
+    """Return the segment."""
 
     def __init__(self, pool: LocalBufferPool, subpartition: int) -> None:
-        self._pool = pool
-        self._subpartition = subpartition
-
-    def recycle(self, segment: MemorySegment) -> None:
-        """Return the segment."""
-        self._pool.recycle_from(self._subpartition, segment)
+        self.recycle = partial(pool.recycle_from, subpartition)
 
 
 class LocalBufferPool:
@@ -129,18 +129,21 @@ class LocalBufferPool:
         """
         if self._destroyed:
             raise BufferPoolDestroyedError(f"the buffer pool of {self.owner} has been destroyed")
-        if self._idle:
-            segment = self._idle.popleft()
+        idle = self._idle
+        if idle:
+            segment = idle.popleft()
         else:
             overdraft = self._take_overdraft()
             if overdraft is None:
                 return None
             segment = overdraft
         if subpartition is not None:
-            self._per_subpartition[subpartition] += 1
-            if self._per_subpartition[subpartition] == self._quota:
+            in_use = self._per_subpartition[subpartition] = self._per_subpartition[subpartition] + 1
+            if in_use == self._quota:
                 self._at_quota += 1
-        self._update_availability()
+                self._update_availability()
+        if not idle:
+            self._update_availability()
         return segment
 
     def add_listener(self, listener: BufferListener) -> bool:
@@ -158,18 +161,16 @@ class LocalBufferPool:
 
     # -- giving back ------------------------------------------------------------------------------
 
-    def recycle(self, segment: MemorySegment) -> None:
-        """Take back a segment that no subpartition accounts for."""
-        self._recycle(segment)
-
     def recycle_from(self, subpartition: int, segment: MemorySegment) -> None:
         """Take back a segment that a subpartition accounts for."""
-        if self._per_subpartition[subpartition] == self._quota:
+        in_use = self._per_subpartition[subpartition]
+        self._per_subpartition[subpartition] = in_use - 1
+        if in_use == self._quota:
             self._at_quota -= 1
-        self._per_subpartition[subpartition] -= 1
-        self._recycle(segment)
+        self.recycle(segment)
 
-    def _recycle(self, segment: MemorySegment) -> None:
+    def recycle(self, segment: MemorySegment) -> None:
+        """Take back a segment that no subpartition accounts for."""
         if self._destroyed or self._overdraft or self._ordinary > self.size:
             self._return(segment)
         else:
@@ -177,7 +178,8 @@ class LocalBufferPool:
                 if self._listeners.popleft().notify_buffer_available(segment):
                     return
             self._idle.append(segment)
-        self._update_availability()
+        if not self.availability.available:
+            self._update_availability()
 
     def wake(self) -> None:
         """Have everybody who waits for availability look again at what it waits for."""

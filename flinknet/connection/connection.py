@@ -34,7 +34,7 @@ counts until its cancel is here), buffers handed to the socket by the budget.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.channel_registry import ChannelRegistry
@@ -54,12 +54,13 @@ from flinknet.errors import (
     remote_error,
 )
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
-from flinknet.wire.codec import FrameDecoder, Wait, encode, encode_error
+from flinknet.wire.codec import FrameDecoder, encode, encode_error
 from flinknet.wire.messages import CONNECTION_CHANNEL, BufferHeader, MessageType
 
 __all__ = ["Connection", "ConnectionStatistics"]
 
 _HEARTBEAT = encode(MessageType.HEARTBEAT)
+_SPEAKS_AFTER_CLOSE = "the peer sent a message after its CLOSE_REQUEST"
 
 
 class ConnectionStatistics(NamedTuple):
@@ -107,6 +108,8 @@ class Connection:
         )
         self._now = 0.0
         self._channels = ChannelRegistry(config)
+        self.begin_buffer = self._channels.begin_buffer
+        self.end_buffer = self._channels.end_buffer
         self._readers = ReaderRegistry(self, registry, config)
         self._outbox = Outbox(config.segment_bytes, on_output)
         self._liveness = Liveness(
@@ -142,16 +145,6 @@ class Connection:
         self._now = now
         self._decoder.received(0)
 
-    def begin_buffer(self, header: BufferHeader) -> memoryview | Wait | None:
-        """Find the memory for a frame's body; see MessageReceiver."""
-        if self.peer_closing:
-            self._check_peer_may_speak()
-        return self._channels.begin_buffer(header)
-
-    def end_buffer(self) -> None:
-        """A frame's body is complete."""
-        self._channels.end_buffer()
-
     def on_error_response(self, channel: int, code: int, text: str) -> None:
         """Fail one channel, or every channel if the error concerns the connection."""
         self._check_peer_may_speak()
@@ -180,6 +173,10 @@ class Connection:
 
     def _on_close_request(self) -> None:
         self.peer_closing = True
+        self.begin_buffer = self._refuse_buffer
+
+    def _refuse_buffer(self, header: BufferHeader) -> NoReturn:
+        raise RemoteProtocolError(_SPEAKS_AFTER_CLOSE)
 
     def _on_heartbeat(self) -> None:
         """That something came is all it says."""
@@ -189,7 +186,7 @@ class Connection:
 
     def _check_peer_may_speak(self) -> None:
         if self.peer_closing:
-            raise RemoteProtocolError("the peer sent a message after its CLOSE_REQUEST")
+            raise RemoteProtocolError(_SPEAKS_AFTER_CLOSE)
 
     # -- the consumer's requests (PartitionRequestClient) -----------------------------------------
 

@@ -132,11 +132,11 @@ class SubpartitionReader:
         return self.credit > 0 or data_type.is_event or not self.needs_credit
 
     def poll(self) -> BufferAndBacklog | None:
-        """Take the next buffer and pay for it."""
-        if not self.available():
+        """Take the next buffer and pay for it; None if there is nothing that may be sent."""
+        view = self._view
+        if view is None or not (self.credit or self.available()):
             return None
-        assert self._view is not None
-        polled = self._view.poll()
+        polled = view.poll()
         if polled is None:
             return None
         data_type = polled.buffer.data_type
@@ -150,7 +150,7 @@ class SubpartitionReader:
             self._awaits_acknowledgement = True
         elif data_type is DataType.END_OF_PARTITION:
             self.done = True
-            self._view.release()
+            view.release()
         return polled
 
     def add_credit(self, credit: int) -> None:

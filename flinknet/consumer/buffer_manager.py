@@ -137,13 +137,17 @@ class BufferManager:
                 self._on_available(gained)
 
     def _request_floating(self) -> int:
+        if self.waiting or self._released:
+            return 0
+        pool, floating = self._floating_pool, self._floating
         gained = 0
-        while self.available < self.required and not self.waiting and not self._released:
-            segment = self._floating_pool.request()
+        missing = self.required - len(self._exclusive) - len(floating)
+        while gained < missing and not self.waiting:
+            segment = pool.request()
             if segment is not None:
-                self._floating.append(segment)
+                floating.append(segment)
                 gained += 1
-            elif self._floating_pool.add_listener(self):
+            elif pool.add_listener(self):
                 self.waiting = True
         return gained
 
@@ -152,9 +156,10 @@ class BufferManager:
         if self._released:
             self._network_pool.return_exclusive([segment])
             return
-        self._exclusive.append(segment)
-        if self.available > self.required and self._floating:
-            self._floating_pool.recycle(self._floating.popleft())
+        exclusive, floating = self._exclusive, self._floating
+        exclusive.append(segment)
+        if floating and len(exclusive) + len(floating) > self.required:
+            self._floating_pool.recycle(floating.popleft())
         else:
             self._on_available(1)
 

@@ -46,6 +46,8 @@ from flinknet.wire.events import decode_end_of_data
 
 __all__ = ["InputGate"]
 
+_NONE = DataType.NONE
+
 
 class InputGate:
     """Channels for ``locations``: local where the address is this worker's own, unknown where there
@@ -260,18 +262,25 @@ class InputGate:
         None if there is nothing now, or nothing ever again (``finished``). Raises the first error
         of a channel, and ClosedResourceError after release.
         """
-        self._check_not_released()
+        if self.released:
+            self._check_not_released()
         if self.failure is not None:
             raise self.failure
-        while self._queue:
-            channel = self._queue.popleft()
+        queue = self._queue
+        while queue:
+            channel = queue.pop_prioritized() if queue.prioritized else queue.popleft()
             channel.queued_in_gate = False
             polled = channel.poll()
-            if polled is not None and polled[1] is not DataType.NONE:
-                self._enqueue(channel, polled[1].has_priority)
+            if polled is not None:
+                following = polled[1]
+                if following.has_priority:
+                    self._enqueue(channel, True)
+                elif following is not _NONE:
+                    channel.queued_in_gate = True
+                    queue.append(channel)
             if self._held and not self.is_busy:
                 self.announce_held_credit()
-            if self.priority_availability.available and not self._queue.prioritized:
+            if self.priority_availability.available and not queue.prioritized:
                 self.priority_availability.set(False)
             if polled is not None:
                 buffer = polled[0]

@@ -9,63 +9,46 @@ Invariant: the first ``prioritized`` elements, and no others, have priority.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 __all__ = ["PrioritizedDeque"]
 
 T = TypeVar("T")
 
 
-class PrioritizedDeque(Generic[T]):
-    """First in, first out, but for those with priority."""
+class PrioritizedDeque(deque[T]):
+    """First in, first out, but for those with priority. ``append`` adds one without; the first one
+    is taken with ``popleft`` if ``prioritized`` is 0, with ``pop_prioritized`` if it is not."""
 
-    __slots__ = ("_elements", "prioritized")
+    __slots__ = ("prioritized",)
 
     def __init__(self) -> None:
+        super().__init__()
         self.prioritized = 0
-        self._elements: deque[T] = deque()
-
-    def __len__(self) -> int:
-        return len(self._elements)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._elements)
-
-    def append(self, element: T) -> None:
-        """Add an element without priority, at the end."""
-        self._elements.append(element)
 
     def append_prioritized(self, element: T) -> None:
         """Add an element with priority, behind those that have it already."""
-        self._elements.insert(self.prioritized, element)
+        self.insert(self.prioritized, element)
         self.prioritized += 1
 
     def prioritize(self, element: T) -> None:
         """Give priority to an element that is here; it keeps its place if it has it already."""
-        if self._elements.index(element) >= self.prioritized:
-            self._elements.remove(element)
+        if self.index(element) >= self.prioritized:
+            super().remove(element)
             self.append_prioritized(element)
 
     def remove(self, element: T) -> None:
         """Take an element out, wherever it is. Raises ValueError if it is not here."""
-        if self._elements.index(element) < self.prioritized:
+        if self.index(element) < self.prioritized:
             self.prioritized -= 1
-        self._elements.remove(element)
+        super().remove(element)
 
-    def popleft(self) -> T:
-        """Take the first element. Raises IndexError if there is none."""
-        if self.prioritized:
-            self.prioritized -= 1
-        return self._elements.popleft()
+    def pop_prioritized(self) -> T:
+        """Take the first element, which has priority."""
+        self.prioritized -= 1
+        return self.popleft()
 
-    def peek(self) -> T | None:
-        """Return the first element, None if there is none."""
-        return self._elements[0] if self._elements else None
-
-    def clear(self) -> list[T]:
-        """Take all elements."""
-        elements = list(self._elements)
-        self._elements.clear()
+    def clear(self) -> None:
+        """Drop all elements."""
+        super().clear()
         self.prioritized = 0
-        return elements

@@ -195,18 +195,19 @@ class RemoteInputChannel(InputChannel):
         if size == 0 and data_type.is_buffer:
             buffer.recycle()
             return
-        self._add(_make_received((buffer, sequence)))
+        if data_type.has_priority:
+            self._add_prioritized(_make_received((buffer, sequence)))
+            return
+        queue = self._queue
+        queue.append(_make_received((buffer, sequence)))
+        if len(queue) == 1:
+            self._listener.notify_channel_non_empty(self)
 
-    def _add(self, received: _Received) -> None:
-        if received.buffer.data_type.has_priority:
-            self._last_priority = received.sequence
-            self._queue.append_prioritized(received)
-            if self._queue.prioritized == 1:
-                self._listener.notify_channel_non_empty(self, priority=True)
-        else:
-            self._queue.append(received)
-            if len(self._queue) == 1:
-                self._listener.notify_channel_non_empty(self)
+    def _add_prioritized(self, received: _Received) -> None:
+        self._last_priority = received.sequence
+        self._queue.append_prioritized(received)
+        if self._queue.prioritized == 1:
+            self._listener.notify_channel_non_empty(self, priority=True)
 
     def abort_buffer(self) -> None:
         """The connection is gone in the middle of a frame: give its buffer back."""
@@ -234,12 +235,14 @@ class RemoteInputChannel(InputChannel):
             raise self.error
         if not self._queue:
             return None
-        buffer = self._queue.popleft().buffer
-        self._count(buffer)
+        queue = self._queue
+        received = queue.pop_prioritized() if queue.prioritized else queue.popleft()
+        buffer = received.buffer
+        self.buffers_in += 1
+        self.bytes_in += buffer.size
         if buffer.data_type is DataType.END_OF_PARTITION:
             self.finished = True
-        following = self._queue.peek()
-        return buffer, following.buffer.data_type if following else DataType.NONE
+        return buffer, queue[0].buffer.data_type if queue else DataType.NONE
 
     @property
     def buffers_in_use(self) -> int:
@@ -265,7 +268,8 @@ class RemoteInputChannel(InputChannel):
         assert isinstance(body, bytes), "only an event can have priority"
         assert not received.buffer.data_type.has_priority, "the event has priority already"
         self._queue.remove(received)
-        self._add(_Received(Buffer.event(DataType.PRIORITIZED_EVENT_BUFFER, body), sequence))
+        priority_event = Buffer.event(DataType.PRIORITIZED_EVENT_BUFFER, body)
+        self._add_prioritized(_Received(priority_event, sequence))
 
     def announce_buffer_size(self, size_bytes: int) -> None:
         """Send the size, once the partition is requested."""
@@ -299,7 +303,8 @@ class RemoteInputChannel(InputChannel):
             return
         self.released = True
         self.unannounced_credit = 0
-        for received in self._queue.clear():
+        queue, self._queue = self._queue, PrioritizedDeque()
+        for received in queue:
             received.buffer.recycle()
         self.manager.release()
         if self._client is not None:

@@ -147,14 +147,15 @@ class UnionInputGate:
             raise ClosedResourceError(f"the union of gates {self.name} has been closed")
         if self._failure is not None:
             raise self._failure
-        while self._queue:
-            member = self._queue.popleft()
+        queue = self._queue
+        while queue:
+            member = queue.pop_prioritized() if queue.prioritized else queue.popleft()
             member.queued = False
             try:
                 polled = member.gate.poll()
             finally:
                 self._put_back(member)
-            if self.priority_availability.available and not self._queue.prioritized:
+            if self.priority_availability.available and not queue.prioritized:
                 self.priority_availability.set(False)
             if polled is not None:
                 index, buffer = polled

@@ -157,7 +157,8 @@ class ResultPartition(SubpartitionOwner):
 
     def request_builder(self, index: int) -> BufferBuilder | None:
         """Open a new builder at the end of a subpartition, None if there is no buffer now."""
-        self._check_open()
+        if self.finished or self.released:
+            self._check_open()
         segment = self._pool.request(index)
         if segment is None:
             return None

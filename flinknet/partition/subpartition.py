@@ -131,7 +131,8 @@ class PipelinedSubpartition:
         if self.released:
             self._drop(builder.seal())
             return
-        self.seal_open()
+        if self._open is not None:
+            self.seal_open()
         self._open = builder
 
     def seal_open(self) -> None:
@@ -252,6 +253,11 @@ class PipelinedSubpartition:
         self.sequence = (sequence + 1) & 0xFFFFFFFF
         self._buffers_out += 1
         self._bytes_out += buffer.size
+        if self._queue and not self._blocked:
+            following = self._queue[0].data_type
+            return _make_polled(
+                (buffer, self._backlog + self._flush_requested, following, sequence)
+            )
         return _make_polled((buffer, self.backlog(), self.next_data_type(), sequence))
 
     def next_data_type(self) -> DataType:
