@@ -13,13 +13,15 @@ from zlib import crc32
 
 from msgpack import Packer
 
-from flinknet.errors import SerializationError
+from flinknet.errors import ConfigurationError, SerializationError
 
 __all__ = [
+    "check_key_groups",
     "default_max_parallelism",
     "key_group",
     "key_group_range",
     "key_hash",
+    "mixed",
     "operator_index",
 ]
 
@@ -39,6 +41,12 @@ def key_hash(key: Any) -> int:
             f"a key of type {type(key).__name__} cannot be hashed: {cause}; use None-free numbers, "
             f"strings, bytes or tuples of them"
         ) from cause
+    return int(mixed(value))
+
+
+def mixed(value: Any) -> Any:
+    """Spread a 32-bit hash, or an array of them in place, over all of its bits (MurmurHash 3's last
+    step)."""
     value ^= value >> 16
     value = value * 0x85EBCA6B & 0xFFFFFFFF
     value ^= value >> 13
@@ -60,6 +68,15 @@ def _canonical(key: Any) -> Any:
 def key_group(key: Any, max_parallelism: int) -> int:
     """Return the key group of a key."""
     return key_hash(key) % max_parallelism
+
+
+def check_key_groups(channels: int, max_parallelism: int) -> None:
+    """Raise ConfigurationError unless there is a key group for every channel."""
+    if channels > max_parallelism:
+        raise ConfigurationError(
+            f"a keyed exchange to {channels} subtasks has only {max_parallelism} key groups: raise "
+            f"the maximum parallelism or lower the parallelism"
+        )
 
 
 def operator_index(group: int, max_parallelism: int, parallelism: int) -> int:

@@ -39,17 +39,18 @@ class Output(Protocol):
 class SubpartitionOutput:
     """One subpartition."""
 
-    __slots__ = ("_index", "_partition", "builder")
+    __slots__ = ("_index", "_partition", "_subpartition", "builder")
 
     def __init__(self, partition: ResultPartition, index: int) -> None:
         self._partition = partition
+        self._subpartition = partition.subpartitions[index]
         self._index = index
         self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
 
     @property
     def released(self) -> bool:
         """Whether its reader has gone."""
-        return self._partition.subpartitions[self._index].released
+        return self._subpartition.released
 
     @property
     def indices(self) -> range:
@@ -66,7 +67,7 @@ class SubpartitionOutput:
 
     def seal(self) -> None:
         """Close the builder that is open in it, shared or not."""
-        self._partition.subpartitions[self._index].seal_open()
+        self._subpartition.seal_open()
 
 
 class BroadcastOutput:

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any, Protocol
 
 from flinknet.errors import ConfigurationError
-from flinknet.records.key_groups import key_group, operator_index
+from flinknet.records.key_groups import check_key_groups, key_group, operator_index
 
 __all__ = [
     "AdaptiveRebalancePartitioner",
@@ -60,6 +60,9 @@ class Partitioner(ABC):
     looks_at_queues = False
     """Whether a choice depends on what was written just before, so that it cannot be made for many
     records ahead."""
+    cuts_records = False
+    """Whether a record may go to several channels, a part to each: ``cut`` is asked, not
+    ``select``."""
     channels = 0
     queues: Sequence[OutputQueue] = ()
 
@@ -79,6 +82,10 @@ class Partitioner(ABC):
     @abstractmethod
     def select(self, record: Any) -> int:
         """Return the channel, 0 to ``channels - 1``."""
+
+    def cut(self, record: Any) -> dict[int, Any]:
+        """Return the parts of a record by channel, if this partitioner ``cuts_records``."""
+        raise AssertionError(f"{type(self).__name__} does not cut records")
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
         """Return the channels' shares of many records, in order, as ``select`` for each would."""
@@ -243,12 +250,7 @@ class HashPartitioner(Partitioner):
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Check that there is a key group for every channel."""
-        if channels > self._max_parallelism:
-            raise ConfigurationError(
-                f"a keyed exchange to {channels} subtasks has only {self._max_parallelism} key "
-                f"groups: "
-                f"raise the maximum parallelism or lower the parallelism"
-            )
+        check_key_groups(channels, self._max_parallelism)
         super().setup(channels)
         self._channel_of.clear()
 

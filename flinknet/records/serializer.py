@@ -1,7 +1,11 @@
 """Serialising records: msgpack values, one after the other, in a channel's byte stream.
 
 There is no length before a record: msgpack values delimit themselves, and any msgpack library
-reads the stream. The packer copies; the caller may change the record afterwards.
+reads the stream. The packer copies; the caller may change the record afterwards. An Arrow record
+batch is a value of an extension type (``arrow.py``).
+
+Large bytes and Arrow batches need no packer: a few bytes stand before what they are already
+(``large_form``), and they are not copied but into buffers and out of them.
 
 Theory of operation of the deserializer (Flink's NonSpanningWrapper and SpanningWrapper). A buffer
 is the end of a record that was begun before, whole records, and the beginning of one that goes on,
@@ -34,7 +38,7 @@ __all__ = [
     "RecordUnpacker",
     "check_limits",
     "explain_unserializable",
-    "large_bytes_head",
+    "large_form",
     "record_packer",
 ]
 
@@ -48,9 +52,15 @@ no UTF-8, a date that does not exist, and whatever is over the limits."""
 LARGE_RECORD_BYTES = 16_384
 """From here on copying a record costs more than looking at what it is."""
 
-_BIN16, _BIN32 = Struct(">BH"), Struct(">BI")
-_BIN16_MARKER, _BIN32_MARKER = 0xC5, 0xC6
-_BIN_FORMS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32}
+LargeForm = tuple[bytes, bytes | memoryview]
+"""A record in two pieces, the second of which is long."""
+
+_ARROW_BATCH = 127
+"""The extension type of an Arrow record batch."""
+
+_BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
+_BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
+_LARGE_HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
 _UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
 _unpackb = msgpack.unpackb
 _NIL = b"\xc0"
@@ -62,8 +72,40 @@ _INCOMPLETE = "Unpack failed: incomplete input"
 
 def record_packer() -> Callable[[Any], bytes]:
     """Return a function from a record to its bytes; it raises one of PACK_ERRORS."""
-    pack: Callable[[Any], bytes] = msgpack.Packer(datetime=True).pack
+    pack: Callable[[Any], bytes] = msgpack.Packer(datetime=True, default=_as_extension).pack
     return pack
+
+
+def _as_extension(value: Any) -> msgpack.ExtType:
+    """Return what the packer takes in place of a value that it does not know."""
+    if not _is_arrow_batch(value):
+        raise TypeError(f"can not serialize '{type(value).__name__}' object")
+    return msgpack.ExtType(_ARROW_BATCH, b"".join(_arrow_pieces(value)))
+
+
+def _is_arrow_batch(value: Any) -> bool:
+    kind = type(value)
+    return kind.__name__ == "RecordBatch" and kind.__module__.startswith("pyarrow")
+
+
+def _arrow_pieces(batch: Any) -> LargeForm:
+    from flinknet.records.arrow import batch_pieces
+
+    return batch_pieces(batch)
+
+
+def _read_extension(code: int, content: bytes) -> Any:
+    """Return the value of an extension type. Raises ValueError."""
+    if code != _ARROW_BATCH:
+        raise ValueError(f"{code} is not an extension type of records")
+    try:
+        from flinknet.records.arrow import read_batch
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"it is an Arrow record batch, and {error.name} is not installed here: install "
+            f"flinknet[arrow]"
+        ) from error
+    return read_batch(content)
 
 
 def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
@@ -72,16 +114,17 @@ def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
     return SerializationError(
         f"a record of type {type(record).__name__} cannot be serialised: {cause}; records are "
         f"None, bool, "
-        f"int (64 bit), float, str, bytes, list, tuple, dict and datetime with a time zone"
+        f"int (64 bit), float, str, bytes, list, tuple, dict, datetime with a time zone and Arrow "
+        f"record batches"
     )
 
 
 def check_limits(
-    data: bytes, record_bytes_max: int, record_elements_max: int, head: bytes = b""
+    data: bytes | memoryview, record_bytes_max: int, record_elements_max: int, head: bytes = b""
 ) -> None:
     """Raise SerializationError if a record is over a limit, so that its reader would refuse it.
 
-    With a ``head`` it is bytes, and has no elements.
+    With a ``head`` it is a large one, and has no elements.
     """
     size = len(head) + len(data)
     if size > record_bytes_max:
@@ -98,26 +141,44 @@ def check_limits(
             ) from cause
 
 
-def large_bytes_head(record: Any) -> bytes:
-    """Return what stands before a large bytes record, which is its own content; empty for any other
-    record."""
-    if type(record) is not bytes or len(record) < LARGE_RECORD_BYTES:
-        return b""
-    size = len(record)
-    if size <= _UINT16_MAX:
-        return _BIN16.pack(_BIN16_MARKER, size)
-    return _BIN32.pack(_BIN32_MARKER, size) if size <= _UINT32_MAX else b""
+def large_form(record: Any) -> LargeForm | None:
+    """Return the pieces of large bytes or of an Arrow record batch, None for any other record.
+
+    Raises SerializationError for a batch that Arrow cannot write."""
+    kind = type(record)
+    if kind is bytes:
+        content = record
+    elif kind is bytearray or (kind is memoryview and record.c_contiguous):
+        content = memoryview(record).cast("B")
+    elif _is_arrow_batch(record):
+        head, content = _arrow_pieces(record)
+        size = len(head) + len(content)
+        return (_EXT32.pack(_EXT32_MARKER, size, _ARROW_BATCH) + head, content)
+    else:
+        return None
+    size = len(content)
+    if size < LARGE_RECORD_BYTES or size > _UINT32_MAX:
+        return None
+    form, marker = (_BIN16, _BIN16_MARKER) if size <= _UINT16_MAX else (_BIN32, _BIN32_MARKER)
+    return form.pack(marker, size), content
 
 
-def _head_bytes(data: Serialised, start: int, end: int, size: int) -> int:
+def _large_head_bytes(data: Serialised, start: int, end: int, size: int) -> int:
     """How many bytes stand before the content if ``size`` bytes, which begin with a part of
-    ``data``, are one large bytes record; 0 if they are something else."""
-    if size < LARGE_RECORD_BYTES or end - start < _BIN32.size:
+    ``data``, are one large record; 0 if they are something else."""
+    if size < LARGE_RECORD_BYTES or end - start < _EXT32.size:
         return 0
-    form = _BIN_FORMS.get(data[start])
+    form = _LARGE_HEADS.get(data[start])
     if form is None or form.size + form.unpack_from(data, start)[1] != size:
         return 0
     return form.size
+
+
+def _large_value(head: Serialised, content: bytes) -> Any:
+    """Return the record that has such a content. Raises ValueError."""
+    if head[0] != _EXT32_MARKER:
+        return content
+    return _read_extension(_EXT32.unpack_from(head)[2], content)
 
 
 class RecordUnpacker:
@@ -141,7 +202,8 @@ class RecordUnpacker:
             "max_bin_len": record_bytes_max,
             "max_array_len": record_elements_max,
             "max_map_len": record_elements_max,
-            "max_ext_len": 16,
+            "max_ext_len": record_bytes_max,
+            "ext_hook": _read_extension,
         }
         self._buffer_bytes_max = segment_bytes + len(_NIL)
         self._unpacker = self._make_unpacker()
@@ -160,9 +222,10 @@ class RecordUnpacker:
 
     def whole_records(self, data: memoryview, start: int, end: int) -> list[Any]:
         """Return the records that part of a buffer consists of."""
-        head_bytes = _head_bytes(data, start, end, end - start)
+        head_bytes = _large_head_bytes(data, start, end, end - start)
         if head_bytes and end - start <= self._bytes_max:
-            return [bytes(data[start + head_bytes : end])]
+            content = start + head_bytes
+            return [_large_value(data[start:content], bytes(data[content:end]))]
         unpacker = self._unpacker
         try:
             unpacker.feed(data[start:end])
@@ -184,10 +247,10 @@ class RecordUnpacker:
         """Return the one record that begins in ``gathered`` and ends with ``rest``; what is
         gathered belongs to the unpacker then."""
         size = len(gathered) + len(rest)
-        head_bytes = _head_bytes(gathered, 0, len(gathered), size)
+        head_bytes = _large_head_bytes(gathered, 0, len(gathered), size)
         if head_bytes and size <= self._bytes_max:
             with memoryview(gathered) as begun:
-                return b"".join((begun[head_bytes:], rest))
+                return _large_value(gathered, b"".join((begun[head_bytes:], rest)))
         gathered += rest
         return self.record(gathered)
 
@@ -205,7 +268,8 @@ class RecordUnpacker:
                 max_bin_len=self._bytes_max,
                 max_array_len=self._elements_max,
                 max_map_len=self._elements_max,
-                max_ext_len=16,
+                max_ext_len=self._bytes_max,
+                ext_hook=_read_extension,
             )
         except msgpack.ExtraData as error:
             raise RemoteProtocolError(_CUT) from error

@@ -45,7 +45,7 @@ from flinknet.records.serializer import (
     PACK_ERRORS,
     check_limits,
     explain_unserializable,
-    large_bytes_head,
+    large_form,
     record_packer,
 )
 from flinknet.records.slow_path import SlowPath
@@ -53,6 +53,11 @@ from flinknet.records.slow_path import SlowPath
 __all__ = ["OutputFlusher", "RecordWriter"]
 
 _UNCUT_SHARE = 16
+
+
+def _the_only(record: Any) -> int:
+    """Choose the first of one output."""
+    return 0
 
 
 class OutputFlusher(Protocol):
@@ -121,16 +126,18 @@ class RecordWriter:
         self._outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         self._broadcast = BroadcastOutput(partition)
         self._blocks = BlockPacker(self._pack, self._unlimited_bytes)
-        self._unflushed: set[int] = set()
+        self._unflushed: set[Output] = set()
         self._torn = False
         self._finished = False
         self._turn = LoopTurn()
         self._slow_path = SlowPath(wait)
         self._counts: list[Callable[[], int]] = []
-        self.broadcast_emit = self._make_emit(lambda _: 0, [self._broadcast])
+        self.broadcast_emit = self._make_emit(_the_only, [self._broadcast])
         self.emit = (
             self.broadcast_emit
             if self.partitioner.is_broadcast
+            else self._emit_cut
+            if self.partitioner.cuts_records
             else self._make_emit(self._select, self._outputs)
         )
 
@@ -146,8 +153,8 @@ class RecordWriter:
 
         async def emit(record: Any) -> None:
             nonlocal count, large
-            if large and (head := large_bytes_head(record)):
-                await self._emit_large(outputs[select(record)], record, head)
+            if large and (form := large_form(record)) is not None:
+                await self._emit_large(outputs[select(record)], *form)
                 return
             try:
                 data = pack(record)
@@ -177,22 +184,35 @@ class RecordWriter:
         for chunk in chunks(records):
             if partitioner.is_broadcast:
                 await self._emit_blocks(self._broadcast, chunk)
+            elif partitioner.cuts_records:
+                for record in chunk:
+                    await self._emit_cut(record)
             elif partitioner.looks_at_queues or not blocks.wants(chunk):
-                await self._emit_each(chunk)
+                await self._emit_each(chunk, self._select, self._outputs)
             else:
                 shares = partitioner.divide(chunk)
                 blocks.observe_shares(len(chunk), len(shares))
                 for index, share in shares.items():
                     await self._emit_blocks(self._outputs[index], share)
 
-    async def _emit_each(self, records: list[Any]) -> None:
-        """Write records one by one, each to the channel that is chosen for it then."""
-        pack, select, outputs = self._pack, self._select, self._outputs
+    async def _emit_cut(self, record: Any) -> None:
+        """Write the parts of a record, each to its own output."""
+        for index, part in self.partitioner.cut(record).items():
+            await self._emit_each((part,), _the_only, (self._outputs[index],))
+
+    async def _emit_each(
+        self,
+        records: Iterable[Any],
+        select: Callable[[Any], int],
+        outputs: Sequence[Output],
+    ) -> None:
+        """Write records one by one, each to the output that is chosen for it then."""
+        pack = self._pack
         data = b""
         large = not self._blocks.worthwhile
         for record in records:
-            if large and (head := large_bytes_head(record)):
-                await self._emit_large(outputs[select(record)], record, head)
+            if large and (form := large_form(record)) is not None:
+                await self._emit_large(outputs[select(record)], *form)
                 continue
             try:
                 data = pack(record)
@@ -231,41 +251,25 @@ class RecordWriter:
                     builder.write(block)
                     self._records_out += count
             if count <= 1:
-                await self._emit_to(output, records[start])
+                await self._emit_each(records[start : start + 1], _the_only, (output,))
                 count = 1
             start += count
 
-    async def _emit_to(self, output: Output, record: Any) -> None:
-        """Write a record to an output."""
-        try:
-            data = self._pack(record)
-        except PACK_ERRORS as cause:
-            raise explain_unserializable(record, cause) from cause
-        self._blocks.observe(len(data))
+    async def _emit_large(self, output: Output, head: bytes, content: bytes | memoryview) -> None:
+        """Write a record in two pieces, which are copied nowhere but into the buffer."""
         builder = output.builder
-        remaining = builder.remaining - len(data)
+        remaining = builder.remaining - len(head) - len(content)
         if remaining < 0:
-            await self._append(output, data)
-        else:
-            builder.remaining = remaining
-            builder.write(data)
-            self._records_out += 1
-
-    async def _emit_large(self, output: Output, record: bytes, head: bytes) -> None:
-        """Write large bytes, which are copied nowhere but into the buffer."""
-        builder = output.builder
-        remaining = builder.remaining - len(head) - len(record)
-        if remaining < 0:
-            await self._append(output, record, head)
+            await self._append(output, content, head)
         else:
             builder.remaining = remaining
             builder.write(head)
-            builder.write(record)
+            builder.write(content)
             self._records_out += 1
 
     # -- per buffer -------------------------------------------------------------------------------
 
-    async def _append(self, output: Output, data: bytes, head: bytes = b"") -> None:
+    async def _append(self, output: Output, data: bytes | memoryview, head: bytes = b"") -> None:
         """Write a record that does not fit the open builder of an output.
 
         ``head`` are its first bytes, if ``data`` is only its content.
@@ -275,49 +279,72 @@ class RecordWriter:
             check_limits(data, self._record_bytes_max, self._record_elements_max, head)
         while self._slow_path.busy:
             await self._slow_path.until_free()
-        partition = self.partition
-        with self._slow_path:
+        if self._finished or self._torn:
             self._check_writable()
-            if output is not self._broadcast and not self._broadcast.builder.sealed:
-                self._broadcast.seal()
-            may_begin = partition.writable and self._availability.available
-            if not may_begin and size > output.builder.remaining:
-                await self._wait_to_begin()
-            rest = self._fill_up(output.builder, data, head)
+        if output is not self._broadcast and not self._broadcast.builder.sealed:
+            self._broadcast.seal()
+        rest = memoryview(data)
+        may_begin = self.partition.writable and self._availability.available
+        if may_begin or size <= output.builder.remaining:
+            rest = self._write(output, rest, head)
             if rest:
-                output.seal()
-            while rest:
-                if not partition.writable:
-                    partition.check_writable()
-                if output.released:
-                    break
-                if not output.open():
-                    await self._wait(self._availability, WaitReason.HARD_BACKPRESSURE)
-                    continue
-                rest = self._fill(output.builder, rest, b"" if self._torn else head)
-                if rest:
-                    output.seal()
-            self._torn = False
-            self._records_out += 1
+                await self._write_rest(output, rest, head)
+        else:
+            await self._begin_and_write(output, rest, head)
+        self._torn = False
+        self._records_out += 1
         self._ask_for_flush(output)
         if output.released or self._turn.is_over(self.buffers_opened, len(data)):
             await yield_to_loop()
 
-    async def _wait_to_begin(self) -> None:
+    async def _begin_and_write(self, output: Output, data: memoryview, head: bytes) -> None:
         """Hold a record back until the pool is available and a buffer certain: a record no longer
         than that is then written without another wait, whole or not at all."""
-        self.partition.check_writable()
-        while not self._availability.available:
-            await self._wait(self._availability, WaitReason.SOFT_BACKPRESSURE)
+        with self._slow_path:
             self.partition.check_writable()
+            while not self._availability.available:
+                await self._wait(self._availability, WaitReason.SOFT_BACKPRESSURE)
+                self.partition.check_writable()
+            rest = self._write(output, data, head)
+        if rest:
+            await self._write_rest(output, rest, head)
 
-    def _fill_up(self, builder: BufferBuilder, data: bytes, head: bytes) -> memoryview:
+    async def _write_rest(self, output: Output, rest: memoryview, head: bytes) -> None:
+        """Go on with a record that has run out of buffers."""
+        with self._slow_path:
+            while rest:
+                await self._wait(self._availability, WaitReason.HARD_BACKPRESSURE)
+                rest = self._write_on(output, rest, head)
+
+    def _write(self, output: Output, data: memoryview, head: bytes) -> memoryview:
+        """Begin a record and write as much of it as there are buffers for; return the rest."""
+        rest = self._fill_up(output.builder, data, head)
+        if rest:
+            output.seal()
+            return self._write_on(output, rest, head)
+        return rest
+
+    def _write_on(self, output: Output, rest: memoryview, head: bytes) -> memoryview:
+        """Write to new builders until nothing is left or no buffer is there; return the rest."""
+        partition = self.partition
+        while rest:
+            if not partition.writable:
+                partition.check_writable()
+            if output.released:
+                return rest[:0]
+            if not output.open():
+                return rest
+            rest = self._fill(output.builder, rest, b"" if self._torn else head)
+            if rest:
+                output.seal()
+        return rest
+
+    def _fill_up(self, builder: BufferBuilder, data: memoryview, head: bytes) -> memoryview:
         """Use what is left of an open builder, for a record that may be cut; return the rest."""
-        rest = memoryview(data)
         size = len(head) + len(data)
         if builder.sealed or builder.remaining < size <= builder.capacity // _UNCUT_SHARE:
-            return rest
-        rest = rest[builder.append(rest, head=head) :]
+            return data
+        rest = data[builder.append(data, head=head) :]
         self._torn = 0 < len(rest) < len(data)
         return rest
 
@@ -346,17 +373,20 @@ class RecordWriter:
 
     def _ask_for_flush(self, output: Output) -> None:
         if self.buffer_timeout_ms == 0:
-            for index in output.indices:
-                self.partition.flush(index)
+            self._flush(output)
             return
         if not self._unflushed and self.buffer_timeout_ms != -1:
             self._flusher.request_flush(self)
-        self._unflushed.update(output.indices)
+        self._unflushed.add(output)
 
     def flush(self) -> None:
         """Let the consumers have everything written so far, full buffer or not."""
         unflushed, self._unflushed = self._unflushed, set()
-        for index in unflushed:
+        for output in unflushed:
+            self._flush(output)
+
+    def _flush(self, output: Output) -> None:
+        for index in output.indices:
             self.partition.flush(index)
 
     # -- the end ----------------------------------------------------------------------------------

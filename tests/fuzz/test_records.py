@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.reassembly import SpanningRecord
-from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer
+from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, record_packer
+from tests.unit.records.arrow_batches import batch_of, content_of_batch
 from tests.unit.records.cutting import Content, Cut, cut, make_memory, make_unpacker, read
 
 CHANNELS = 3
@@ -25,6 +26,10 @@ VALUES = (
     | st.binary(max_size=90)
     | st.lists(st.integers(-9, 2**40), max_size=9)
 )
+EXTENSIONS = st.builds(msgpack.ExtType, st.integers(0, 127) | st.just(127), st.binary(max_size=90))
+"""Of any type; 127 stands for an Arrow record batch, which these bytes are not."""
+
+CONTENTS = [content_of_batch(batch_of(*names)) for names in (("integers",), ("dictionary",), ())]
 
 
 @st.composite
@@ -32,7 +37,9 @@ def any_buffers(draw: st.DrawFn) -> Cut:
     """A buffer of noise or of records, with any marks that the codec lets pass."""
     content = draw(
         st.binary(max_size=60)
-        | st.lists(VALUES, max_size=4).map(lambda all_: b"".join(map(msgpack.packb, all_)))
+        | st.lists(VALUES | EXTENSIONS, max_size=4).map(
+            lambda all_: b"".join(map(msgpack.packb, all_))
+        )
     )
     size = len(content)
     continued = draw(st.sampled_from([0, size]) | st.integers(0, size))
@@ -45,7 +52,7 @@ def any_buffers(draw: st.DrawFn) -> Cut:
 @st.composite
 def real_buffers(draw: st.DrawFn) -> list[Cut]:
     """Records cut as a writer does it, one buffer of which may be missing."""
-    buffers = cut(draw(st.lists(VALUES, max_size=5)), draw(st.integers(1, 60)))
+    buffers = cut(draw(st.lists(VALUES | EXTENSIONS, max_size=5)), draw(st.integers(1, 60)))
     lost: bool = draw(st.booleans())
     if buffers and lost:
         del buffers[draw(st.integers(0, len(buffers) - 1))]
@@ -110,6 +117,41 @@ def outcomes(stream: list[Cut]) -> list[object]:
         except REFUSED as error:
             return [*came, type(error)]
     return came
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(CONTENTS),
+    st.lists(st.tuples(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=9)), max_size=3),
+    st.none() | st.integers(0, 1 << 16),
+    st.integers(50, 9_000),
+)
+def test_any_changed_batch_is_a_batch_or_an_error(
+    content: bytes, changes: list[tuple[int, bytes]], cut_off: int | None, segment_bytes: int
+) -> None:
+    """In one buffer or over many; what comes out can be written again, and the next one comes."""
+    changed = bytearray(content)
+    for place, octets in changes:
+        place %= len(content)
+        changed[place : place + len(octets)] = octets
+    if cut_off is not None:
+        del changed[cut_off % len(changed) :]
+    memory = make_memory(record_spill_bytes=2_000)
+    unpacker = make_unpacker()
+    deserializer = RecordDeserializer(unpacker, memory)
+    buffers = cut(["before", msgpack.ExtType(127, bytes(changed)), "behind"], segment_bytes)
+    try:
+        came = [record for buffer in buffers for record in read(deserializer, buffer)]
+    except ValueError:
+        pass  # any other of UNPACK_ERRORS would be a surprise
+    else:
+        assert (came[0], came[2]) == ("before", "behind")
+        record_packer()(came[1])
+        if not changes and cut_off is None:
+            assert content_of_batch(came[1]) == content
+    deserializer.release()
+    assert read(RecordDeserializer(unpacker, memory), Cut(b"\x05")) == [5]
+    assert memory.statistics().records == 0
 
 
 @settings(max_examples=200, deadline=None)

@@ -35,3 +35,22 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
         assert consumer.stdout == "100000 readings\n"
         _, errors = producer.communicate(timeout=30)
         assert (producer.returncode, errors) == (0, "")
+
+
+def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
+    """Every row arrives, and every sensor's rows in one place."""
+    (tmp_path / "columns.py").write_text(snippet("columns.py"))
+    run = subprocess.run(
+        [sys.executable, tmp_path / "columns.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    *parts, total = run.stdout.splitlines()
+    assert total == "100000 rows"
+    sensors = [
+        sensor for part in parts for sensor in re.findall(r"\d", part.partition("sensors")[2])
+    ]
+    assert sorted(sensors) == list("0123456")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import struct
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import accumulate
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import msgpack
 import pytest
@@ -18,7 +20,7 @@ from flinknet.records.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
     explain_unserializable,
-    large_bytes_head,
+    large_form,
     record_packer,
 )
 from tests.unit.records.cutting import (
@@ -439,18 +441,38 @@ def test_any_bytes_are_records_or_an_error(content: bytes, data: st.DataObject) 
 LARGE_SIZES = [16_383, 16_384, 65_535, 65_536, 200_000]
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=["bytes", "array", "view"])
 @pytest.mark.parametrize("size", LARGE_SIZES)
-def test_large_bytes_are_what_the_packer_makes_of_them(size: int) -> None:
-    record = Random(size).randbytes(size)
-    head = large_bytes_head(record)
-    assert bool(head) == (size >= 16_384)
-    if head:
-        assert head + record == record_packer()(record)
+def test_large_bytes_are_what_the_packer_makes_of_them(
+    size: int, kind: Callable[[bytes], Any]
+) -> None:
+    record = kind(Random(size).randbytes(size))
+    form = large_form(record)
+    assert (form is not None) == (size >= 16_384)
+    if form is not None:
+        assert b"".join(form) == record_packer()(record)
 
 
-@pytest.mark.parametrize("record", ["x" * 50_000, bytearray(50_000), [b"x" * 50_000], b"", None])
-def test_nothing_else_is_large_bytes(record: object) -> None:
-    assert large_bytes_head(record) == b""
+@pytest.mark.parametrize("items", ["B", "b", "i", "d"])
+def test_a_large_view_of_any_items_is_its_bytes(items: Literal["B", "b", "i", "d"]) -> None:
+    """Also one of several dimensions; its length is that of its bytes, not of its items."""
+    view = memoryview(Random(items).randbytes(40_000)).cast(items)
+    shaped = view.cast("B").cast(items, [len(view) // 4, 4])
+    for record in (view, shaped):
+        form = large_form(record)
+        assert form is not None
+        assert b"".join(form) == record_packer()(record)
+        assert read_all(make_deserializer(), cut([record], 3_000)) == [view.tobytes()]
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["x" * 50_000, [b"x" * 50_000], (bytearray(50_000),), {"key": b"x" * 50_000}, b"", bytearray(),
+     memoryview(b""), memoryview(bytes(50_000))[::2], None, 1],
+    ids=lambda record: type(record).__name__,
+)  # fmt: skip
+def test_nothing_else_has_a_large_form(record: object) -> None:
+    assert large_form(record) is None
 
 
 @pytest.mark.parametrize("segment_bytes", [3, 4, 6, 4_000, 16_384, 17_000, 70_000, 300_000])
@@ -478,3 +500,44 @@ def test_large_bytes_over_the_limit_are_refused(segment_bytes: int) -> None:
     buffers = cut([b"x" * 20_001], segment_bytes)
     with pytest.raises(UNPACK_ERRORS):
         read_all(deserializer, buffers)
+
+
+# -- extension types -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 17, 300, 20_000, 70_000])
+@pytest.mark.parametrize("code", [-128, -2, 0, 1, 126])
+def test_other_extension_types_are_refused(code: int, size: int) -> None:
+    """Of every length, alone or inside a record, in one buffer or over several; nothing of one is
+    left in the unpacker."""
+    extension = msgpack.ExtType(code, bytes(size)) if code >= 0 else None
+    packed = msgpack.packb(extension) if extension else negative_extension(code, size)
+    for data in (packed, b"\x92\x01" + packed):
+        for at in (len(data), len(data) // 2):
+            memory = make_memory()
+            deserializer = make_deserializer(memory)
+            with pytest.raises(ValueError, match=f"{code} is not an extension type of records"):
+                if at == len(data):
+                    read(deserializer, Cut(data))
+                else:
+                    read(deserializer, Cut(data[:at], 0, at, clear_end=False))
+                    read(deserializer, Cut(data[at:], len(data) - at))
+            assert read(deserializer, Cut(b"\x05")) == [5]
+            assert memory.statistics().records == 0
+
+
+def negative_extension(code: int, size: int) -> bytes:
+    """An extension of a type that belongs to msgpack itself, which its packer does not write."""
+    return struct.pack(">BIb", 0xC9, size, code) + bytes(size)
+
+
+def test_a_date_is_still_a_date() -> None:
+    """In each of its three lengths; msgpack's own extension type needs nobody's help."""
+    dates = [
+        datetime(2026, 11, 21, tzinfo=UTC),
+        datetime(2026, 11, 21, 0, 0, 0, 5, tzinfo=UTC),
+        datetime(9999, 1, 1, 0, 0, 0, 5, tzinfo=UTC),
+    ]
+    assert {len(record_packer()(date)) for date in dates} == {6, 10, 15}
+    for segment_bytes in (3, 100):
+        assert read_all(make_deserializer(), cut(dates, segment_bytes)) == dates

@@ -1,0 +1,130 @@
+"""Arrow's metadata, as far as Arrow takes a peer's word for them. Needs no library.
+
+Metadata are flatbuffers (Schema.fbs and Message.fbs): tables that point to tables, vectors and
+texts. Nothing keeps many of them from pointing to the same one, which Arrow makes anew for each, so
+that a schema of some MiB could fill the memory. Who writes metadata in good faith points to
+everything once, so all that is pointed to has together no more bytes than the metadata. The same
+holds for the places of columns in a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as OutOfBounds
+
+__all__ = ["check_batch", "check_schema"]
+
+_I32, _U32, _U16, _U8 = Struct("<i"), Struct("<I"), Struct("<H"), Struct("<B")
+_BUFFER = Struct("<qq")
+
+# What stands at which place in a table; the first place is 4.
+_HEADER = 8
+_ENDIANNESS, _SCHEMA_FIELDS, _SCHEMA_METADATA = 4, 6, 8
+_FIELD_NAME, _FIELD_TYPE_IS, _FIELD_TYPE, _FIELD_CHILDREN, _FIELD_METADATA = 4, 8, 10, 14, 16
+_KEY, _VALUE = 4, 6
+_DICTIONARY_DATA, _BATCH_BUFFERS, _BATCH_COMPRESSION = 6, 8, 10
+
+_TYPES_WITH_TEXT, _TYPE_TEXT = (10, 14), 6
+"""A timestamp has a time zone, a union a list of numbers."""
+
+_FIELD_BYTES = 32
+"""No field takes less, with its name and its type."""
+
+
+def check_schema(metadata: bytes) -> None:
+    """Raise ValueError for the metadata of a schema that have a part of themselves several times,
+    names that are no text, or the order of bytes that is not asked for when columns are read.
+
+    Nothing else is checked: what points out of the metadata is refused, or not.
+    """
+    left = len(metadata)
+    try:
+        for part_bytes in _parts_of_schema(metadata):
+            left -= part_bytes
+            if left < 0:
+                raise ValueError("the schema has the same part more than once")
+    except OutOfBounds as cause:
+        raise ValueError("the schema points out of itself") from cause
+
+
+def _parts_of_schema(data: bytes) -> Iterator[int]:
+    """Go over what a schema consists of; yield how many bytes it takes before going there."""
+    schema = _target(data, _root(data), _HEADER)
+    endianness = _place(data, schema, _ENDIANNESS)
+    if endianness and _U16.unpack_from(data, endianness)[0]:
+        raise ValueError("its numbers are not little-endian")
+    yield from _key_values(data, schema, _SCHEMA_METADATA)
+    parents = [(schema, _SCHEMA_FIELDS)]
+    while parents:
+        fields = _target(data, *parents.pop())
+        yield _count(data, fields) * _FIELD_BYTES
+        for field in _entries(data, fields):
+            name = _target(data, field, _FIELD_NAME)
+            yield _count(data, name)
+            str(data[name + _U32.size :][: _count(data, name)], "utf-8")
+            yield from _key_values(data, field, _FIELD_METADATA)
+            type_is = _place(data, field, _FIELD_TYPE_IS)
+            if type_is and _U8.unpack_from(data, type_is)[0] in _TYPES_WITH_TEXT:
+                yield _count(data, _target(data, _target(data, field, _FIELD_TYPE), _TYPE_TEXT))
+            parents.append((field, _FIELD_CHILDREN))
+
+
+def _key_values(data: bytes, table: int, slot: int) -> Iterator[int]:
+    pairs = _target(data, table, slot)
+    yield _count(data, pairs) * _U32.size
+    for pair in _entries(data, pairs):
+        yield _count(data, _target(data, pair, _KEY)) + _count(data, _target(data, pair, _VALUE))
+
+
+def check_batch(metadata: bytes, body_bytes: int, *, is_dictionary: bool) -> None:
+    """Raise ValueError for a batch, or dictionary, whose body would take more memory or time than
+    its size tells: one that is compressed, or has its columns in the same places.
+
+    Arrow must have verified that the metadata are a flatbuffer.
+    """
+    batch = _target(metadata, _root(metadata), _HEADER)
+    if is_dictionary:
+        batch = _target(metadata, batch, _DICTIONARY_DATA)
+    if _target(metadata, batch, _BATCH_COMPRESSION):
+        raise ValueError("it is compressed; send it as it is")
+    buffers = _target(metadata, batch, _BATCH_BUFFERS)
+    start, size = buffers + _U32.size, _count(metadata, buffers) * _BUFFER.size
+    places = _BUFFER.iter_unpack(metadata[start : start + size])
+    if sum(max(length, 0) for _, length in places) > body_bytes:
+        raise ValueError("it has the same bytes more than once")
+
+
+# -- flatbuffers -----------------------------------------------------------------------------------
+
+
+def _root(data: bytes) -> int:
+    return int(_U32.unpack_from(data)[0])
+
+
+def _place(data: bytes, table: int, slot: int) -> int:
+    """Return where the value at a place of a table stands; 0 if it has none, or is none."""
+    if not table:
+        return 0
+    slots = table - _I32.unpack_from(data, table)[0]
+    if slot >= _U16.unpack_from(data, slots)[0]:
+        return 0
+    offset = int(_U16.unpack_from(data, slots + slot)[0])
+    return table + offset if offset else 0
+
+
+def _target(data: bytes, table: int, slot: int) -> int:
+    """Return where that begins which a place of a table points to; 0 if there is nothing."""
+    place = _place(data, table, slot)
+    return place + int(_U32.unpack_from(data, place)[0]) if place else 0
+
+
+def _count(data: bytes, vector: int) -> int:
+    """Return how many entries a vector has, or bytes a text."""
+    return int(_U32.unpack_from(data, vector)[0]) if vector else 0
+
+
+def _entries(data: bytes, vector: int) -> Iterator[int]:
+    """Go over the tables that a vector points to."""
+    for place in range(vector + 4, vector + 4 + 4 * _count(data, vector), 4):
+        yield place + _U32.unpack_from(data, place)[0]
