@@ -1,4 +1,4 @@
-"""Arrow and Parquet files as sources and sinks. Needs the extra ``flinknet[spark]`` for pyarrow.
+"""Arrow and Parquet files as sources and sinks. Needs ``flinknet[arrow]``.
 
 A source's unit of work is a whole file, or a part of one: a row group of a Parquet file, a record
 batch of an Arrow IPC file. Units are dealt out round robin in the order of the sorted file names,
@@ -26,7 +26,10 @@ PARQUET = (".parquet",)
 ARROW = (".arrow", ".feather", ".ipc")
 
 SOURCE_BATCH_ROWS = 4096
-"""Rows decoded at a time: some milliseconds of work on the event loop."""
+"""Rows decoded at a time into tuples or dicts: some milliseconds of work on the event loop."""
+
+SOURCE_RECORD_BATCH_ROWS = 32_768
+"""Rows of a record batch: as long, because none becomes a Python object."""
 
 ROW_GROUP_ROWS = 65_536
 """Rows that a sink gathers before it writes a row group."""
@@ -40,9 +43,11 @@ class FileSource(Source):
     made, so that every subtask sees the same files, and must be readable under the same path by
     every worker.
 
-    Records are tuples of ``columns`` in that order (None: all, as in the file), or dicts. ``split``
-    says what is dealt out to the subtasks; by default files if there are enough for all of them,
-    else parts. The rows of a unit keep their order, and so do the units of a subtask.
+    Records are tuples of ``columns`` in that order (None: all, as in the file), dicts, or with
+    ``records="batch"`` Arrow record batches of at most ``SOURCE_RECORD_BATCH_ROWS`` rows, each of
+    which counts as one record. ``split`` says what is dealt out to the subtasks; by default files
+    if there are enough for all of them, else parts. The rows of a unit keep their order, and so do
+    the units of a subtask.
     """
 
     def __init__(
@@ -50,11 +55,11 @@ class FileSource(Source):
         path: str | Path | Sequence[str | Path],
         *,
         columns: Sequence[str] | None = None,
-        records: Literal["tuple", "dict"] = "tuple",
+        records: Literal["tuple", "dict", "batch"] = "tuple",
         split: Literal["file", "part"] | None = None,
     ) -> None:
-        if records not in ("tuple", "dict"):
-            raise ConfigurationError(f'records is {records!r}: choose "tuple" or "dict"')
+        if records not in ("tuple", "dict", "batch"):
+            raise ConfigurationError(f'records is {records!r}: choose "tuple", "dict" or "batch"')
         if split not in ("file", "part", None):
             raise ConfigurationError(f'split is {split!r}: choose "file", "part" or None')
         paths = [path] if isinstance(path, str | Path) else path
@@ -62,7 +67,7 @@ class FileSource(Source):
         if columns is not None and not columns:
             raise ConfigurationError("columns is empty: name at least one, or None for all")
         self._columns = None if columns is None else list(columns)
-        self._as_dicts = records == "dict"
+        self._records = records
         self._split = split
 
     def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
@@ -74,12 +79,16 @@ class FileSource(Source):
             units: list[tuple[Path, int | None]] = [(file, None) for file in self.files]
         else:
             units = [(file, part) for file in self.files for part in range(_parts_of(file))]
+        rows_max = SOURCE_RECORD_BATCH_ROWS if self._records == "batch" else SOURCE_BATCH_ROWS
         for file, part in units[context.index :: context.parallelism]:
-            for batch in _read(file, part, self._columns):
-                yield self._records_of(batch)
+            for batch in _read(file, part, self._columns, rows_max):
+                if batch.num_rows:
+                    yield self._records_of(batch)
 
     def _records_of(self, batch: pyarrow.RecordBatch) -> list[Any]:
-        if self._as_dicts:
+        if self._records == "batch":
+            return [batch]
+        if self._records == "dict":
             rows: list[Any] = batch.to_pylist()
             return rows
         return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
@@ -90,8 +99,9 @@ class ParquetSink(Sink):
 
     ``columns`` maps column names to Arrow types by name (``{"origin": "string", "count":
     "int64"}``), or is a sequence of names whose types are those of the first records. Records are
-    tuples with one value per column, or dicts. A subtask without records writes an empty file if
-    the types are known.
+    tuples with one value per column, or dicts; or all of them are Arrow record batches, of which
+    the columns of these names are written, cast to their types as far as no value is lost. A
+    subtask without records writes an empty file if the types are known.
 
     A file appears under its name, complete, when the subtask has seen its whole input: a failed job
     leaves no half file. Files of an earlier run with the same parallelism are replaced; others in
@@ -104,7 +114,9 @@ class ParquetSink(Sink):
         self._path = Path(path)
         self._names = list(columns)
         self._types = dict(columns) if isinstance(columns, Mapping) else None
-        self._rows: list[Any] = []
+        self._gathered: list[Any] = []
+        self._gathered_rows = 0
+        self._takes_batches: bool | None = None
         self._writer: pyarrow.parquet.ParquetWriter | None = None
         self._unfinished: Path | None = None
 
@@ -125,12 +137,18 @@ class ParquetSink(Sink):
         self._schema = None if self._types is None else _schema(self._types)
 
     def write(self, records: list[Any]) -> None:
-        self._rows += records
-        if len(self._rows) >= ROW_GROUP_ROWS:
+        if self._are_batches(records):
+            for batch in records:
+                self._gathered.append(self._conform(batch))
+                self._gathered_rows += batch.num_rows
+        else:
+            self._gathered += records
+            self._gathered_rows += len(records)
+        if self._gathered_rows >= ROW_GROUP_ROWS:
             self._write_row_group()
 
     def finish(self) -> None:
-        if self._rows or self._schema is not None:
+        if self._gathered or (self._writer is None and self._schema is not None):
             self._write_row_group()
         if self._writer is not None and self._unfinished is not None:
             self._writer.close()
@@ -144,21 +162,59 @@ class ParquetSink(Sink):
             if self._unfinished is not None:
                 self._unfinished.unlink(missing_ok=True)
 
+    def _are_batches(self, records: list[Any]) -> bool:
+        """Whether they are Arrow record batches; ValueError if some are and some are not."""
+        import pyarrow
+
+        types = set(map(type, records))
+        if pyarrow.Table in types:
+            raise ValueError("an Arrow table is no record: emit the batches, table.to_batches()")
+        are_batches = pyarrow.RecordBatch in types
+        if (are_batches and len(types) > 1) or self._takes_batches is (not are_batches):
+            raise ValueError(
+                "a Parquet sink takes rows or Arrow record batches, not both: give each a sink"
+            )
+        self._takes_batches = are_batches
+        return are_batches
+
+    def _conform(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Return the columns that are written, in the types of the file."""
+        import pyarrow
+
+        for name in self._names:
+            if (count := batch.schema.names.count(name)) != 1:
+                raise ValueError(
+                    f'an Arrow record batch has {count or "no"} columns "{name}": it has '
+                    f"{', '.join(batch.schema.names)}"
+                )
+        chosen = batch.select(self._names)
+        if self._schema is None:
+            self._schema = pyarrow.schema(zip(self._names, chosen.schema.types, strict=True))
+        return chosen.cast(self._schema)
+
     def _write_row_group(self) -> None:
         import pyarrow
         import pyarrow.parquet
 
-        rows, self._rows = self._rows, []
+        gathered, self._gathered, self._gathered_rows = self._gathered, [], 0
+        if self._takes_batches:
+            table = pyarrow.Table.from_batches(gathered, self._schema)
+        else:
+            table = self._table_of_rows(gathered)
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = pyarrow.parquet.ParquetWriter(self._unfinished, table.schema)
+        self._writer.write_table(table)
+
+    def _table_of_rows(self, rows: list[Any]) -> pyarrow.Table:
+        import pyarrow
+
         types = self._schema.types if self._schema is not None else [None] * len(self._names)
         arrays = [
             pyarrow.array(column, type=kind)
             for column, kind in zip(_columns_of(rows, self._names), types, strict=True)
         ]
-        table = pyarrow.table(arrays, names=self._names)
-        if self._writer is None:
-            self._schema = table.schema
-            self._writer = pyarrow.parquet.ParquetWriter(self._unfinished, table.schema)
-        self._writer.write_table(table)
+        return pyarrow.table(arrays, names=self._names)
 
 
 def _columns_of(rows: list[Any], names: list[str]) -> Iterable[Sequence[Any]]:
@@ -178,7 +234,7 @@ def _require_pyarrow(operator: str) -> None:
     except ImportError as error:
         raise ConfigurationError(
             f'operator "{operator}" reads or writes Arrow files, which needs pyarrow: install '
-            "flinknet[spark]"
+            "flinknet[arrow]"
         ) from error
 
 
@@ -213,7 +269,9 @@ def _parts_of(file: Path) -> int:
         return batches
 
 
-def _read(file: Path, part: int | None, columns: list[str] | None) -> Iterator[pyarrow.RecordBatch]:
+def _read(
+    file: Path, part: int | None, columns: list[str] | None, rows_max: int
+) -> Iterator[pyarrow.RecordBatch]:
     """Read one unit in batches: a part of the file, or all of it if ``part`` is None."""
     import pyarrow
     import pyarrow.parquet
@@ -222,9 +280,7 @@ def _read(file: Path, part: int | None, columns: list[str] | None) -> Iterator[p
         with pyarrow.parquet.ParquetFile(file) as parquet:
             _require_columns(file, columns, parquet.schema_arrow.names)
             groups = None if part is None else [part]
-            for batch in parquet.iter_batches(
-                SOURCE_BATCH_ROWS, row_groups=groups, columns=columns
-            ):
+            for batch in parquet.iter_batches(rows_max, row_groups=groups, columns=columns):
                 yield batch if columns is None else batch.select(columns)
         return
     with pyarrow.ipc.open_file(file) as arrow:
@@ -232,8 +288,8 @@ def _read(file: Path, part: int | None, columns: list[str] | None) -> Iterator[p
         for number in range(arrow.num_record_batches) if part is None else [part]:
             batch = arrow.get_batch(number)
             chosen = batch if columns is None else batch.select(columns)
-            for start in range(0, chosen.num_rows, SOURCE_BATCH_ROWS):
-                yield chosen.slice(start, SOURCE_BATCH_ROWS)
+            for start in range(0, chosen.num_rows, rows_max):
+                yield chosen.slice(start, rows_max)
 
 
 def _require_columns(file: Path, columns: list[str] | None, present: list[str]) -> None:

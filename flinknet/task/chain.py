@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import length_hint
 from typing import Any
 
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.graph import JobVertex
-from flinknet.task.operators import Emit, Operator
+from flinknet.task.operators import Emit, Operator, on_records
 
 __all__ = ["OperatorChain", "RecordWriterOutput"]
 
@@ -33,9 +32,8 @@ class RecordWriterOutput:
 
     async def emit(self, records: list[Any]) -> None:
         """Write the records; this is where a chain feels backpressure."""
-        position = iter(records)
         try:
-            await self.writer.emit_many(position)
+            await self.writer.emit_many(records)
         except SerializationError as error:
             raise SerializationError(
                 f'operator "{self._operator_name}" emitted what cannot be sent: {error}'
@@ -43,11 +41,9 @@ class RecordWriterOutput:
         except FlinknetError:
             raise
         except Exception as error:
-            record = records[len(records) - length_hint(position) - 1]
             raise JobFailedError(
                 f'the {self._edge_name} partitioning behind operator "{self._operator_name}" '
-                f"failed on a record of type {type(record).__name__}: "
-                f"{type(error).__name__}: {error}"
+                f"failed {on_records(records)}: {type(error).__name__}: {error}"
             ) from error
 
 

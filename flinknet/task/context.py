@@ -76,10 +76,11 @@ class RuntimeContext:
         return self.attempt
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
-        """Return a value kept per key; ConfigurationError outside of a keyed process function."""
+        """Return a value kept per key; ConfigurationError where a function has no keyed state."""
         if self.keyed_state is None:
             raise ConfigurationError(
                 f'operator "{self.operator_name}" asks for keyed state, which only a '
-                "KeyedProcessFunction has: use key_by(...).process(...)"
+                "KeyedProcessFunction or a ProcessBatchFunction has: use key_by(...).process(...) "
+                "or key_by(...).process_batch(...)"
             )
         return ValueState(self.keyed_state.values_of(descriptor.name), self.process_context)

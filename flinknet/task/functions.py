@@ -26,7 +26,9 @@ __all__ = [
     "Function",
     "KeySelector",
     "KeyedProcessFunction",
+    "MapBatchFunction",
     "MapFunction",
+    "ProcessBatchFunction",
     "ProcessFunction",
     "ReduceFunction",
     "SinkFunction",
@@ -75,6 +77,19 @@ class FilterFunction(Function, ABC):
         """Return whether ``value`` stays in the stream."""
 
 
+class MapBatchFunction(Function, ABC):
+    """The records of a batch in, any number out: for what is cheaper for many at once."""
+
+    @abstractmethod
+    def map_batch(self, values: list[Any]) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, the records that replace ``values``; None means none.
+
+        ``values`` is what came in one network buffer, or at once from a source or an operator of
+        the same task: at least one record, and however many there were. The list and its records
+        must not be changed, but may be kept.
+        """
+
+
 class KeySelector(ABC):
     """The key of a record; used in producers and in keyed subtasks, so it has no life cycle."""
 
@@ -121,6 +136,18 @@ class KeyedProcessFunction(Function, ABC):
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records; state is that of ``ctx.get_current_key()``."""
+
+
+class ProcessBatchFunction(Function, ABC):
+    """A function on the batches of a keyed stream: ``open`` can ask for keyed state."""
+
+    @abstractmethod
+    def process_batch(self, key: Any, values: list[Any]) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records; None means none. State is that of ``key``.
+
+        ``values`` are the records of the key in one batch, in order, at least one. The records must
+        not be changed, but may be kept, and the list belongs to the function.
+        """
 
 
 class SinkFunction(Function, ABC):

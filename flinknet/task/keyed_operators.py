@@ -27,6 +27,7 @@ __all__ = [
     "KeyedOperator",
     "KeyedProcessOperator",
     "ReduceOperator",
+    "StatefulOperator",
 ]
 
 Emission = Literal["every_record", "end_of_input"]
@@ -45,15 +46,19 @@ class KeyedOperator(FunctionOperator):
         self._key_of = key_of
 
 
-class KeyedProcessOperator(KeyedOperator):
-    """As process, with keyed state."""
-
-    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
-        super().__init__(function, "process_element", key_of)
+class StatefulOperator(KeyedOperator):
+    """A keyed operator whose function may ask for state of its own, of the current key."""
 
     async def open(self, context: RuntimeContext) -> None:
         self.state = KeyedState(context.max_parallelism)
         await super().open(replace(context, keyed_state=self.state))
+
+
+class KeyedProcessOperator(StatefulOperator):
+    """As process, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        super().__init__(function, "process_element", key_of)
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         return in_batches(self._call, self._results(records))
@@ -95,7 +100,7 @@ class FoldOperator(KeyedOperator):
 
     async def end_of_input(self) -> None:
         if not self._every_record:
-            await self._emit_last(self._results())
+            await self._emit_results(lambda: "at the end of its input", self._results)
         await super().end_of_input()
 
     def _results(self) -> Iterator[Any]:

@@ -13,14 +13,15 @@ Rules that operators and sinks keep:
   kept;
 - an emitted batch is never empty, and holds at most about ``BATCH_RECORDS`` more than came in: the
   results of a generator function are taken in pieces, so that one record may become millions in
-  bounded memory;
+  bounded memory. Arrow record batches, which are large, are emitted one by one as they are made;
 - the loop reads the batch through one list iterator, whose position names the record that failed.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from itertools import chain, islice
 from operator import length_hint
 from typing import Any, NoReturn
@@ -41,6 +42,7 @@ __all__ = [
     "ProcessOperator",
     "bound_function",
     "is_awaiting",
+    "on_records",
     "settle",
 ]
 
@@ -115,11 +117,7 @@ class FunctionOperator(Operator):
 
     async def end_of_input(self) -> None:
         if isinstance(self._function, Function):
-            try:
-                results = iter(await results_of(self._function.finish()))
-            except Exception as error:
-                self._fail(error, "in finish()")
-            await self._emit_last(results)
+            await self._emit_results(lambda: "in finish()", self._function.finish)
 
     async def close(self) -> None:
         if isinstance(self._function, Function):
@@ -140,16 +138,19 @@ class FunctionOperator(Operator):
         """Apply a coroutine function to one record and return the results."""
         raise NotImplementedError
 
-    async def _emit_last(self, results: Iterator[Any]) -> None:
-        """Emit what comes after the last record, a batch at a time."""
-        while True:
-            try:
-                batch = list(islice(results, BATCH_RECORDS))
-            except Exception as error:
-                self._fail(error, "at the end of its input")
-            if not batch:
-                return
-            await self._emit(batch)
+    async def _emit_results(
+        self, where: Callable[[], str], call: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Call any kind of function and emit its results in pieces; ``where`` is said of errors."""
+        async with aclosing(pieces_of(call, *arguments)) as pieces:
+            while True:
+                try:
+                    piece = await anext(pieces, None)
+                except Exception as error:
+                    self._fail(error, where())
+                if piece is None:
+                    return
+                await self._emit(piece)
 
     async def _process_batch(self, records: list[Any]) -> None:
         position = iter(records)
@@ -159,7 +160,7 @@ class FunctionOperator(Operator):
                 batch = next(batches, None)
             except Exception as error:
                 failed = records[len(records) - length_hint(position) - 1]
-                self._fail(error, _on(failed))
+                self._fail(error, on_records((failed,)))
             if batch is None:
                 return
             if batch:
@@ -170,7 +171,7 @@ class FunctionOperator(Operator):
             try:
                 results = list(await self._apply_awaiting(record))
             except Exception as error:
-                self._fail(error, _on(record))
+                self._fail(error, on_records((record,)))
             if results:
                 await self._emit(results)
 
@@ -183,7 +184,12 @@ class MapOperator(FunctionOperator):
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         call = self._call
-        yield [call(record) for record in records]
+        for record in records:
+            first = call(record)
+            if _is_columns(first):
+                yield [first]
+            else:
+                yield [first, *[call(record) for record in records]]
 
     async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
         return (await self._call(record),)
@@ -256,18 +262,70 @@ def in_batches(call: Callable[..., Any], results: Iterator[Any]) -> Iterator[lis
     is faster.
     """
     if inspect.isgeneratorfunction(call):
-        values = chain.from_iterable(results)
-        while batch := list(islice(values, BATCH_RECORDS)):
-            yield batch
+        yield from in_pieces(chain.from_iterable(results))
         return
-    batch = []
+    batch: list[Any] = []
+    limit = 1
     for result in results:
         if result is not None:
             batch.extend(result)
-            if len(batch) >= BATCH_RECORDS:
-                yield batch
-                batch = []
+            if len(batch) >= limit:
+                limit = _records_of_piece(batch[0])
+                if len(batch) >= limit:
+                    yield batch
+                    batch = []
     yield batch
+
+
+async def pieces_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator[list[Any], None]:
+    """Generate the results of one call of any kind of function, in pieces that are not empty.
+
+    Raises TypeError if what it returned is one record, which would be taken for several.
+    """
+    returned = call(*arguments)
+    if not inspect.isasyncgen(returned):
+        for piece in in_pieces(iter(records_in(await settle(returned)))):
+            yield piece
+        return
+    async with aclosing(returned):
+        piece = []
+        async for result in returned:
+            piece.append(result)
+            if len(piece) >= _records_of_piece(piece[0]):
+                yield piece
+                piece = []
+        if piece:
+            yield piece
+
+
+def in_pieces(records: Iterator[Any], limit: int = BATCH_RECORDS) -> Iterator[list[Any]]:
+    """Cut records into lists of at most ``limit``; Arrow record batches come one by one."""
+    for first in records:
+        yield [first, *islice(records, _records_of_piece(first, limit) - 1)]
+
+
+def _records_of_piece(first: Any, limit: int = BATCH_RECORDS) -> int:
+    return 1 if _is_columns(first) else limit
+
+
+def _is_columns(value: Any) -> bool:
+    """Whether it is an Arrow record batch or table; to find out is not worth an import."""
+    return hasattr(value, "num_rows")
+
+
+def records_in(returned: Any) -> Iterable[Any]:
+    """Return the results in what a function returned; None counts as nothing.
+
+    Raises TypeError if it is one record, which would be taken for several.
+    """
+    if returned is None:
+        return ()
+    if isinstance(returned, str | bytes | dict) or _is_columns(returned):
+        kind = type(returned).__name__
+        instead = "table.to_batches()" if kind == "Table" else "[record] for a single one"
+        raise TypeError(f"it returned a {kind}, not an iterable of records: return {instead}")
+    results: Iterable[Any] = returned
+    return results
 
 
 async def results_of(returned: Any) -> Iterable[Any]:
@@ -310,5 +368,8 @@ async def settle(returned: Any) -> Any:
     return await returned if inspect.isawaitable(returned) else returned
 
 
-def _on(record: Any) -> str:
-    return f"on a record of type {type(record).__name__}"
+def on_records(records: Sequence[Any]) -> str:
+    """Return which records an error is about, ``"on 2 records of type int, str"``."""
+    types = ", ".join(sorted({type(record).__name__ for record in records}))
+    count = "a record" if len(records) == 1 else f"{len(records)} records"
+    return f"on {count} of type {types}"

@@ -13,7 +13,7 @@ from typing import Any
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function
-from flinknet.task.operators import Operator, settle
+from flinknet.task.operators import Operator, on_records, settle
 
 __all__ = ["CollectSink", "PrintSink", "Sink", "SinkOperator"]
 
@@ -102,5 +102,4 @@ class SinkOperator(Operator):
         try:
             await settle(self._sink.write(records))
         except Exception as error:
-            types = ", ".join(sorted({type(record).__name__ for record in records}))
-            self._fail(error, f"on {len(records)} records of type {types}")
+            self._fail(error, on_records(records))

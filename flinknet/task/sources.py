@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.operators import BATCH_RECORDS, Operator
+from flinknet.task.operators import BATCH_RECORDS, Operator, in_pieces
 
 __all__ = [
     "Batch",
@@ -129,11 +129,11 @@ class _GeneratedBatch:
 class RateLimitedSource(Source):
     """Another source, on an open-loop schedule of ``records_per_s`` over all subtasks.
 
-    Every subtask has an equal part of the rate, whatever its share of the records is.
-    ``stamp(record, intended_ns)`` returns the record to send in place of the source's, where
-    ``intended_ns`` is the time it was intended for on the monotonic clock, in nanoseconds;
-    ``append_time`` is one for tuples. The clock is that of the machine, so processes on one machine
-    can compare times.
+    Every subtask has an equal part of the rate, whatever its share of the records is, and an Arrow
+    record batch counts as one record. ``stamp(record, intended_ns)`` returns the record to send in
+    place of the source's, where ``intended_ns`` is the time it was intended for on the monotonic
+    clock, in nanoseconds; ``append_time`` is one for tuples. The clock is that of the machine, so
+    processes on one machine can compare times.
 
     The schedule starts when the first records have been read. They are released in steps of about a
     millisecond, because batches of one record would cost more than the records, and event loops'
@@ -237,11 +237,10 @@ class SourceOperator(Operator):
 
     async def run(self) -> None:
         """Emit every record of the source; other subtasks get a turn after every batch."""
-        async with aclosing(read(self._source, self._context)) as batches:
+        async with aclosing(self._pieces()) as pieces:
             while True:
                 try:
-                    batch = await anext(batches, None)
-                    records = None if batch is None else list(batch)
+                    records = await anext(pieces, None)
                 except Exception as error:
                     self._fail(error, f"after {self.records_read} records")
                 if records is None:
@@ -250,3 +249,12 @@ class SourceOperator(Operator):
                     self.records_read += len(records)
                     await self._emit(records)
                 await asyncio.sleep(0)
+
+    async def _pieces(self) -> AsyncGenerator[list[Any], None]:
+        """Read batches, empty ones too; Arrow record batches one by one, as they are made."""
+        async with aclosing(read(self._source, self._context)) as batches:
+            async for batch in batches:
+                if not len(batch):
+                    yield []
+                for piece in in_pieces(iter(batch), len(batch)):
+                    yield piece

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from flinknet.config import BufferTimeout, check_buffer_timeout
 from flinknet.errors import ConfigurationError
+from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
 from flinknet.task.functions import (
     AggregateFunction,
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
     KeySelector,
+    MapBatchFunction,
     MapFunction,
+    ProcessBatchFunction,
     ProcessFunction,
     ReduceFunction,
     SinkFunction,
@@ -58,6 +61,7 @@ from flinknet.task.transformation import (
     Partitioning,
     StreamInput,
     Transformation,
+    column_hash_partitioning,
     custom_partitioning,
     hash_partitioning,
 )
@@ -163,6 +167,14 @@ class DataStream(OperatorSettings):
         """Replace every record by those that the function yields, or returns in an iterable."""
         return self._one_input("Flat Map", partial(FlatMapOperator, func))
 
+    def map_batch(self, func: MapBatchFunction | AnyCallable) -> DataStream:
+        """Replace each batch by the records that the function yields, or returns in an iterable.
+
+        The function takes the list of the records that came in one network buffer, or at once from
+        a source or an operator of the same task. It must not change it.
+        """
+        return self._one_input("Map Batch", partial(MapBatchOperator, func))
+
     def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
         """Keep the records for which the function is true."""
         return self._one_input("Filter", partial(FilterOperator, func))
@@ -189,6 +201,26 @@ class DataStream(OperatorSettings):
         key = bound_key_selector(key_selector)
         inputs = self._partitioned(hash_partitioning(key))
         return KeyedStream(self._environment, inputs, key)
+
+    def key_by_columns(self, *names: str) -> DataStream:
+        """Send all rows of a key, the values in these columns, to one subtask.
+
+        The records are Arrow record batches; of each, a subtask gets one with the rows of its keys
+        in their order, or nothing if there are none. Rows of a key go where ``key_by`` sends a
+        record with that key, or with the tuple of several columns' values. Needs
+        ``flinknet[arrow]``.
+
+        The stream is no ``KeyedStream``: a record has rows of many keys, so there is no current key
+        for a function to have state of. Group the rows with Arrow, in ``map_batch`` or ``map``. As
+        after ``key_by`` the partitioning cannot be replaced by another.
+        """
+        for name in names:
+            if not isinstance(name, str):
+                raise ConfigurationError(
+                    f"key_by_columns takes names of columns, one by one, not a "
+                    f"{type(name).__name__}: {name!r}"
+                )
+        return DataStream(self._environment, self._partitioned(column_hash_partitioning(names)))
 
     def forward(self) -> DataStream:
         """Send records to the subtask of the same index; both sides need the same parallelism."""
@@ -312,6 +344,14 @@ class KeyedStream(DataStream):
     def process(self, func: KeyedProcessFunction | ProcessFunction | AnyCallable) -> DataStream:
         """As flat_map; the function takes the record and a ``ProcessContext`` with its key."""
         return self._one_input("KeyedProcess", partial(KeyedProcessOperator, func, self._key))
+
+    def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:
+        """As flat_map, but the function takes a key and the list of its records in a batch.
+
+        It is called once for every key of the batch, in order of their first records. A batch is
+        what came in one network buffer.
+        """
+        return self._one_input("Process Batch", partial(ProcessBatchOperator, func, self._key))
 
 
 def bound_key_selector(key_selector: KeySelector | AnyCallable) -> Callable[[Any], Any]:

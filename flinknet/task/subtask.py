@@ -54,7 +54,10 @@ __all__ = ["Subtask", "SubtaskProgress", "SubtaskResult", "SubtaskStatistics"]
 
 
 class SubtaskProgress(NamedTuple):
-    """Counters of a subtask since it was opened, and where its time went."""
+    """Counters of a subtask since it was opened, and where its time went.
+
+    An Arrow record batch is one record, and so is each part that a keyed exchange cuts it into.
+    """
 
     records_in: int
     records_out: int

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from flinknet.config import BufferTimeout
+from flinknet.errors import ConfigurationError
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
     AdaptiveRescalePartitioner,
@@ -23,6 +24,7 @@ from flinknet.records.partitioner import (
     ForwardPartitioner,
     GlobalPartitioner,
     HashPartitioner,
+    Partitioner,
     RebalancePartitioner,
     RescalePartitioner,
     ShufflePartitioner,
@@ -43,6 +45,7 @@ __all__ = [
     "Partitioning",
     "StreamInput",
     "Transformation",
+    "column_hash_partitioning",
     "custom_partitioning",
     "hash_partitioning",
 ]
@@ -77,6 +80,27 @@ GLOBAL = _keyless("GLOBAL", GlobalPartitioner)
 def hash_partitioning(key: Callable[[Any], Any]) -> Partitioning:
     """By key group of the key."""
     return Partitioning("HASH", lambda groups: partial(HashPartitioner, key, groups))
+
+
+def column_hash_partitioning(columns: tuple[str, ...]) -> Partitioning:
+    """By key group of the values in columns of Arrow record batches.
+
+    Raises ConfigurationError if there is no column, or no pyarrow.
+    """
+    _column_hash_partitioner(columns, 1)
+    return Partitioning(
+        "COLUMN HASH", lambda groups: partial(_column_hash_partitioner, columns, groups)
+    )
+
+
+def _column_hash_partitioner(columns: tuple[str, ...], groups: int) -> Partitioner:
+    try:
+        from flinknet.records.column_partitioner import ColumnHashPartitioner
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"a keyed exchange of columns needs {error.name}: install flinknet[arrow]"
+        ) from error
+    return ColumnHashPartitioner(*columns, max_parallelism=groups)
 
 
 def custom_partitioning(

@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
+
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -54,3 +57,25 @@ def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
         sensor for part in parts for sensor in re.findall(r"\d", part.partition("sensors")[2])
     ]
     assert sorted(sensors) == list("0123456")
+
+
+def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path) -> None:
+    """On a local cluster of two subtasks, from files to files."""
+    (tmp_path / "delays.py").write_text(snippet("delays.py"))
+    (tmp_path / "flights").mkdir()
+    for number in range(3):
+        flights = pa.table({"city": ["Oslo", "Rome", "Kyiv"] * 100, "delay": [number, 2, 3] * 100})
+        pyarrow.parquet.write_table(flights, tmp_path / "flights" / f"{number}.parquet")
+    run = subprocess.run(
+        [sys.executable, tmp_path / "delays.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    delays = pyarrow.parquet.read_table(tmp_path / "delays").to_pylist()
+    assert sorted((row["city"], row["delay"]) for row in delays) == [
+        ("Kyiv", 900), ("Oslo", 300), ("Rome", 600),
+    ]  # fmt: skip

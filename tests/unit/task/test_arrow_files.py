@@ -12,7 +12,11 @@ import pytest
 
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task import FileSource, ParquetSink
-from flinknet.task.arrow_files import ROW_GROUP_ROWS, SOURCE_BATCH_ROWS
+from flinknet.task.arrow_files import (
+    ROW_GROUP_ROWS,
+    SOURCE_BATCH_ROWS,
+    SOURCE_RECORD_BATCH_ROWS,
+)
 from flinknet.task.sinks import SinkOperator
 from flinknet.task.sources import SourceOperator
 from tests.unit.task.harness import Harness, context
@@ -115,6 +119,34 @@ async def test_files_are_read_in_batches(tmp_path: Path) -> None:
     assert max(sizes) == SOURCE_BATCH_ROWS
 
 
+async def test_record_batches_as_records(parquet: Path, arrow: Path) -> None:
+    for path, rows in ((parquet, [30, 20]), (arrow, [10, 10, 10])):
+        batches = await share(FileSource(path, columns=["name", "id"], records="batch"))
+
+        assert [batch.num_rows for batch in batches] == rows
+        assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
+        assert batches[0].schema.names == ["name", "id"]
+        read = pa.Table.from_batches(batches)
+        assert read.column("id").to_pylist() == list(range(sum(rows)))
+
+
+async def test_record_batches_have_an_end(tmp_path: Path) -> None:
+    """However large the row groups of a file are, and without those that have no row."""
+    rows = 2 * SOURCE_RECORD_BATCH_ROWS + 1
+    numbers = pa.table({"id": pa.array(range(rows), pa.int32())})
+    pq.write_table(numbers, tmp_path / "a.parquet")
+    pq.write_table(numbers.slice(0, 0), tmp_path / "b.parquet")
+    file = tmp_path / "c.arrow"
+    with pa.OSFile(str(file), "wb") as out, pa.ipc.new_file(out, numbers.schema) as writer:
+        writer.write_batch(numbers.to_batches()[0].slice(0, 0))
+        writer.write_table(numbers)
+
+    batches = await share(FileSource(tmp_path, records="batch"))
+
+    sizes = [batch.num_rows for batch in batches]
+    assert sizes == [SOURCE_RECORD_BATCH_ROWS, SOURCE_RECORD_BATCH_ROWS, 1] * 2
+
+
 async def test_column_that_is_not_there(parquet: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"a.parquet has no column dest: it has id, name"):
         await share(FileSource(parquet, columns=["id", "dest"]))
@@ -137,7 +169,7 @@ def test_path_without_records(tmp_path: Path, name: str, message: str) -> None:
 
 
 def test_wrong_options_of_a_file_source(parquet: Path) -> None:
-    with pytest.raises(ConfigurationError, match="records is 'list'"):
+    with pytest.raises(ConfigurationError, match='records is \'list\'.*"dict" or "batch"'):
         FileSource(parquet, records="list")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="split is 'row'"):
         FileSource(parquet, split="row")  # type: ignore[arg-type]
@@ -229,6 +261,97 @@ async def test_records_that_do_not_fit_the_columns(tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
+def batch(start: int, rows: int) -> pa.RecordBatch:
+    (only,) = table(start, rows).to_batches()
+    return only
+
+
+async def test_record_batches_are_written_with_the_sinks_columns(tmp_path: Path) -> None:
+    """Chosen by name, in the sink's order, cast to the sink's types."""
+    columns = {"delay": "double", "id": "int16"}
+    async with sink(tmp_path, columns) as harness:
+        await harness.process(batch(0, 3), batch(3, 1).slice(1))
+        await harness.process(pa.record_batch({"id": [3], "delay": [0.5]}))
+        await harness.end_of_input()
+
+    written = pq.read_table(tmp_path)
+    assert written.schema.equals(pa.schema([("delay", pa.float64()), ("id", pa.int16())]))
+    assert written.to_pydict() == {"delay": [None, 1.0, 2.0, 0.5], "id": [0, 1, 2, 3]}
+
+
+async def test_types_of_the_first_record_batch(tmp_path: Path) -> None:
+    """As of the first rows: the types, and not what else a schema says."""
+    first = pa.record_batch(
+        [pa.array([1], pa.int32()), pa.array(["a"]).dictionary_encode()],
+        pa.schema(
+            [
+                pa.field("id", pa.int32(), nullable=False),
+                pa.field("name", pa.dictionary(pa.int32(), pa.string())),
+            ],
+            metadata={"made by": "a test"},
+        ),
+    )
+    async with sink(tmp_path, ["id", "name"]) as harness:
+        await harness.process(first)
+        await harness.process(pa.record_batch({"name": ["b"], "id": pa.array([None], pa.int64())}))
+        await harness.end_of_input()
+
+    written = pq.read_table(tmp_path)
+    assert written.schema.field("id").type == pa.int32()
+    assert written.to_pylist() == [{"id": 1, "name": "a"}, {"id": None, "name": "b"}]
+
+
+async def test_record_batches_are_gathered_into_row_groups(tmp_path: Path) -> None:
+    half = ROW_GROUP_ROWS // 2
+    async with sink(tmp_path) as harness:
+        for start in range(0, 4 * half, half):
+            await harness.process(batch(start, half))
+        await harness.end_of_input()
+
+    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001.parquet")
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [
+        ROW_GROUP_ROWS,
+        ROW_GROUP_ROWS,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([batch(0, 1), (1, "a")], "2 records of type RecordBatch, tuple: .* not both"),
+        ([(1, "a"), batch(0, 1)], "2 records of type RecordBatch, tuple: .* not both"),
+        ([pa.record_batch({"id": [1]})], 'has no columns "name": it has id'),
+        (
+            [pa.record_batch([[1], ["a"], ["b"]], ["id", "name", "name"])],
+            'has 2 columns "name": it has id, name, name',
+        ),
+        ([pa.record_batch({"id": [0.5], "name": ["a"]})], "type RecordBatch: ArrowInvalid: Float"),
+        ([pa.record_batch({"id": [[1]], "name": ["a"]})], "ArrowNotImplementedError"),
+        ([table(0, 1)], "type Table: ValueError: .* table.to_batches()"),
+    ],
+)
+async def test_record_batches_that_do_not_fit(
+    tmp_path: Path, records: list[Any], message: str
+) -> None:
+    async with sink(tmp_path) as harness:
+        with pytest.raises(JobFailedError, match=rf'"tested" \(1/1\) failed .*{message}'):
+            await harness.process(*records)
+
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("rows_first", [True, False])
+async def test_rows_and_record_batches_one_after_the_other(
+    tmp_path: Path, rows_first: bool
+) -> None:
+    records = [(1, "a"), batch(0, 1)]
+    first, second = records if rows_first else reversed(records)
+    async with sink(tmp_path) as harness:
+        await harness.process(first)
+        with pytest.raises(JobFailedError, match="rows or Arrow record batches, not both"):
+            await harness.process(second)
+
+
 async def test_rerun_replaces_its_files_and_no_others(tmp_path: Path) -> None:
     for value in (1, 2):
         async with sink(tmp_path) as harness:
@@ -262,7 +385,7 @@ async def test_without_pyarrow(
     source = FileSource(parquet)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(ConfigurationError, match=r'"tested" .* pyarrow: install flinknet\[spark\]'):
+    with pytest.raises(ConfigurationError, match=r'"tested" .* pyarrow: install flinknet\[arrow\]'):
         await share(source)
     other = sink(tmp_path)
     with pytest.raises(ConfigurationError, match="needs pyarrow"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from flinknet.errors import ConfigurationError
@@ -68,6 +69,7 @@ def test_a_chain_is_a_tree(environment: StreamExecutionEnvironment) -> None:
     ("how", "expected"),
     [
         ("key_by", "HASH"),
+        ("key_by_columns", "COLUMN HASH"),
         ("rebalance", "REBALANCE"),
         ("rescale", "RESCALE"),
         ("shuffle", "SHUFFLE"),
@@ -78,7 +80,7 @@ def test_a_chain_is_a_tree(environment: StreamExecutionEnvironment) -> None:
 def test_partitioned_streams_end_a_chain(
     environment: StreamExecutionEnvironment, how: str, expected: str
 ) -> None:
-    arguments = (same,) if how == "key_by" else ()
+    arguments = {"key_by": (same,), "key_by_columns": ("n",)}.get(how, ())
     getattr(numbers(environment), how)(*arguments).map(same).print().name("out")
 
     graph = environment.job_graph()
@@ -87,7 +89,9 @@ def test_partitioned_streams_end_a_chain(
     assert graph.edges[0].pointwise is (expected == "RESCALE")
     partitioner = graph.edges[0].partitioner()
     partitioner.setup(2, subtask_index=1, parallelism=2)
-    if expected != "BROADCAST":
+    if expected == "COLUMN HASH":
+        assert set(partitioner.cut(pa.record_batch({"n": range(1000)}))) == {0, 1}
+    elif expected != "BROADCAST":
         assert {partitioner.select(number) for number in range(1000)} <= {0, 1}
 
 
@@ -195,6 +199,26 @@ def test_max_parallelism_decides_the_key_groups(environment: StreamExecutionEnvi
     partitioner.setup(3)
     with pytest.raises(ConfigurationError, match="only 3 key groups"):
         edge.partitioner().setup(4)
+
+
+def test_max_parallelism_decides_the_key_groups_of_columns(
+    environment: StreamExecutionEnvironment,
+) -> None:
+    """So rows and records of one key meet: of every edge into an operator."""
+    rows = numbers(environment).key_by(same)
+    columns = numbers(environment).map(same).key_by_columns("n")
+    rows.union(columns).map(same).set_max_parallelism(7).print()
+
+    by_row, by_column = (edge.partitioner() for edge in environment.job_graph().edges[:2])
+
+    for partitioner in (by_row, by_column):
+        with pytest.raises(ConfigurationError, match="only 7 key groups"):
+            partitioner.setup(8)
+        partitioner.setup(3)
+    parts = by_column.cut(pa.record_batch({"n": range(100)}))
+    assert {
+        number: channel for channel, part in parts.items() for number in part["n"].to_pylist()
+    } == {number: by_row.select(number) for number in range(100)}
 
 
 @pytest.mark.parametrize(

@@ -201,5 +201,5 @@ async def test_folds_have_no_other_state() -> None:
             runtime_context.get_state(ValueStateDescriptor("sum"))
 
     operator = AggregateOperator(Stateful(), KEY)
-    with pytest.raises(ConfigurationError, match="only a KeyedProcessFunction has"):
+    with pytest.raises(ConfigurationError, match="only a KeyedProcessFunction or"):
         await operator.open(Harness(operator).context)

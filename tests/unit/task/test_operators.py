@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flinknet.errors import ConfigurationError, JobFailedError
@@ -50,6 +51,10 @@ async def countdown(value: int) -> AsyncIterator[int]:
     for number in range(value, 0, -1):
         await asyncio.sleep(0)
         yield number
+
+
+def made(number: int) -> pa.RecordBatch:
+    return pa.record_batch({"number": [number]})
 
 
 def countdown_generator(value: int) -> Iterator[int]:
@@ -169,6 +174,25 @@ async def test_growing_lists_are_emitted_in_pieces() -> None:
 
     assert harness.records == [n for n in range(10) for _ in range(500)]
     assert max(len(batch) for batch in harness.batches) < BATCH_RECORDS + 500
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        MapOperator(made),
+        FlatMapOperator(lambda n: [made(n)]),
+        FlatMapOperator(lambda n: (made(n) for _ in range(1))),
+        FlatMapOperator(lambda n: iter([made(n)])),
+        FlatMapOperator(lambda n: [] if n == 0 else [made(n)]),
+    ],
+)
+async def test_arrow_record_batches_are_emitted_as_they_are_made(operator: Operator) -> None:
+    """A batch of a thousand of them would be a lot of memory."""
+    async with Harness(operator) as harness:
+        await harness.process(*range(4))
+
+    assert len(harness.records) >= 3
+    assert {len(batch) for batch in harness.batches} == {1}
 
 
 # -- failures ------------------------------------------------------------------------------------
@@ -349,9 +373,9 @@ async def test_failing_finish() -> None:
         yield value
         raise ValueError("no sum")
 
-    for finish, where in ((fail, r"in finish\(\)"), (fail_later, "at the end of its input")):
+    for finish in (fail, fail_later):
         async with Harness(ProcessOperator(Summing(finish))) as harness:
-            with pytest.raises(JobFailedError, match=f"failed {where}: ValueError: no sum"):
+            with pytest.raises(JobFailedError, match=r"failed in finish\(\): ValueError: no sum"):
                 await harness.end_of_input()
 
 

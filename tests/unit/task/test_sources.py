@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flinknet.errors import ConfigurationError, JobFailedError
@@ -87,6 +88,29 @@ async def test_endless_generator_makes_records_as_they_are_taken() -> None:
     assert len(batch) == BATCH_RECORDS
     assert first_three == [None] * 3
     assert made == [0, 1, 2]
+
+
+async def test_arrow_record_batches_are_read_one_by_one() -> None:
+    """They are made as they are taken: all of a source's batch would be a lot of memory."""
+    made = 0
+
+    def make(number: int) -> pa.RecordBatch:
+        nonlocal made
+        made += 1
+        return pa.record_batch({"number": [number]})
+
+    seen: list[tuple[int, int]] = []
+
+    async def look(records: list[Any]) -> None:
+        seen.append((made, len(records)))
+
+    operator = SourceOperator(GeneratorSource(make, 5))
+    async with Harness(operator):
+        operator.connect(look)
+        await operator.run()
+
+    assert seen == [(number, 1) for number in range(1, 6)]
+    assert operator.records_read == 5
 
 
 @pytest.mark.parametrize("source", [Letters(), LettersLater()])

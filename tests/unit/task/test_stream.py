@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,9 @@ from flinknet.task import (
     FilterFunction,
     KeyedProcessFunction,
     KeySelector,
+    MapBatchFunction,
     MapFunction,
+    ProcessBatchFunction,
     ProcessContext,
     ProcessFunction,
     StreamExecutionEnvironment,
@@ -45,6 +48,16 @@ class Keep(FilterFunction):
         return True
 
 
+class Shuffled(MapBatchFunction):
+    def map_batch(self, values: list[Any]) -> list[Any]:
+        return values[::-1]
+
+
+class Counted(ProcessBatchFunction):
+    def process_batch(self, key: Any, values: list[Any]) -> Iterator[Any]:
+        yield key, len(values)
+
+
 async def coroutine_function(value: Any) -> Any:
     return value
 
@@ -60,6 +73,9 @@ def test_methods_return_the_streams_that_pyflink_returns(stream: DataStream) -> 
     assert isinstance(keyed, KeyedStream)
     assert type(keyed.map(Increment())) is DataStream
     assert type(keyed.reduce(max)) is DataStream
+    assert type(keyed.process_batch(Counted())) is DataStream
+    assert type(keyed.map_batch(Shuffled())) is DataStream
+    assert type(stream.key_by_columns("a", "b")) is DataStream
     assert type(stream.union(stream)) is DataStream
     assert stream.name("numbers") is stream
     assert stream.map(Increment()).uid("u").set_parallelism(1).start_new_chain() is not stream
@@ -79,6 +95,24 @@ def test_methods_return_the_streams_that_pyflink_returns(stream: DataStream) -> 
         (lambda s: s.key_by(Parity()).reduce(coroutine_function), "reduce cannot be a coroutine"),
         (lambda s: s.key_by(Parity()).reduce(max, emit="sometimes"), "emit is 'sometimes'"),
         (lambda s: s.key_by(Parity()).aggregate(max), "aggregate needs an AggregateFunction"),
+        (lambda s: s.map_batch(Counted()), "map_batch needs a callable .* not Counted"),
+        (lambda s: s.map_batch(Shuffled), r"Shuffled is a class: pass an instance"),
+        (lambda s: s.key_by(Parity()).process_batch(Shuffled()), "process_batch needs a callable"),
+        (lambda s: s.key_by(Parity()).process_batch(1), "process_batch needs a callable"),
+        (
+            lambda s: s.key_by_columns(),
+            "columns needs the name of at least one",
+        ),
+        (
+            lambda s: s.key_by_columns(["a", "b"]),
+            r"names of columns, .* not a list: \['a'",
+        ),
+        (
+            lambda s: s.key_by_columns("a").key_by(max),
+            "by COLUMN HASH already, and HASH",
+        ),
+        (lambda s: s.key_by(max).key_by_columns("a"), "by HASH already, and COLUMN HASH would"),
+        (lambda s: s.key_by_columns("a").process(Count()), "Count is a KeyedProcessFunction"),
         (lambda s: s.sink_to(3), "invoke needs a callable"),
         (lambda s: s.set_parallelism(0), "parallelism is 0: choose 1 to 32768"),
         (lambda s: s.set_parallelism(2.5), "parallelism is 2.5: choose a whole number"),
@@ -97,10 +131,9 @@ def test_wrong_argument(stream: DataStream, build: Callable[[Any], object], mess
 )
 def test_partitioning_of_keyed_state_cannot_be_replaced(stream: DataStream, again: str) -> None:
     """Flink: "Cannot override partitioning for KeyedStream"."""
-    keyed = stream.key_by(Parity())
-
-    with pytest.raises(ConfigurationError, match='"Source: Collection" is partitioned by HASH'):
-        getattr(keyed, again)()
+    for keyed, name in ((stream.key_by(Parity()), "HASH"), (stream.key_by_columns("a"), "COLUMN")):
+        with pytest.raises(ConfigurationError, match=f'"Source: Coll.*" is partitioned by {name}'):
+            getattr(keyed, again)()
 
 
 def test_broadcast_cannot_feed_keyed_state(stream: DataStream) -> None:
@@ -120,6 +153,19 @@ def test_union_of_two_programs(stream: DataStream) -> None:
 
     with pytest.raises(ConfigurationError, match="one execution environment"):
         stream.union(other)
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
+def test_columns_without_their_extra(
+    stream: DataStream, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said where the program asks for them, and by whoever else would have to cut batches."""
+    for module in ("column_partitioner", "column_keys"):
+        monkeypatch.delitem(sys.modules, f"flinknet.records.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+
+    with pytest.raises(ConfigurationError, match=rf"needs {missing}: install flinknet\[arrow\]"):
+        stream.key_by_columns("a")
 
 
 def test_process_function_on_a_keyed_stream(stream: DataStream) -> None:

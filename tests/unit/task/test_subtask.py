@@ -350,13 +350,14 @@ async def test_record_without_key_names_the_operator() -> None:
 
 async def test_failing_key_selector_names_the_partitioning() -> None:
     environment = program()
-    collect(numbers(environment, 10, 1).map(str).key_by(itemgetter("id")).reduce(max))
+    mapped = numbers(environment, 10, 1).map(lambda n: str(n) if n == 3 else {"id": n})
+    collect(mapped.key_by(itemgetter("id")).reduce(max))
 
     error = failure(await run_job(environment), "Source: numbers -> Map (1/1)")
 
     assert isinstance(error, JobFailedError)
-    assert 'the HASH partitioning behind operator "Map" failed on a record of type str' in str(
-        error
+    assert str(error).startswith(
+        'the HASH partitioning behind operator "Map" failed on 10 records of type dict, str: Type'
     )
     assert isinstance(error.__cause__, TypeError)
 
