@@ -29,6 +29,8 @@ from flinknet import (
 __all__ = [
     "SUBPARTITIONS",
     "SYSTEM",
+    "Consume",
+    "Emit",
     "FlinknetConsumer",
     "FlinknetProducer",
     "consume_batches",

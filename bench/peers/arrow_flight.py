@@ -1,9 +1,9 @@
 """Arrow Flight: one ``do_get`` for a round, one record batch for each block.
 
-``columnar`` sends the batches that it is given and looks at the ones that arrive. ``bulk`` is for
-records that are Python objects at both ends: it makes columns of a block's rows, sends the batch,
-and makes rows again; that is what a program with rows has to do. gRPC's threads share the CPU of
-their process.
+``columnar`` sends batches that there are and looks at the columns of those that arrive. ``bulk`` is
+for records that are Python objects at both ends: it makes columns of a block's rows, sends the
+batch, and makes rows again; that is what a program with rows has to do. gRPC's threads share the
+CPU of their process.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import metadata
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
+from bench.peers.columns import ColumnBlock, tally_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,49 +30,59 @@ __all__ = ["SYSTEM"]
 TICKET = b"round"
 
 
-class RowForm(NamedTuple):
-    """How rows become batches and batches rows again."""
+class BatchForm(NamedTuple):
+    """The batches that stand for a block, and what a consumer makes of one."""
 
     to_batches: Callable[[Block], Iterable[pa.RecordBatch]]
-    to_rows: Callable[[pa.RecordBatch], Sequence[Any]]
+    tally: Callable[[pa.RecordBatch, Weigh], Tally]
 
 
-def send_blocks(blocks: Iterable[Block], form: RowForm) -> Iterator[pa.RecordBatch]:
-    """One batch for every block of rows; the batches themselves where they are the records."""
+def send_blocks(blocks: Iterable[Block], form: BatchForm) -> Iterator[pa.RecordBatch]:
+    """One batch for every block of rows; the batches themselves where there are some."""
     for block in blocks:
         yield from form.to_batches(block)
 
 
-def receive_batches(reader: flight.FlightStreamReader, form: RowForm, weigh: Weigh) -> Tally:
+def receive_batches(reader: flight.FlightStreamReader, form: BatchForm, weigh: Weigh) -> Tally:
     """Take every batch until the stream ends."""
     records = checksum = 0
     for chunk in reader:
-        rows = form.to_rows(chunk.data)
-        checksum += sum(map(weigh, rows))
-        records += len(rows)
+        tally = form.tally(chunk.data, weigh)
+        records += tally.records
+        checksum += tally.checksum
     return Tally(records, checksum)
 
 
-def form_of(case: Case) -> RowForm:
+def form_of(case: Case, variant: str) -> BatchForm:
     """Return the way that suits the records: Arrow's own conversions, column by column."""
     import pyarrow as pa
 
-    if case.name == "columnar":
-        return RowForm(iter, lambda batch: (batch,))
+    if variant == "columnar":
+        return BatchForm(ColumnBlock(case).of, partial(tally_of, case))
     if case.name == "dict":
-        return RowForm(
-            lambda block: [pa.RecordBatch.from_pylist(block)], lambda batch: batch.to_pylist()
+        return BatchForm(
+            lambda block: [pa.RecordBatch.from_pylist(block)], _of_rows(lambda b: b.to_pylist())
         )
     if case.name == "tuple":
         names = ("key", "value", "weight")
-        return RowForm(
+        return BatchForm(
             lambda block: [pa.record_batch([*map(pa.array, zip(*block, strict=True))], names)],
-            lambda batch: [*zip(*(column.to_pylist() for column in batch.columns), strict=True)],
+            _of_rows(lambda b: [*zip(*(each.to_pylist() for each in b.columns), strict=True)]),
         )
-    return RowForm(
+    return BatchForm(
         lambda block: [pa.record_batch([pa.array(block)], ("value",))],
-        lambda batch: batch.column(0).to_pylist(),
+        _of_rows(lambda b: b.column(0).to_pylist()),
     )
+
+
+def _of_rows(
+    to_rows: Callable[[pa.RecordBatch], Sequence[Any]],
+) -> Callable[[pa.RecordBatch, Weigh], Tally]:
+    def tally(batch: pa.RecordBatch, weigh: Weigh) -> Tally:
+        rows = to_rows(batch)
+        return Tally(len(rows), sum(map(weigh, rows)))
+
+    return tally
 
 
 class Stream(NamedTuple):
@@ -83,11 +95,11 @@ class Stream(NamedTuple):
 class FlightProducer:
     """A server whose ``do_get`` streams the next round."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, variant: str) -> None:
         from pyarrow import flight
 
         rounds: SimpleQueue[Stream] = SimpleQueue()
-        form = form_of(case)
+        form = form_of(case, variant)
         schema = next(iter(form.to_batches(case.make_block()))).schema
 
         def batches(stream: Stream) -> Iterator[pa.RecordBatch]:
@@ -116,9 +128,9 @@ class FlightProducer:
 class FlightConsumer:
     """A client."""
 
-    def __init__(self, client: flight.FlightClient, case: Case) -> None:
+    def __init__(self, client: flight.FlightClient, form: BatchForm) -> None:
         self._client = client
-        self._form = form_of(case)
+        self._form = form
 
     async def consume(self, weigh: Weigh) -> Tally:
         """Receive a round; nothing else runs in this process."""
@@ -131,7 +143,7 @@ class FlightConsumer:
 @asynccontextmanager
 async def open_producer(case: Case, variant: str) -> AsyncIterator[FlightProducer]:
     """Listen."""
-    producer = FlightProducer(case)
+    producer = FlightProducer(case, variant)
     try:
         yield producer
     finally:
@@ -144,7 +156,7 @@ async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator
     from pyarrow import flight
 
     with flight.connect(address) as client:
-        yield FlightConsumer(client, case)
+        yield FlightConsumer(client, form_of(case, variant))
 
 
 def _version() -> str:

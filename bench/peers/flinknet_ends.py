@@ -1,14 +1,15 @@
 """flinknet as it stands beside the peers: one subpartition, one channel, every default kept.
 
-``record`` and ``bulk`` have the loops of the family ``exchange``. ``columnar`` sends every record
-batch as Arrow's own bytes. The ping-pong has a partition at either end and no buffer timeout, so
-every record is sent at once.
+``record`` and ``bulk`` have the loops of the family ``exchange``, ``columnar`` emits and reads
+Arrow record batches. The ping-pong has a partition at either end and no buffer timeout, so every
+record is sent at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from bench.errors import BenchError
@@ -22,7 +23,7 @@ from bench.exchange.flinknet_system import (
 )
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.cases import COLUMNAR
+from bench.peers.columns import ColumnBlock, tally_of
 from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
 from flinknet import (
     ForwardPartitioner,
@@ -32,40 +33,54 @@ from flinknet import (
     RecordWriter,
 )
 
-__all__ = ["PING_PONG", "SYSTEM"]
+__all__ = ["PING_PONG", "SYSTEM", "consume_columns", "emit_columns"]
 
 
-async def emit_batches(writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
-    """Variant ``columnar``: one awaited emit for every record batch, as Arrow's IPC message."""
+class BatchProducer(FlinknetProducer):
+    """Variant ``columnar``: one awaited emit for every record batch."""
+
+    def __init__(self, environment: NetworkEnvironment, case: Case) -> None:
+        super().__init__(environment, self._emit_batches, ForwardPartitioner, subpartitions=1)
+        self._columns = ColumnBlock(case)
+
+    async def _emit_batches(self, writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
+        await emit_columns(self._columns, writer, blocks)
+
+
+async def emit_columns(
+    columns: ColumnBlock, writer: RecordWriter, blocks: AsyncIterable[Block]
+) -> None:
+    """One awaited emit for every record batch."""
     async for block in blocks:
-        for batch in block:
-            await writer.emit(batch.serialize().to_pybytes())
+        for batch in columns.of(block):
+            await writer.emit(batch)
 
 
-async def consume_batches(reader: RecordReader, weigh: Weigh) -> Tally:
-    """Variant ``columnar``: the columns are views of the bytes that arrive."""
-    import pyarrow as pa
-
-    schema = COLUMNAR.make_block()[0].schema
+async def consume_columns(case: Case, reader: RecordReader, weigh: Weigh) -> Tally:
+    """One step for every buffer, and one for each record batch that ends in it."""
     records = checksum = 0
-    async for message in reader:
-        checksum += weigh(pa.ipc.read_record_batch(pa.py_buffer(message), schema))
-        records += 1
+    async for batch in reader.batches():
+        for columns in batch:
+            tally = tally_of(case, columns, weigh)
+            records += tally.records
+            checksum += tally.checksum
     return Tally(records, checksum)
 
 
 @asynccontextmanager
 async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
     """Open an environment to produce in."""
-    emit = emit_batches if variant == "columnar" else EMIT[variant]
     async with NetworkEnvironment() as environment:
-        yield FlinknetProducer(environment, emit, ForwardPartitioner, subpartitions=1)
+        if variant == "columnar":
+            yield BatchProducer(environment, case)
+        else:
+            yield FlinknetProducer(environment, EMIT[variant], ForwardPartitioner, subpartitions=1)
 
 
 @asynccontextmanager
 async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
     """Open an environment to consume in."""
-    consume = consume_batches if variant == "columnar" else CONSUME[variant]
+    consume = partial(consume_columns, case) if variant == "columnar" else CONSUME[variant]
     async with NetworkEnvironment() as environment:
         yield FlinknetConsumer(environment, consume, address, subpartitions=1)
 

@@ -2,27 +2,30 @@
 
 Every worker emits its own blocks, hashed by key to both sinks, and consumes its share of both
 sources: half of all records stay in their process, through channels of memory, the other half cross
-over, in both directions at once. A round is over for a worker when its source's records have been
-processed everywhere and its sink has read the end of both sources.
+over, in both directions at once. ``columnar`` has the same rows as columns. A round is over for a
+worker when its source's records have been processed everywhere and its sink has read the end of
+both sources.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from bench.exchange.flinknet_system import CONSUME, EMIT, network_parameters
+from bench.exchange.flinknet_system import CONSUME, EMIT, Consume, Emit, network_parameters
 from bench.harness.case import Case, Tally, Weigh
 from bench.harness.pinning import Pinning
 from bench.harness.process import Clocks, Part, Pipe
 from bench.harness.side import BlockFeed, Round
 from bench.harness.sides import answers, open_sides
 from bench.harness.trial import Measurement, Plan
-from flinknet import HashPartitioner, NetworkConfig, NetworkEnvironment
+from bench.peers.columns import KEY, ColumnBlock
+from bench.peers.flinknet_ends import consume_columns, emit_columns
+from flinknet import HashPartitioner, NetworkConfig, NetworkEnvironment, Partitioner
 
-__all__ = ["measure", "parameters"]
+__all__ = ["VARIANTS", "measure", "parameters"]
 
 WORKERS = 2
 
@@ -71,6 +74,7 @@ def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measureme
 async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
     """Be a worker until told to end."""
     block = case.make_block()
+    form = _FORMS[variant](case)
     async with NetworkEnvironment() as environment:
         pipe.send(environment.address)
         addresses = await pipe.receive()
@@ -82,33 +86,61 @@ async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
             weigh = round_.weigh(case)
             begun = Clocks.read()
             _, received = await asyncio.gather(
-                _produce(environment, variant, case, name, feed),
-                _consume(environment, variant, name, index, addresses, weigh),
+                _produce(environment, form, name, feed),
+                _consume(environment, form, name, index, addresses, weigh),
             )
             time = Clocks.read() - begun
             pipe.send(WorkerReport(feed.tally(), received, time))
 
 
-async def _produce(
-    environment: NetworkEnvironment, variant: str, case: Case, name: str, feed: BlockFeed
-) -> None:
+class Form(NamedTuple):
+    """What a variant does with records."""
+
+    partitioner: Callable[[], Partitioner]
+    emit: Emit
+    consume: Consume
+
+
+def _rows(variant: str, case: Case) -> Form:
     assert case.key is not None
+    return Form(partial(HashPartitioner, case.key), EMIT[variant], CONSUME[variant])
+
+
+def _columns(case: Case) -> Form:
+    from flinknet.records.column_partitioner import ColumnHashPartitioner
+
+    return Form(
+        partial(ColumnHashPartitioner, KEY),
+        partial(emit_columns, ColumnBlock(case)),
+        partial(consume_columns, case),
+    )
+
+
+_FORMS: dict[str, Callable[[Case], Form]] = {
+    "record": partial(_rows, "record"),
+    "bulk": partial(_rows, "bulk"),
+    "columnar": _columns,
+}
+VARIANTS = tuple(_FORMS)
+
+
+async def _produce(environment: NetworkEnvironment, form: Form, name: str, feed: BlockFeed) -> None:
     async with environment.open_writer(
-        name, subpartitions=WORKERS, partitioner=HashPartitioner(case.key)
+        name, subpartitions=WORKERS, partitioner=form.partitioner()
     ) as writer:
-        await EMIT[variant](writer, feed)
+        await form.emit(writer, feed)
 
 
 async def _consume(
     environment: NetworkEnvironment,
-    variant: str,
+    form: Form,
     name: str,
     index: int,
     addresses: Sequence[str],
     weigh: Weigh,
 ) -> Tally:
     async with environment.open_reader(addresses, name, subpartition=index) as reader:
-        return await CONSUME[variant](reader, weigh)
+        return await form.consume(reader, weigh)
 
 
 def _sum(tallies: Sequence[Tally]) -> Tally:
@@ -121,7 +153,7 @@ def parameters(case: Case) -> dict[str, Any]:
         "workers": WORKERS,
         "sources": WORKERS,
         "sinks": WORKERS,
-        "partitioner": "HashPartitioner",
+        "partitioner": "HashPartitioner, of columns ColumnHashPartitioner",
         "credit": "on",
         **network_parameters(NetworkConfig()),
     }

@@ -112,7 +112,7 @@ class FlinknetPeer(PythonPeer):
                 keyby.parameters,
                 partial(keyby.measure, variant),
             )
-            for variant in self.system.variants
+            for variant in keyby.VARIANTS
         ]
 
 
@@ -157,7 +157,11 @@ def _every(*variants: str, besides: Variants | None = None) -> Variants:
 
 FLINKNET: Peer = FlinknetPeer(
     flinknet_ends.SYSTEM,
-    _every("record", "bulk", besides={COLUMNAR.name: ("columnar",)}),
+    _every(
+        "record",
+        "bulk",
+        besides={"tuple": ("record", "bulk", "columnar"), COLUMNAR.name: ("columnar",)},
+    ),
     flinknet_ends.PING_PONG,
 )
 PEERS: tuple[Peer, ...] = (
@@ -179,7 +183,10 @@ PEERS: tuple[Peer, ...] = (
         ),
         dask_comm.PING_PONG,
     ),
-    PythonPeer(arrow_flight.SYSTEM, _every("bulk", besides={COLUMNAR.name: ("columnar",)})),
+    PythonPeer(
+        arrow_flight.SYSTEM,
+        _every("bulk", besides={"tuple": ("bulk", "columnar"), COLUMNAR.name: ("columnar",)}),
+    ),
     PythonPeer(stream.SYSTEM, _every("record"), stream.PING_PONG),
     PythonPeer(sockets.SYSTEM, dict.fromkeys(PAYLOADS, ("bytes",)), sockets.PING_PONG),
 )

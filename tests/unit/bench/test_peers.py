@@ -8,11 +8,12 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import matplotlib.image
+import pyarrow as pa
 import pytest
 
 from bench.cli import _require_verified
 from bench.errors import BenchError, UnavailableError
-from bench.harness.case import Case, fingerprint
+from bench.harness.case import Case, Tally, fingerprint
 from bench.harness.family import Selection
 from bench.harness.percentiles import percentiles_us
 from bench.harness.pinning import Pinning
@@ -21,6 +22,7 @@ from bench.harness.trial import Measurement, Plan
 from bench.peers.arrow_flight import form_of
 from bench.peers.cases import CASES, COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import END, PAYLOADS, codec_of
+from bench.peers.columns import ROW_CASES, ColumnBlock, tally_of
 from bench.peers.contest import Absence, Entrant, run_case
 from bench.peers.family import PeersFamily, absences
 from bench.peers.pingpong.trial import RoundTrips
@@ -110,7 +112,6 @@ def test_a_case_can_be_sent_to_a_process_and_weighs_as_an_integer(case: Case) ->
 
 
 def test_the_fingerprint_of_a_record_batch_is_of_its_values() -> None:
-    pa = pytest.importorskip("pyarrow")
     batch = COLUMNAR.make_block()[0]
     arrived = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
     assert fingerprint(arrived) == fingerprint(batch)
@@ -125,16 +126,30 @@ def test_the_fingerprint_of_a_record_batch_is_of_its_values() -> None:
 
 @pytest.mark.parametrize("case", RECORD_CASES, ids=lambda case: case.name)
 def test_messages_and_batches_carry_every_record(case: Case) -> None:
-    pytest.importorskip("pyarrow")
     block = case.make_block()
     pack, unpack = codec_of(case)
     messages = [pack(record) for record in block]
     assert END not in messages
     assert [unpack(message) for message in messages] == list(block)
     assert (messages == list(block)) == (case.name in PAYLOADS)
-    form = form_of(case)
-    arrived = [record for batch in form.to_batches(block) for record in form.to_rows(batch)]
-    assert arrived == list(block)
+    form = form_of(case, "bulk")
+    tallies = [form.tally(batch, fingerprint) for batch in form.to_batches(block)]
+    assert tallies == [Tally(len(block), sum(map(fingerprint, block)))]
+
+
+@pytest.mark.parametrize("name", ROW_CASES)
+def test_columns_weigh_what_their_rows_do(name: str) -> None:
+    (case,) = (case for case in CASES if case.name == name)
+    block = case.make_block()
+    (batch,) = ColumnBlock(case).of(block)
+    for weigh in (case.weigh, fingerprint):
+        assert tally_of(case, batch, weigh) == Tally(len(block), sum(map(weigh, block)))
+
+
+def test_batches_that_are_the_records_stay_as_they_are() -> None:
+    block = COLUMNAR.make_block()
+    assert ColumnBlock(COLUMNAR).of(block) is block
+    assert tally_of(COLUMNAR, block[0], COLUMNAR.weigh) == Tally(1, COLUMNAR.weigh(block[0]))
 
 
 def test_percentiles_are_times_that_occurred() -> None:
