@@ -390,8 +390,7 @@ def check_buffer_timeout(buffer_timeout_ms: BufferTimeout) -> None:
     _require(
         valid,
         f"buffer_timeout_ms is {buffer_timeout_ms!r}: choose -1 (only full buffers), 0 (every "
-        f"record), "
-        f'a number of milliseconds, or "adaptive"',
+        f'record), a number of milliseconds, or "adaptive"',
     )
 
 

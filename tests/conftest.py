@@ -39,8 +39,10 @@ def pytest_asyncio_loop_factories(
     return LOOP_FACTORIES if chosen == "both" else {chosen: LOOP_FACTORIES[chosen]}
 
 
-def pytest_collection_finish() -> None:
-    # Garbage is collected after every test; what was imported by now need not be scanned each time.
+@pytest.fixture(scope="module", autouse=True)
+def _only_new_objects_are_scanned() -> None:
+    """Garbage is collected after every test; what is there before a module's tests (all that was
+    imported, and what earlier tests have left for good) need not be scanned each time."""
     gc.collect()
     gc.freeze()
 

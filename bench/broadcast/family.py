@@ -10,8 +10,6 @@ from rich.console import Console
 
 from bench.broadcast.system import CHANNELS, SYSTEM
 from bench.exchange.cases import orders
-from bench.harness.comparison import compare
-from bench.harness.family import Progress, Selection
 from bench.harness.figure import (
     PEER_COLOURS,
     SUBJECT_COLOURS,
@@ -21,6 +19,7 @@ from bench.harness.figure import (
     place_lines,
 )
 from bench.harness.row import Row
+from bench.harness.solo import SoloFamily
 from bench.harness.table import RATE, Column, print_table
 
 __all__ = ["BroadcastFamily", "further_channel"]
@@ -37,20 +36,14 @@ KEY = (
 )
 
 
-class BroadcastFamily:
+class BroadcastFamily(SoloFamily):
     """One producer, one connection, every record to 1, 2, 4 and 8 channels."""
 
     name = "broadcast"
     summary = "what each further channel of a broadcast costs"
 
     def __init__(self) -> None:
-        self.cases = {case.name: case.summary for case in CASES}
-        self.systems: dict[str, str] = {}
-
-    def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure all numbers of channels, run by run."""
-        cases = [case for case in CASES if case.name in selection.cases]
-        return compare(self.name, cases, [SYSTEM], selection, progress)
+        super().__init__(CASES, SYSTEM)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
         """Print throughput, and the CPU of each side."""

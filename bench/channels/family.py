@@ -11,10 +11,9 @@ from rich.console import Console
 
 from bench.channels.figure import draw_channels
 from bench.channels.system import CASES, FORMS, SKEW, SYSTEM, TIMEOUTS_MS
-from bench.harness.comparison import compare
-from bench.harness.family import Progress, Selection
 from bench.harness.row import Row, ratio
-from bench.harness.table import RATE_COLUMNS, Column, print_table
+from bench.harness.solo import SoloFamily
+from bench.harness.table import CPU, RATE_COLUMNS, Column, print_table
 
 __all__ = ["ChannelsFamily", "Floor", "floors"]
 
@@ -37,26 +36,20 @@ class Floor(NamedTuple):
     at_least: float
 
 
-class ChannelsFamily:
+class ChannelsFamily(SoloFamily):
     """The same records over 1 to 1,000 channels of one connection."""
 
     name = "channels"
     summary = "throughput and CPU against the number of channels, even and skewed"
 
     def __init__(self) -> None:
-        self.cases = {case.name: case.summary for case in CASES}
-        self.systems: dict[str, str] = {}
-
-    def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure every number of channels with every buffer timeout, run by run."""
-        cases = [case for case in CASES if case.name in selection.cases]
-        return compare(self.name, cases, [SYSTEM], selection, progress, across_cases=True)
+        super().__init__(CASES, SYSTEM, across_cases=True)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
         """Print throughput and CPU, and the ratios that are asked for."""
         columns = (
             *RATE_COLUMNS,
-            Column("CPU s/M", lambda row: f"{row.cpu_s_per_million_records:.3g}"),
+            CPU,
             Column("/ 1", partial(_to_one_channel, rows), highlight=True),
         )
         print_table(rows, columns, KEY, console)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from bench.credit_cost.system import SYSTEM, WITH_CREDIT, WITHOUT_CREDIT
 from bench.exchange.cases import CASES as EXCHANGE_CASES
-from bench.harness.comparison import compare
-from bench.harness.family import Progress, Selection
 from bench.harness.figure import (
     INK,
     SUBJECT_COLOURS,
@@ -20,7 +19,8 @@ from bench.harness.figure import (
     place_lines,
 )
 from bench.harness.row import Row, ratio
-from bench.harness.table import RATE_COLUMNS, Column, print_table
+from bench.harness.solo import SoloFamily
+from bench.harness.table import CPU, RATE_COLUMNS, Column, print_table
 
 __all__ = ["CreditCostFamily", "cost_ratio"]
 
@@ -33,27 +33,21 @@ KEY = (
 )
 
 
-class CreditCostFamily:
+class CreditCostFamily(SoloFamily):
     """The family ``exchange``'s own cases, with credit flow control on and off."""
 
     name = "credit-cost"
     summary = "throughput with credit flow control over throughput without"
 
     def __init__(self) -> None:
-        self.cases = {case.name: case.summary for case in CASES}
-        self.systems: dict[str, str] = {}
-
-    def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure both, run by run."""
-        cases = [case for case in CASES if case.name in selection.cases]
-        return compare(self.name, cases, [SYSTEM], selection, progress)
+        super().__init__(CASES, SYSTEM)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
         """Print throughput, and the ratio beside each row with credit."""
         columns = (
             *RATE_COLUMNS,
-            Column("CPU s/M", lambda row: f"{row.cpu_s_per_million_records:.3g}"),
-            Column("on / off", lambda row: _format_ratio(rows, row), highlight=True),
+            CPU,
+            Column("on / off", partial(_format_ratio, rows), highlight=True),
         )
         print_table(rows, columns, KEY, console)
 

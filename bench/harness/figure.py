@@ -18,7 +18,9 @@ __all__ = [
     "INK",
     "PEER_COLOURS",
     "SUBJECT_COLOURS",
+    "colour_of",
     "draw_bars",
+    "draw_case_panels",
     "draw_ratios",
     "label_lines",
     "open_panels",
@@ -86,6 +88,29 @@ def open_panels(
         figure.savefig(path, dpi=DOTS_PER_INCH)
 
 
+def draw_case_panels(
+    rows: Sequence[Row],
+    path: Path,
+    draw: Callable[[Axes, str, Sequence[Row]], None],
+    *,
+    columns: int | None = None,
+) -> None:
+    """Have ``draw`` fill a panel for each case, with lines that are as thick in all of them, and
+    write the PNG; none if there are no rows."""
+    cases: dict[str, list[Row]] = {}
+    for row in rows:
+        cases.setdefault(row.case, []).append(row)
+    if not cases:
+        return
+    lines = max(len(each) for each in cases.values())
+    across = min(columns or len(cases), len(cases))
+    with open_panels(path, len(cases), lines, columns=across) as panels:
+        for axes, (case, its_rows) in zip(panels, cases.items(), strict=True):
+            draw(axes, case, its_rows)
+            top = axes.get_ylim()[1]
+            axes.set_ylim(top + lines + 0.6, top)
+
+
 def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
     """A point for each median and a line from the lowest to the highest run."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
@@ -148,6 +173,11 @@ def label_lines(axes: Axes, places: Sequence[float], labels: Sequence[str]) -> N
     """Name the lines at their places."""
     axes.set_yticks(places, labels)
     axes.set_ylim(max(places) + 0.8, min(places) - 0.8)
+
+
+def colour_of(row: Row) -> str:
+    """The first shade of flinknet's colour, or of the peers'."""
+    return (SUBJECT_COLOURS if row.system == SUBJECT else PEER_COLOURS)[0]
 
 
 def _colours(rows: Sequence[Row]) -> dict[tuple[str, str], str]:

@@ -14,6 +14,7 @@ from rich.table import Table
 from bench.harness.row import Row, ratio
 
 __all__ = [
+    "CPU",
     "KEPT",
     "RATE",
     "RATE_COLUMNS",
@@ -56,6 +57,8 @@ RATE_COLUMNS = (
 )
 """With the slowest and the fastest run."""
 
+CPU = Column("CPU s/M", lambda row: f"{row.cpu_s_per_million_records:.3g}")
+"""CPU seconds of both processes per million records."""
 
 KEPT = Column(
     "kept", lambda row: f"{row.parameters['kept']:.1%}" if "kept" in row.parameters else ""
@@ -102,7 +105,7 @@ def print_rows(rows: Sequence[Row], console: Console) -> None:
     columns = [
         *RATE_COLUMNS,
         Column("MB/s", lambda row: f"{row.mb_per_s:,.1f}"),
-        Column("CPU s/M", lambda row: f"{row.cpu_s_per_million_records:.3g}"),
+        CPU,
         *(_ratio_column(rows, variant) for variant in variants),
     ]
     print_table(

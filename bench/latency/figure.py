@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.harness.figure import (
-    PEER_COLOURS,
-    SUBJECT_COLOURS,
-    label_lines,
-    open_panels,
-    place_lines,
-)
+from bench.harness.figure import colour_of, draw_case_panels, label_lines, place_lines
 from bench.harness.row import Row
-from bench.harness.table import SUBJECT, format_rate, format_time
+from bench.harness.table import format_rate, format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,15 +18,7 @@ __all__ = ["draw_latencies"]
 
 def draw_latencies(rows: Sequence[Row], path: Path) -> None:
     """Draw the rows, all of which have latencies, and write a PNG; none if there are none."""
-    cases: dict[str, list[Row]] = {}
-    for row in rows:
-        cases.setdefault(row.case, []).append(row)
-    if not cases:
-        return
-    lines = max(len(each) for each in cases.values())
-    with open_panels(path, len(cases), lines) as panels:
-        for axes, (case, its_rows) in zip(panels, cases.items(), strict=True):
-            _draw_case(axes, case, its_rows)
+    draw_case_panels(rows, path, _draw_case)
 
 
 def _draw_case(axes: Axes, case: str, rows: Sequence[Row]) -> None:
@@ -43,7 +29,7 @@ def _draw_case(axes: Axes, case: str, rows: Sequence[Row]) -> None:
     for place, row in zip(places, rows, strict=True):
         assert row.latency_us is not None
         p50, p99, highest = (row.latency_us[name] for name in ("p50", "p99", "p99.9"))
-        colour = (SUBJECT_COLOURS if row.system == SUBJECT else PEER_COLOURS)[0]
+        colour = colour_of(row)
         axes.plot([p50, p99], [place, place], color=colour, linewidth=3)
         axes.plot(p50, place, "o", color=colour, markersize=7)
         axes.plot(highest, place, "|", color=colour, markersize=9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -58,8 +58,7 @@ def explain(
     or not enough slots.
     """
     loaded = _load(config, workers, slots, event_loop)
-    # With --json, standard output is the JSON document's alone.
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+    with _redirected_output(as_json):
         graph = first_job(job, arguments or [])
     memory = explain_job(graph, loaded)
     if as_json:
@@ -85,8 +84,7 @@ def run(
     """
     runner = _Runner(_load(config, workers, slots, event_loop), as_json=as_json)
     try:
-        # With --json, standard output is the JSON document's alone.
-        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        with _redirected_output(as_json):
             run_job_file(job, arguments or [], runner.execute)
         if not runner.jobs:
             raise ConfigurationError(no_job(job))
@@ -98,6 +96,11 @@ def run(
         raise
     finally:
         runner.print_json()
+
+
+def _redirected_output(as_json: bool) -> AbstractContextManager[object]:
+    """Where a job file prints to: with --json, standard output is the JSON document's alone."""
+    return redirect_stdout(sys.stderr if as_json else sys.stdout)
 
 
 def _load(

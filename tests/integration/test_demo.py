@@ -12,6 +12,8 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
+from flinknet import cli
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 LIMIT, SCALE = 5_000, 4
@@ -121,12 +123,19 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(
-    tmp_path: Path, options: tuple[str, ...], message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    message: str,
 ) -> None:
-    refused = run("-m", "flinknet.cli", "demo", *options, cwd=tmp_path)
-    assert refused.returncode == 2
-    assert message in refused.stderr
-    assert refused.stdout == ""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main(["demo", *options])
+    said = capsys.readouterr()
+    assert exit_info.value.code == 2
+    assert message in said.err
+    assert said.out == ""
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from flinknet import cli
 from tests.integration.cluster_runs import flinknet_run
 
 WORD_COUNT = """
@@ -184,37 +186,50 @@ def test_an_error_of_the_job_file_itself_is_shown_as_python_does(tmp_path: Path)
     assert "ZeroDivisionError" in run.stderr
 
 
-# -- what is refused before anything starts
+# -- what is refused before anything starts; so it needs no process of its own
+
+Refused = Callable[..., str]
 
 
-def refused(tmp_path: Path, *arguments: str, program: str = WORD_COUNT) -> str:
-    run = flinknet_run(job(tmp_path, program), *arguments, "a b", cwd=tmp_path)
-    assert run.returncode == 2, run.stderr
-    assert "Traceback" not in run.stderr
-    assert "worker-0 |" not in run.stderr
-    return run.stderr
+@pytest.fixture
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Refused:
+    """Run a job with arguments that are refused; return what is said."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, program: str = WORD_COUNT) -> str:
+        with pytest.raises(SystemExit) as exit_info:
+            cli.main(["run", job(tmp_path, program), *arguments, "a b"])
+        said = capsys.readouterr().err
+        assert exit_info.value.code == 2, said
+        assert "Traceback" not in said
+        assert "worker-0 |" not in said
+        return said
+
+    return run
 
 
-def test_too_few_slots_are_refused(tmp_path: Path) -> None:
-    message = refused(tmp_path, "--workers", "1", "--slots", "1")
+def test_too_few_slots_are_refused(refused: Refused) -> None:
+    message = refused("--workers", "1", "--slots", "1")
     assert "needs 2 slots" in message
     assert "--workers 2" in message
     assert "--slots 2" in message
 
 
-def test_too_few_buffers_are_refused(tmp_path: Path) -> None:
+def test_too_few_buffers_are_refused(tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "cluster.toml").write_text('[network]\nnetwork_memory_bytes = "64KiB"\n')
-    message = refused(tmp_path, "--config", "cluster.toml")
+    message = refused("--config", "cluster.toml")
     assert "worker-0 needs 7 network buffers of 32768 bytes" in message
     assert "network.network_memory_bytes = 65536 holds 2: raise it to 294912 (at least" in message
 
 
 @pytest.mark.parametrize("option", ["coordinator_port", "data_port"])
-def test_a_port_in_use_is_refused(tmp_path: Path, option: str) -> None:
+def test_a_port_in_use_is_refused(tmp_path: Path, refused: Refused, option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (tmp_path / "cluster.toml").write_text(f"[cluster]\n{option} = {port}\n")
-        message = refused(tmp_path, "--config", "cluster.toml")
+        message = refused("--config", "cluster.toml")
     assert f"port {port} of 127.0.0.1 cannot be used" in message
     assert f"cluster.{option}" in message
 
@@ -230,19 +245,21 @@ def test_a_port_in_use_is_refused(tmp_path: Path, option: str) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_impossible_options_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
-    assert message in refused(tmp_path, *arguments)
+def test_impossible_options_are_refused(
+    refused: Refused, arguments: list[str], message: str
+) -> None:
+    assert message in refused(*arguments)
 
 
-def test_a_function_that_cannot_travel_is_refused(tmp_path: Path) -> None:
+def test_a_function_that_cannot_travel_is_refused(refused: Refused) -> None:
     program = WORD_COUNT.replace(
         "def tag(word):", "import threading\nlock = threading.Lock()\ndef tag(word):\n    lock"
     )
-    message = refused(tmp_path, program=program)
+    message = refused(program=program)
     assert '"Map" cannot be sent to the workers' in message
 
 
-def test_a_file_without_a_job_is_refused(tmp_path: Path) -> None:
-    assert "executed no job" in refused(tmp_path, program="print('nothing to do')")
+def test_a_file_without_a_job_is_refused(tmp_path: Path, refused: Refused) -> None:
+    assert "executed no job" in refused(program="print('nothing to do')")
     run = flinknet_run("nothing.py", cwd=tmp_path)
     assert (run.returncode, "no job file nothing.py" in run.stderr) == (2, True)

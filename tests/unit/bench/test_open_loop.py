@@ -163,7 +163,6 @@ def test_every_record_arrives_with_its_time(
 
 
 def test_a_producer_that_blocks_can_carry_a_load() -> None:
-    pytest.importorskip("zmq")
     contestant = Contestant(pyzmq.SYSTEM, "record")
     assert measure_load(contestant, 10_000.0, TUPLE, SHORT, choose_pinning()).verified
 
