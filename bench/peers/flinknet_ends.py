@@ -1,8 +1,10 @@
-"""flinknet as it stands beside the peers: one subpartition, one channel, every default kept.
+"""flinknet as it stands beside the peers: one subpartition, one channel.
 
 ``record`` and ``bulk`` have the loops of the family ``exchange``, ``columnar`` emits and reads
-Arrow record batches. The ping-pong has a partition at either end and no buffer timeout, so every
-record is sent at once.
+Arrow record batches. Every default is kept, but by ``bulk-132k`` and ``columnar-132k``: buffers of
+132 KiB are what a program would choose whose records are as long as a buffer is by default, or
+longer; four records of 32 KiB fit in, or a batch of 128 KiB. The ping-pong has a partition at
+either end and no buffer timeout, so every record is sent at once.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ from flinknet import (
     RecordWriter,
 )
 
-__all__ = ["PING_PONG", "SYSTEM", "consume_columns", "emit_columns"]
+__all__ = ["LARGE_BUFFERS", "PING_PONG", "SYSTEM", "consume_columns", "emit_columns", "parameters"]
+
+LARGE_BUFFERS = "-132k"
+KIB = 1024
 
 
 class BatchProducer(FlinknetProducer):
@@ -70,18 +75,20 @@ async def consume_columns(case: Case, reader: RecordReader, weigh: Weigh) -> Tal
 @asynccontextmanager
 async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
     """Open an environment to produce in."""
-    async with NetworkEnvironment() as environment:
-        if variant == "columnar":
+    form = variant.removesuffix(LARGE_BUFFERS)
+    async with NetworkEnvironment(config=config_of(variant)) as environment:
+        if form == "columnar":
             yield BatchProducer(environment, case)
         else:
-            yield FlinknetProducer(environment, EMIT[variant], ForwardPartitioner, subpartitions=1)
+            yield FlinknetProducer(environment, EMIT[form], ForwardPartitioner, subpartitions=1)
 
 
 @asynccontextmanager
 async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
     """Open an environment to consume in."""
-    consume = partial(consume_columns, case) if variant == "columnar" else CONSUME[variant]
-    async with NetworkEnvironment() as environment:
+    form = variant.removesuffix(LARGE_BUFFERS)
+    consume = partial(consume_columns, case) if form == "columnar" else CONSUME[form]
+    async with NetworkEnvironment(config=config_of(variant)) as environment:
         yield FlinknetConsumer(environment, consume, address, subpartitions=1)
 
 
@@ -137,12 +144,20 @@ async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
             raise BenchError(f"{record} has come back once too often")
 
 
-def _parameters(case: Case) -> dict[str, Any]:
+def config_of(variant: str) -> NetworkConfig:
+    """Return the settings of a variant."""
+    if variant.endswith(LARGE_BUFFERS):
+        return NetworkConfig(segment_bytes=132 * KIB)
+    return NetworkConfig()
+
+
+def parameters(variant: str, case: Case) -> dict[str, Any]:
+    """Return what matters for a fair reading."""
     return {
         "subpartitions": 1,
         "partitioner": "ForwardPartitioner",
         "credit": "on",
-        **network_parameters(NetworkConfig()),
+        **network_parameters(config_of(variant)),
     }
 
 
@@ -151,7 +166,7 @@ SYSTEM = System(
     summary="one channel with credit",
     variants=("record", "bulk"),
     version=version,
-    parameters=_parameters,
+    parameters=partial(parameters, "record"),
     open_producer=open_producer,
     open_consumer=open_consumer,
 )

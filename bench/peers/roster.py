@@ -28,6 +28,7 @@ from bench.peers.cases import COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import PAYLOADS
 from bench.peers.contest import Absence, Entrant
 from bench.peers.flink import system as flink
+from bench.peers.flinknet_ends import LARGE_BUFFERS
 from bench.peers.pingpong import trial as ping_pong_trial
 from bench.peers.pingpong.system import PingPongSystem
 
@@ -102,8 +103,19 @@ class FlinknetPeer(PythonPeer):
 
     def enter(self, case: Case) -> list[Entrant | Absence]:
         """Take part in every case."""
-        if case is not KEYBY:
+        if case is PING_PONG:
             return PythonPeer.enter(self, case)
+        if case is not KEYBY:
+            return [
+                Entrant(
+                    self.name,
+                    variant,
+                    self.system.version,
+                    partial(flinknet_ends.parameters, variant),
+                    partial(trial.measure, Contestant(self.system, variant)),
+                )
+                for variant in self.variants[case.name]
+            ]
         return [
             Entrant(
                 self.name,
@@ -137,6 +149,7 @@ class FlinkPeer:
                 partial(flink.measure, variant),
             )
             for variant in flink.VARIANTS
+            if variant != "large-buffers" or case.name in LARGE
         ]
 
 
@@ -160,7 +173,11 @@ FLINKNET: Peer = FlinknetPeer(
     _every(
         "record",
         "bulk",
-        besides={"tuple": ("record", "bulk", "columnar"), COLUMNAR.name: ("columnar",)},
+        besides={
+            "tuple": ("record", "bulk", "columnar"),
+            **dict.fromkeys(LARGE, ("record", "bulk", f"bulk{LARGE_BUFFERS}")),
+            COLUMNAR.name: ("columnar", f"columnar{LARGE_BUFFERS}"),
+        },
     ),
     flinknet_ends.PING_PONG,
 )

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -47,6 +47,9 @@ NETWORK = {
     "execution.buffer-timeout.interval": "100ms",
 }
 """Flink's own defaults, but for the memory: as much as flinknet takes."""
+
+LARGE_BUFFERS = {**NETWORK, "taskmanager.memory.segment-size": "128kb"}
+"""Buffers that four records of 32 KiB nearly fill; Flink takes powers of two."""
 
 TASK_MANAGER = {
     "taskmanager.host": HOST,
@@ -82,6 +85,13 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
 
+class Settings(NamedTuple):
+    """What a variant says of the cluster."""
+
+    jvm: tuple[str, ...]
+    network: Mapping[str, str] = NETWORK
+
+
 class FlinkCluster:
     """Processes that live from ``__enter__`` to ``__exit__``; their files are in ``directory``."""
 
@@ -90,13 +100,14 @@ class FlinkCluster:
         installation: Installation,
         directory: Path,
         pinning: Pinning,
-        task_manager_jvm: Sequence[str],
+        settings: Settings,
         job: Sequence[str],
     ) -> None:
         self._installation = installation
         self._directory = directory
         self._pinning = pinning
-        self._task_manager_jvm = (*HEAP, *task_manager_jvm)
+        self._network = settings.network
+        self._task_manager_jvm = (*HEAP, *settings.jvm)
         self._job = job
         self._rest_port = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -108,7 +119,7 @@ class FlinkCluster:
         shared = {
             "jobmanager.rpc.address": HOST,
             "jobmanager.rpc.port": str(rpc_port),
-            **NETWORK,
+            **self._network,
         }
         job_manager = {
             **shared,

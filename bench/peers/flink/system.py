@@ -17,18 +17,20 @@ from bench.errors import BenchError
 from bench.harness.case import Case
 from bench.harness.pinning import Pinning
 from bench.harness.trial import Measurement, Plan
-from bench.peers.flink.cluster import HEAP, NETWORK, FlinkCluster, Placement
+from bench.peers.flink.cluster import HEAP, LARGE_BUFFERS, FlinkCluster, Placement, Settings
 from bench.peers.flink.installation import FLINK_VERSION, Installation, install
 
 __all__ = ["SUMMARY", "VARIANTS", "measure", "measurement_of", "parameters", "version"]
 
 SUMMARY = "Flink 1.20 in Java: a job from one TaskManager to another"
 
-VARIANTS: dict[str, tuple[str, ...]] = {
-    "default": ("-XX:+UseG1GC",),
-    "parallel-gc": ("-XX:+UseParallelGC",),
+VARIANTS: dict[str, Settings] = {
+    "default": Settings(("-XX:+UseG1GC",)),
+    "parallel-gc": Settings(("-XX:+UseParallelGC",)),
+    "large-buffers": Settings(("-XX:+UseParallelGC",), LARGE_BUFFERS),
 }
-"""The garbage collector that Flink's start script chooses, and the faster one on one CPU."""
+"""The garbage collector that Flink's start script chooses, and the faster one on one CPU; the
+latter with larger buffers, for payloads."""
 
 WARM_UP_S = 6.0
 """By then the compiler is done, on one CPU that it shares with what it compiles."""
@@ -89,8 +91,8 @@ def measurement_of(reports: Reports, placement: Placement) -> Measurement:
 def parameters(variant: str, case: Case) -> dict[str, Any]:
     """Return what matters for a fair reading."""
     return {
-        **NETWORK,
-        "jvm": " ".join((*HEAP, *VARIANTS[variant])),
+        **VARIANTS[variant].network,
+        "jvm": " ".join((*HEAP, *VARIANTS[variant].jvm)),
         "object_reuse": True,
         "chaining": False,
         "checkpoints": False,
