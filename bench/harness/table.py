@@ -157,4 +157,5 @@ def _ratio_column(rows: Sequence[Row], variant: str) -> Column:
                 return f"{ratio(own, row):.2f}x"
         return ""
 
-    return Column(f"{variant}\n/ row", cell, highlight=True)
+    heading = variant.replace("-", "-\n")
+    return Column(f"{heading}\n/ row", cell, highlight=True)

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
 from bench.peers.codec import END, PAYLOADS, Codec, codec_of, unpack
 from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.zmq_socket import (
+    address_of,
+    bound,
+    connected,
+    high_water_mark,
+    is_large,
+    version,
+)
 
 if TYPE_CHECKING:
     from zmq.sugar.socket import Socket
 
-__all__ = ["PING_PONG", "SYSTEM", "high_water_mark", "version"]
-
-ADDRESS = "tcp://127.0.0.1:*"
-DEFAULT_HIGH_WATER_MARK = 1000
-QUEUE_BYTES_MAX = 64 << 20
-"""A queue of 1,000 messages of 1 MiB would be more memory than any other system is given."""
+__all__ = ["PING_PONG", "SYSTEM"]
 
 LARGE_BYTES_MIN = 1 << 16
 """From here on pyzmq recommends not to copy messages (``zmq.COPY_THRESHOLD``)."""
@@ -76,7 +78,7 @@ class PyzmqProducer:
     """A bound PUSH socket."""
 
     def __init__(self, push: Socket, case: Case, variant: str) -> None:
-        self.address = _bind(push)
+        self.address = address_of(push)
         self._push = push
         self._codec = codec_of(case)
         self._bulk = variant == "bulk"
@@ -111,23 +113,18 @@ class PyzmqConsumer:
 @asynccontextmanager
 async def open_producer(case: Case, variant: str) -> AsyncIterator[PyzmqProducer]:
     """Bind."""
-    from zmq.constants import PUSH
     from zmq.sugar.context import Context
 
-    with Context() as context, context.socket(PUSH) as push:
-        push.set_hwm(high_water_mark(case))
+    with bound(Context(), "PUSH", high_water_mark(case)) as push:
         yield PyzmqProducer(push, case, variant)
 
 
 @asynccontextmanager
 async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[PyzmqConsumer]:
     """Connect."""
-    from zmq.constants import PULL
     from zmq.sugar.context import Context
 
-    with Context() as context, context.socket(PULL) as pull:
-        pull.set_hwm(high_water_mark(case))
-        pull.connect(address)
+    with connected(Context(), "PULL", address, high_water_mark(case)) as pull:
         yield PyzmqConsumer(pull, case, variant)
 
 
@@ -135,7 +132,7 @@ class PyzmqEcho:
     """A bound PAIR socket that sends records back."""
 
     def __init__(self, pair: Socket, pack: Pack) -> None:
-        self.address = _bind(pair)
+        self.address = address_of(pair)
         self._pair = pair
         self._pack = pack
 
@@ -163,46 +160,20 @@ class PyzmqPing:
 @asynccontextmanager
 async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
     """Bind."""
-    from zmq.constants import PAIR
     from zmq.sugar.context import Context
 
-    with Context() as context, context.socket(PAIR) as pair:
+    with bound(Context(), "PAIR") as pair:
         yield PyzmqEcho(pair, pack)
 
 
 @asynccontextmanager
 async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
     """Connect; the last message is an empty one."""
-    from zmq.constants import PAIR
     from zmq.sugar.context import Context
 
-    with Context() as context, context.socket(PAIR) as pair:
-        pair.connect(address)
+    with connected(Context(), "PAIR", address) as pair:
         yield PyzmqPing(pair, pack)
         pair.send(END)
-
-
-def is_large(case: Case) -> bool:
-    """Return whether the records are better not copied."""
-    return case.name == "bytes-1m"
-
-
-def high_water_mark(case: Case) -> int:
-    """Return how many messages a queue may hold: the default, but no more than 64 MiB."""
-    return QUEUE_BYTES_MAX >> 20 if is_large(case) else DEFAULT_HIGH_WATER_MARK
-
-
-def _bind(bound: Socket) -> str:
-    from zmq.constants import LAST_ENDPOINT
-
-    bound.bind(ADDRESS)
-    address: bytes = bound.getsockopt(LAST_ENDPOINT)
-    return address.decode().rstrip("\0")
-
-
-def version() -> str:
-    """Return what is installed. Raises PackageNotFoundError."""
-    return metadata.version("pyzmq")
 
 
 def _parameters(case: Case) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
 from bench.peers.codec import END, Codec, codec_of, unpack
 from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
-from bench.peers.pyzmq import ADDRESS, high_water_mark, version
+from bench.peers.zmq_socket import address_of, bound, connected, high_water_mark, version
 
 if TYPE_CHECKING:
     from zmq.asyncio import Socket
@@ -41,7 +41,7 @@ class PyzmqAsyncioProducer:
     """A bound PUSH socket."""
 
     def __init__(self, push: Socket, case: Case) -> None:
-        self.address = push.getsockopt_string(_last_endpoint())
+        self.address = address_of(push)
         self._push = push
         self._codec = codec_of(case)
 
@@ -66,11 +66,8 @@ class PyzmqAsyncioConsumer:
 async def open_producer(case: Case, variant: str) -> AsyncIterator[PyzmqAsyncioProducer]:
     """Bind."""
     from zmq.asyncio import Context
-    from zmq.constants import PUSH
 
-    with Context() as context, context.socket(PUSH) as push:
-        push.set_hwm(high_water_mark(case))
-        push.bind(ADDRESS)
+    with bound(Context(), "PUSH", high_water_mark(case)) as push:
         yield PyzmqAsyncioProducer(push, case)
 
 
@@ -80,11 +77,8 @@ async def open_consumer(
 ) -> AsyncIterator[PyzmqAsyncioConsumer]:
     """Connect."""
     from zmq.asyncio import Context
-    from zmq.constants import PULL
 
-    with Context() as context, context.socket(PULL) as pull:
-        pull.set_hwm(high_water_mark(case))
-        pull.connect(address)
+    with connected(Context(), "PULL", address, high_water_mark(case)) as pull:
         yield PyzmqAsyncioConsumer(pull, case)
 
 
@@ -92,7 +86,7 @@ class PyzmqAsyncioEcho:
     """A bound PAIR socket that sends records back."""
 
     def __init__(self, pair: Socket, pack: Pack) -> None:
-        self.address = pair.getsockopt_string(_last_endpoint())
+        self.address = address_of(pair)
         self._pair = pair
         self._pack = pack
 
@@ -121,10 +115,8 @@ class PyzmqAsyncioPing:
 async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
     """Bind."""
     from zmq.asyncio import Context
-    from zmq.constants import PAIR
 
-    with Context() as context, context.socket(PAIR) as pair:
-        pair.bind(ADDRESS)
+    with bound(Context(), "PAIR") as pair:
         yield PyzmqAsyncioEcho(pair, pack)
 
 
@@ -132,19 +124,10 @@ async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
 async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
     """Connect; the last message is an empty one."""
     from zmq.asyncio import Context
-    from zmq.constants import PAIR
 
-    with Context() as context, context.socket(PAIR) as pair:
-        pair.connect(address)
+    with connected(Context(), "PAIR", address) as pair:
         yield PyzmqAsyncioPing(pair, pack)
         await pair.send(END)
-
-
-def _last_endpoint() -> int:
-    from zmq.constants import LAST_ENDPOINT
-
-    option: int = LAST_ENDPOINT
-    return option
 
 
 def _parameters(case: Case) -> dict[str, Any]:
