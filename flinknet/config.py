@@ -231,7 +231,8 @@ class NetworkConfig:
     record_spill_bytes, and a worker has thousands."""
 
     spill_directory: str = ""
-    """Where long records are put together; the system's temporary directory if empty. Flink:
+    """Where long records are put together; the system's temporary directory if empty. Nothing else
+    bounds what they take there: up to record_bytes_max for each channel of the worker. Flink:
     io.tmp.dirs."""
 
     outbox_bytes_max: int = 512 * KIB
@@ -440,7 +441,8 @@ class ClusterConfig:
     before it is itself reported as the cause of a failure."""
 
     collect_records_max: int = 1_000_000
-    """Records that a collect sink may bring back over the control plane."""
+    """Records that a collect sink may keep in each of its subtasks, which hold them in memory until
+    the job ends. An Arrow record batch is one record: collect_bytes_max bounds its size."""
 
     collect_bytes_max: int = 256 * MIB
     """Bytes that all collect sinks of a job may bring back together."""

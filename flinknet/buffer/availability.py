@@ -9,9 +9,8 @@ re-enter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any
 
 __all__ = ["Availability", "Wait", "WaitReason"]
 
@@ -74,5 +73,5 @@ class WaitReason(Enum):
     HARD_BACKPRESSURE = "there is no memory to go on with a record"
 
 
-Wait = Callable[[Availability, WaitReason], Any]
+Wait = Callable[[Availability, WaitReason], Awaitable[None]]
 """Suspends until something is available; made by the shell, awaited by the core."""

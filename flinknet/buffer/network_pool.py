@@ -243,8 +243,7 @@ class NetworkBufferPool:
         if self._pools:
             raise LocalProtocolError(
                 f"the network buffer pool was destroyed while {len(self._pools)} local pools are "
-                f"in use, "
-                f"the first by {self._pools[0].owner}: close partitions and gates first"
+                f"in use, the first by {self._pools[0].owner}: close partitions and gates first"
             )
         self._destroyed = True
         self._free.clear()
@@ -301,12 +300,10 @@ class NetworkBufferPool:
         if number > available:
             raise InsufficientNetworkBuffersError(
                 f"insufficient number of network buffers: {owner} needs {number}, but only "
-                f"{available} of "
-                f"{self.total} (of {self.segment_bytes} bytes each) are not yet required by "
-                f"others; raise "
-                f"network_memory_bytes to at least "
+                f"{available} of {self.total} (of {self.segment_bytes} bytes each) are not yet "
+                "required by others; raise network_memory_bytes to at least "
                 f"{(self.total - available + number) * self.segment_bytes}, "
-                f"or lower buffers_per_channel, segment_bytes or the parallelism"
+                "or lower buffers_per_channel, segment_bytes or the parallelism"
             )
 
     def _redistribute(self) -> None:

@@ -88,7 +88,12 @@ class JobAttempt:
             )
             graph = JobGraph.from_bytes(graph_bytes)
             for descriptor in descriptors:
-                subtask = Subtask(graph, descriptor, self._environment)
+                subtask = Subtask(
+                    graph,
+                    descriptor,
+                    self._environment,
+                    collect_records_max=self._config.collect_records_max,
+                )
                 subtask.open()
                 self._subtasks.append((descriptor, subtask))
         except Exception as error:

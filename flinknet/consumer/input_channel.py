@@ -50,22 +50,23 @@ class UnknownLocation(NamedTuple):
 
 
 class InputChannelStatistics(NamedTuple):
-    """Present state of one channel; buffers and bytes count from its start."""
+    """Present state of one channel; buffers and bytes count from its start. What a kind of channel
+    does not have is 0."""
 
     channel: int
     kind: str
     location: PartitionLocation | UnknownLocation
-    queued_buffers: int
-    queued_bytes: int
-    buffers_in: int
-    bytes_in: int
-    backlog: int
-    unannounced_credit: int
-    exclusive_total: int
-    exclusive_free: int
-    floating_free: int
-    required: int
     released: bool
+    queued_buffers: int = 0
+    queued_bytes: int = 0
+    buffers_in: int = 0
+    bytes_in: int = 0
+    backlog: int = 0
+    unannounced_credit: int = 0
+    exclusive_total: int = 0
+    exclusive_free: int = 0
+    floating_free: int = 0
+    required: int = 0
 
 
 class ChannelListener(Protocol):

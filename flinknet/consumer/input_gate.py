@@ -17,8 +17,7 @@ before it (the reader calls ``acknowledge``); the end of the partition releases 
 gate's data has ended when every channel's has: *drained* if every producer had read all of its
 input, *stopped* if one was stopped before.
 
-Debloating: the reader's shell says when it waits for input, a timer calls ``debloat``, and the gate
-tells its producers up to which size to fill buffers (see ``buffer_debloater.py``).
+``debloating`` tells the producers up to which size to fill buffers (see ``gate_debloating.py``).
 """
 
 from __future__ import annotations
@@ -31,15 +30,14 @@ from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool, SegmentRequest
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import NetworkConfig
-from flinknet.consumer.buffer_debloater import BufferDebloater
 from flinknet.consumer.buffer_manager import gate_buffers
 from flinknet.consumer.end_of_data import EndOfData
+from flinknet.consumer.gate_debloating import GateDebloating
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_channel import InputChannel, PartitionLocation, UnknownLocation
 from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.remote_channel import RemoteInputChannel
-from flinknet.consumer.throughput_calculator import ThroughputCalculator
 from flinknet.consumer.unknown_channel import UnknownInputChannel
 from flinknet.errors import ClosedResourceError, LocalProtocolError, RemoteProtocolError
 from flinknet.wire.events import decode_end_of_data
@@ -70,10 +68,6 @@ class InputGate:
         self.failure: BaseException | None = None
         self.availability = Availability()
         self.priority_availability = Availability()
-        self._throughput = ThroughputCalculator()
-        self._debloater: BufferDebloater | None = None
-        if config.debloat.enabled:
-            self._debloater = BufferDebloater(config.debloat, network_pool.segment_bytes)
         self._flow_control = config.flow_control
         self._own_address = own_address
         self._network_pool = network_pool
@@ -105,6 +99,7 @@ class InputGate:
         self.channels: list[InputChannel] = [
             self._make_channel(index, location) for index, location in enumerate(locations)
         ]
+        self.debloating = GateDebloating(self.channels, config.debloat, network_pool.segment_bytes)
 
     def _is_local(self, location: PartitionLocation | UnknownLocation) -> bool:
         return isinstance(location, PartitionLocation) and location.address == self._own_address
@@ -321,40 +316,6 @@ class InputGate:
             self.finished = True
             self.availability.set(True)
 
-    # -- debloating -------------------------------------------------------------------------------
-
-    def begin_wait(self, now: float) -> None:
-        """The reader waits for input."""
-        self._throughput.pause(now)
-
-    def end_wait(self, now: float) -> None:
-        """The reader begins, or goes on, to work."""
-        self._throughput.resume(now)
-
-    @property
-    def buffers_in_use(self) -> int:
-        """Data buffers on their way to the reader, in all channels."""
-        return sum(channel.buffers_in_use for channel in self.channels)
-
-    def debloat(self, now: float) -> None:
-        """Calculate the buffer size anew and announce it if it has changed enough; to be called
-        periodically if ``debloat.enabled``."""
-        if self._debloater is None:
-            return
-        throughput = self._throughput.calculate(
-            sum(channel.bytes_in for channel in self.channels), now
-        )
-        if throughput is None:
-            return
-        size_bytes = self._debloater.recalculate(throughput, self.buffers_in_use)
-        if size_bytes is not None:
-            self._announce_buffer_size(size_bytes)
-
-    def _announce_buffer_size(self, size_bytes: int) -> None:
-        for channel in self.channels:
-            if not (channel.finished or channel.released):
-                channel.announce_buffer_size(size_bytes)
-
     # -- life -------------------------------------------------------------------------------------
 
     def when_failed(self, callback: Callable[[BaseException], None]) -> None:
@@ -399,7 +360,7 @@ class InputGate:
             floating_pool=self._floating_pool.statistics(),
             channels=tuple(channel.statistics() for channel in self.channels),
             end_of_data=self.end_of_data,
-            debloating=self._debloater.statistics() if self._debloater is not None else None,
+            debloating=self.debloating.statistics(),
         )
 
     def check_invariants(self) -> None:
@@ -407,8 +368,7 @@ class InputGate:
         self._floating_pool.check_invariants()
         for channel in self.channels:
             channel.check_invariants()
-        if self._debloater is not None:
-            self._debloater.check_invariants()
+        self.debloating.check_invariants()
         kept = len(self.unknown_channels) * self._exclusive_per_channel
         assert len(self._reserve) == (kept if self.is_set_up and not self.released else 0), (
             "the buffers in reserve are not those of the unknown channels"

@@ -103,17 +103,11 @@ class LocalInputChannel(InputChannel):
             channel=self.index,
             kind="local",
             location=self.location,
+            released=self.released,
             queued_buffers=backlog,
-            queued_bytes=0,
             buffers_in=self.buffers_in,
             bytes_in=self.bytes_in,
             backlog=backlog,
-            unannounced_credit=0,
-            exclusive_total=0,
-            exclusive_free=0,
-            floating_free=0,
-            required=0,
-            released=self.released,
         )
 
     def check_invariants(self) -> None:

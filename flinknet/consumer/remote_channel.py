@@ -261,8 +261,9 @@ class RemoteInputChannel(InputChannel):
         ]
 
     def convert_to_priority_event(self, sequence: int) -> None:
-        """Let a queued event overtake everything, as if it had arrived with priority. A producer
-        that it has blocked stays so until consumption is resumed."""
+        """Let a queued event overtake everything, as if it had arrived with priority: for a barrier
+        that becomes unaligned, so for checkpoints to call. A producer that it has blocked stays so
+        until consumption is resumed."""
         received = next(item for item in self._queue if item.sequence == sequence)
         body = received.buffer.view()
         assert isinstance(body, bytes), "only an event can have priority"
@@ -326,7 +327,7 @@ class RemoteInputChannel(InputChannel):
             return
         credit, free = self.unannounced_credit, self.manager.available
         if not self._listener.is_busy:
-            if self.sender_backlog or 2 * credit >= free:
+            if self.sender_backlog or 2 * credit > free:
                 self.announce_credit()
         elif 4 * credit < 3 * (free + len(self._queue)):
             self._listener.hold_credit(self)
@@ -373,7 +374,7 @@ class RemoteInputChannel(InputChannel):
             or self.released
             or self._client is None
             or self._listener.is_busy
-            or 2 * self.unannounced_credit < max(1, self.manager.available)
+            or 2 * self.unannounced_credit <= self.manager.available
         ), "credit is held back from a producer that may need it"
         priorities = [received.buffer.data_type.has_priority for received in self._queue]
         assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"

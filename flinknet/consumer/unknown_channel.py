@@ -44,16 +44,6 @@ class UnknownInputChannel(InputChannel):
             channel=self.index,
             kind="unknown",
             location=self.location,
-            queued_buffers=0,
-            queued_bytes=0,
-            buffers_in=0,
-            bytes_in=0,
-            backlog=0,
-            unannounced_credit=0,
-            exclusive_total=0,
-            exclusive_free=0,
-            floating_free=0,
-            required=0,
             released=self.released,
         )
 

@@ -17,7 +17,7 @@ __all__ = ["DebloatTimer"]
 
 
 class DebloatTimer:
-    """Calls ``InputGate.debloat`` every ``period_ms``, if debloating is enabled at all."""
+    """Calls ``GateDebloating.recalculate`` every ``period_ms``, if debloating is enabled at all."""
 
     def __init__(self, loop: AbstractEventLoop, config: BufferDebloatConfig) -> None:
         self._loop = loop
@@ -38,16 +38,16 @@ class DebloatTimer:
         if not self._config.enabled:
             return wait
         for each in gate.gates:
-            each.end_wait(self._loop.time())
+            each.debloating.end_wait(self._loop.time())
 
         async def measured_wait(availability: Availability, reason: WaitReason) -> None:
             for each in gate.gates:
-                each.begin_wait(self._loop.time())
+                each.debloating.begin_wait(self._loop.time())
             try:
                 await wait(availability, reason)
             finally:
                 for each in gate.gates:
-                    each.end_wait(self._loop.time())
+                    each.debloating.end_wait(self._loop.time())
 
         return measured_wait
 
@@ -58,7 +58,7 @@ class DebloatTimer:
         self._timer = None
         now = self._loop.time()
         for gate in tuple(self._gates):
-            gate.debloat(now)
+            gate.debloating.recalculate(now)
         if self._gates:
             self._arm()
 

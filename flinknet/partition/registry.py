@@ -73,8 +73,7 @@ class PartitionRegistry:
         if wire_id in self._partitions:
             raise LocalProtocolError(
                 f"partition {partition.partition_id} is already registered in this worker: names "
-                f"must be "
-                f"unique while they are in use"
+                f"must be unique while they are in use"
             )
         self._gone.pop(wire_id, None)
         self._partitions[wire_id] = partition
@@ -112,8 +111,7 @@ class PartitionRegistry:
             waiting.requester.on_request_failed(
                 PartitionRequestTimeoutError(
                     f"the partition was not registered within {self._request_timeout_s:g} s: is "
-                    f"the "
-                    f"producer running, and is the name right? (partition_request_timeout_ms)"
+                    "the producer running, and is the name right? (partition_request_timeout_ms)"
                 )
             )
 

@@ -237,8 +237,7 @@ class ResultPartition(SubpartitionOwner):
         if not 0 <= index < len(self.subpartitions):
             raise PartitionNotFoundError(
                 f"partition {self.partition_id} has {len(self.subpartitions)} subpartitions, there "
-                f"is no "
-                f"subpartition {index}"
+                f"is no subpartition {index}"
             )
         if self.failure is not None:
             raise self.failure
@@ -246,7 +245,7 @@ class ResultPartition(SubpartitionOwner):
             raise released_error(f"partition {self.partition_id}")
         return self.subpartitions[index].create_view(listener)
 
-    def on_all_data_processed(self, subpartition: PipelinedSubpartition) -> None:
+    def on_all_data_processed(self) -> None:
         """Count one acknowledgement; a reader that left counts as well, or nobody would ever
         finish."""
         self._unacknowledged -= 1

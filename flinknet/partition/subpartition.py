@@ -66,7 +66,7 @@ class SubpartitionOwner:
     partition_id: str = ""
     failure: BaseException | None = None
 
-    def on_all_data_processed(self, subpartition: PipelinedSubpartition) -> None:
+    def on_all_data_processed(self) -> None:
         """The reader acknowledged the end of data."""
 
     def on_released(self, subpartition: PipelinedSubpartition, cause: BaseException | None) -> None:
@@ -282,7 +282,7 @@ class PipelinedSubpartition:
         """The reader has processed every record before the end of data."""
         if not self.acknowledged:
             self.acknowledged = True
-            self._owner.on_all_data_processed(self)
+            self._owner.on_all_data_processed()
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
         """Fill new builders only up to ``size_bytes``."""

@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from typing import Any
 
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function
 from flinknet.task.operators import Operator, on_records, settle
@@ -37,8 +37,10 @@ class Sink(Function, ABC):
 class CollectSink(Sink):
     """Brings the records back to the program that runs the job, under the sink's name.
 
-    All of them are kept in memory: ``limit`` bounds how many a subtask keeps, and with it the
-    result.
+    All of them are kept in memory until the job ends. A subtask keeps the first ``limit`` records
+    and leaves out the rest; without a limit it keeps all. If that is more than
+    ``cluster.collect_records_max``, the job fails with a JobFailedError, rather than return less
+    than was asked for.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -48,11 +50,20 @@ class CollectSink(Sink):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         name = runtime_context.operator_name
+        self._name = name
+        self._records_max = runtime_context.collect_records_max
         self._collected = runtime_context.collected.setdefault(name, [])
 
     def write(self, records: list[Any]) -> None:
         if self._limit is not None:
             records = records[: self._limit - len(self._collected)]
+        most = self._records_max
+        if most is not None and len(self._collected) + len(records) > most:
+            raise JobFailedError(
+                f'collect sink "{self._name}" holds more than cluster.collect_records_max = '
+                f"{most} records: give it a limit, write to files (ParquetSink), or raise that "
+                "option"
+            )
         self._collected += records
 
 

@@ -282,7 +282,8 @@ class DataStream(OperatorSettings):
     ) -> list[Any]:
         """Execute the job and return the records of this stream, in no order across subtasks.
 
-        At most ``limit`` records are returned; the job runs to its end in any case.
+        At most ``limit`` records are returned; the job runs to its end in any case. Raises
+        JobFailedError for more records than may be kept; see CollectSink.
         """
         name = "execute_and_collect"
         self.sink_to(CollectSink(limit)).name(name)

@@ -96,10 +96,19 @@ class SubtaskResult:
 
 
 class Subtask:
-    """One parallel instance of a vertex of ``graph``, in this worker's network environment."""
+    """One parallel instance of a vertex of ``graph``, in this worker's network environment.
+
+    A collect sink that keeps more than ``collect_records_max`` records fails it; None for any
+    number.
+    """
 
     def __init__(
-        self, graph: JobGraph, descriptor: SubtaskDescriptor, environment: NetworkEnvironment
+        self,
+        graph: JobGraph,
+        descriptor: SubtaskDescriptor,
+        environment: NetworkEnvironment,
+        *,
+        collect_records_max: int | None = None,
     ) -> None:
         self.descriptor = descriptor
         self._graph = graph
@@ -119,6 +128,7 @@ class Subtask:
             max_parallelism=self._vertex.max_parallelism,
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
+            collect_records_max=collect_records_max,
             idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
         )
 

@@ -149,11 +149,6 @@ class FrameDecoder:
         self._body_missing = 0
         self._failure: RemoteProtocolError | None = None
 
-    @property
-    def inside_message(self) -> bool:
-        """Whether the stream would be cut in the middle of a message if it ended now."""
-        return bool(self._end > self._start or self._body_missing)
-
     def get_buffer(self) -> memoryview:
         """Return memory to read into; valid until the next call of ``received``."""
         return self._memory[self._end :]
@@ -220,8 +215,7 @@ class FrameDecoder:
         if array_header != layout.constants[0][1]:
             raise RemoteProtocolError(
                 f"the peer sent {layout.message_type.name} with array header {array_header:#04x} "
-                f"instead "
-                f"of {layout.constants[0][1]:#04x}"
+                f"instead of {layout.constants[0][1]:#04x}"
             )
         return layout
 

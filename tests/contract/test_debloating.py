@@ -50,7 +50,7 @@ class Consumer:
     def __init__(self, gate: InputGate) -> None:
         self.gate = gate
         self.now = 0.0
-        gate.end_wait(self.now)
+        gate.debloating.end_wait(self.now)
 
     async def take(self, seconds: float) -> int:
         """Process one data buffer for so long, when others wait behind it; return its size."""
@@ -62,7 +62,7 @@ class Consumer:
         size = buffer.size
         buffer.recycle()
         self.now += seconds
-        self.gate.debloat(self.now)
+        self.gate.debloating.recalculate(self.now)
         return size
 
     async def take_until(self, size: int, *, seconds: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from asyncio import CancelledError
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from types import coroutine
@@ -354,8 +354,8 @@ class Running(Generic[T]):
     ``waits_for`` is what it waits for now; None if it only let others run, or has ended.
     """
 
-    def __init__(self, call: Coroutine[Any, Any, T], *, start: bool = True) -> None:
-        self._call = call
+    def __init__(self, call: Awaitable[T], *, start: bool = True) -> None:
+        self._call = call.__await__()
         self.done = False
         self.waits_for: Availability | None = None
         self._results: list[T] = []
@@ -395,8 +395,8 @@ class Running(Generic[T]):
             raise
 
 
-def run(call: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never has to wait."""
+def run(call: Awaitable[T]) -> T:
+    """Run a call that never has to wait."""
     running = Running(call)
     assert running.done, "it waits"
     return running.result

@@ -15,7 +15,7 @@ from flinknet.cluster.worker import EXIT_COORDINATOR_LOST, Worker
 from flinknet.config import ClusterConfig, NetworkConfig
 from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
 from flinknet.net.environment import NetworkEnvironment
-from flinknet.task import GeneratorSource, StreamExecutionEnvironment
+from flinknet.task import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 from tests.unit.cluster.control_plane import ServedCoordinator, serve_control_plane
 from tests.unit.cluster.graphs import keyed_graph
@@ -26,6 +26,7 @@ CONFIG = ClusterConfig(
     heartbeat_timeout_ms=10_000.0,
     progress_interval_ms=5.0,
     cause_grace_ms=50.0,
+    collect_records_max=1_000,
     collect_bytes_max=10_000,
 )
 
@@ -79,10 +80,10 @@ async def cluster() -> AsyncIterator[Cluster]:
         yield cluster
 
 
-def endless_graph() -> JobGraph:
+def endless_graph(sink: Any = lambda record: None) -> JobGraph:
     environment = StreamExecutionEnvironment().set_parallelism(2)
     numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
-    numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(lambda record: None)
+    numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(sink).name("out")
     return environment.job_graph("endless")
 
 
@@ -171,6 +172,17 @@ async def test_collected_records_over_the_limit_fail_the_job(cluster: Cluster) -
         job_id = await client.submit(Submission.of_graph(graph))
         with pytest.raises(JobFailedError, match=r"collect_bytes_max = 10000.*Parquet sink"):
             await client.follow(job_id, interval_ms=10_000)
+
+
+async def test_more_collected_records_than_the_limit_fail_the_job(cluster: Cluster) -> None:
+    """At once: the source never ends."""
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(endless_graph(CollectSink())))
+        with pytest.raises(
+            JobFailedError, match=r'"out" holds more than .*collect_records_max = 1000 '
+        ):
+            await client.follow(job_id, interval_ms=10_000)
+    assert cluster.nothing_is_held()
 
 
 async def test_a_job_without_end_is_cancelled(cluster: Cluster) -> None:

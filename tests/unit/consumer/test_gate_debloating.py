@@ -44,7 +44,7 @@ def make_debloating_gate(
         client=client,
         debloat=debloating(**options),
     )
-    gate.end_wait(0.0)
+    gate.debloating.end_wait(0.0)
     return gate, pool
 
 
@@ -69,7 +69,7 @@ def test_the_size_is_told_to_every_channel_that_goes_on() -> None:
     receive(gate, 0, 300)
     deliver(gate.remote_channels[1], 0, b"\x90", data_type=END)
     gate.poll()
-    gate.debloat(1.0)
+    gate.debloating.recalculate(1.0)
     assert sizes_told(client) == [("size 301", 0), ("size 301", 2)]
     gate.release()
     assert_everything_returned(pool)
@@ -82,14 +82,14 @@ def test_buffers_in_use_are_summed() -> None:
     registry = PartitionRegistry(10.0)
     registry.register(partition)
     connect_local(gate, registry)
-    assert gate.buffers_in_use == 0
+    assert gate.debloating.buffers_in_use == 0
     deliver(gate.remote_channels[0], 0, backlog=3)
     deliver(gate.remote_channels[1], 0)
     for _ in range(3):
         put(partition, 0, b"data")
-    assert gate.buffers_in_use == 4 + 1 + 2
+    assert gate.debloating.buffers_in_use == 4 + 1 + 2
     gate.release()
-    assert gate.buffers_in_use == 0
+    assert gate.debloating.buffers_in_use == 0
     partition.release()
 
 
@@ -98,8 +98,8 @@ def test_the_more_buffers_are_on_their_way_the_smaller_they_are_to_be() -> None:
     client = Client()
     gate, _ = make_debloating_gate(THERE, client=client)
     receive(gate, 0, 800, backlog=4)
-    assert gate.buffers_in_use == 4
-    gate.debloat(1.0)
+    assert gate.debloating.buffers_in_use == 4
+    gate.debloating.recalculate(1.0)
     assert sizes_told(client) == [("size 200", 0)]
     debloater = gate.statistics().debloating
     assert debloater == (200, 1000.0)
@@ -110,9 +110,9 @@ def test_the_time_in_which_the_reader_waits_does_not_count() -> None:
     client = Client()
     gate, _ = make_debloating_gate(THERE, client=client)
     receive(gate, 0, 300)
-    gate.begin_wait(1.0)
-    gate.end_wait(100.0)
-    gate.debloat(100.0)
+    gate.debloating.begin_wait(1.0)
+    gate.debloating.end_wait(100.0)
+    gate.debloating.recalculate(100.0)
     assert sizes_told(client) == [("size 300", 0)]
 
 
@@ -120,17 +120,17 @@ def test_a_reader_that_is_fast_again_gets_full_buffers_again() -> None:
     client = Client()
     gate, _ = make_debloating_gate(THERE, client=client)
     receive(gate, 0, 400)
-    gate.debloat(1.0)
+    gate.debloating.recalculate(1.0)
     for now in (1.001, 1.002, 1.003):
         receive(gate, 0, 400)
-        gate.debloat(now)
+        gate.debloating.recalculate(now)
     assert sizes_told(client) == [("size 400", 0), ("size 800", 0), ("size 1000", 0)]
 
 
 def test_before_the_first_byte_nothing_changes() -> None:
     client = Client()
     gate, _ = make_debloating_gate(THERE, client=client)
-    gate.debloat(100.0)
+    gate.debloating.recalculate(100.0)
     assert gate.statistics().debloating == (SEGMENT_BYTES, 0.0)
     assert sizes_told(client) == []
 
@@ -139,8 +139,8 @@ def test_without_debloating_nothing_changes() -> None:
     client = Client()
     gate, _ = make_gate(THERE, client=client)
     receive(gate, 0, 10)
-    gate.end_wait(0.0)
-    gate.debloat(1000.0)
+    gate.debloating.end_wait(0.0)
+    gate.debloating.recalculate(1000.0)
     assert gate.statistics().debloating is None
     assert sizes_told(client) == []
 
@@ -157,7 +157,7 @@ def test_a_local_producer_fills_its_buffers_less() -> None:
     polled = gate.poll()
     assert polled is not None
     polled[1].recycle()
-    gate.debloat(1.0)
+    gate.debloating.recalculate(1.0)
     registry.register(partitions[1])
     assert [each.subpartitions[0].buffer_bytes for each in partitions] == [300, SEGMENT_BYTES]
     builder = partitions[0].request_builder(0)
@@ -176,7 +176,7 @@ def test_gates_of_one_task_are_sized_apart() -> None:
     receive(slow, 0, 100)
     receive(fast, 0, 900)
     for gate in (slow, fast):
-        gate.debloat(1.0)
+        gate.debloating.recalculate(1.0)
     sizes = []
     for gate in (slow, fast):
         counts = gate.statistics().debloating
@@ -191,8 +191,8 @@ def test_an_unknown_channel_is_told_nothing() -> None:
     client = Client()
     gate = InputGate("gate", [UnknownLocation("p", 0)], HERE, pool, config)
     gate.setup(lambda: None)
-    gate.end_wait(0.0)
-    gate.debloat(1.0)
+    gate.debloating.end_wait(0.0)
+    gate.debloating.recalculate(1.0)
     gate.release()
     assert client.sent == []
     assert_everything_returned(pool)
@@ -209,7 +209,7 @@ def test_a_gate_that_is_done_tells_nobody(state: str) -> None:
         gate.poll()
     else:
         gate.release()
-    gate.debloat(1.0)
+    gate.debloating.recalculate(1.0)
     assert sizes_told(client) == []
     gate.release()
     assert_everything_returned(pool)

@@ -63,7 +63,7 @@ def test_a_channel_without_a_place_has_nothing() -> None:
     assert arranged.kinds == ["unknown", "remote"]
     assert arranged.pool.statistics().exclusive == 4
     assert arranged.gate.poll() is None
-    assert arranged.gate.buffers_in_use == 0
+    assert arranged.gate.debloating.buffers_in_use == 0
     assert str(arranged.gate.channels[0].location) == "p[0], not yet located"
     deliver(arranged.gate.remote_channels[0], 0, b"of the other")
     polled = arranged.gate.poll()

@@ -36,7 +36,7 @@ class Owner(SubpartitionOwner):
         self.acknowledged = 0
         self.released: list[BaseException | None] = []
 
-    def on_all_data_processed(self, subpartition: PipelinedSubpartition) -> None:
+    def on_all_data_processed(self) -> None:
         self.acknowledged += 1
 
     def on_released(self, subpartition: PipelinedSubpartition, cause: BaseException | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -77,6 +78,32 @@ async def test_collect(limit: int | None, expected: list[int]) -> None:
         await harness.process(2, 3)
 
         assert harness.context.collected == {"tested": expected}
+
+
+async def test_collect_refuses_more_records_than_it_may_keep() -> None:
+    """A limit leaves records out, because that is asked for; this does not."""
+    async with Harness(SinkOperator(CollectSink()), context(collect_records_max=3)) as harness:
+        await harness.process(1, 2)
+        await harness.process(3)
+        with pytest.raises(
+            JobFailedError,
+            match=r'"tested" holds more than cluster\.collect_records_max = 3 records: .*limit',
+        ):
+            await harness.process(4)
+
+        assert harness.context.collected == {"tested": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(("limit", "refused"), [(3, False), (4, True)])
+async def test_collect_with_a_limit_is_refused_only_what_the_limit_lets_through(
+    limit: int, refused: bool
+) -> None:
+    place = context(collect_records_max=3)
+    async with Harness(SinkOperator(CollectSink(limit)), place) as harness:
+        with pytest.raises(JobFailedError, match="= 3 records") if refused else nullcontext():
+            await harness.process(1, 2, 3, 4, 5)
+
+        assert harness.context.collected == {"tested": [] if refused else [1, 2, 3]}
 
 
 def test_collect_limit_below_zero() -> None:

@@ -12,6 +12,7 @@ from flinknet.wire.codec import FrameDecoder
 from flinknet.wire.messages import BufferHeader, MessageType
 
 SEGMENT_BYTES = 64
+HEARTBEAT = b"\x91\x0c"
 GOLDEN = Path(__file__).parent / "golden"
 SPEC = Path(__file__).parents[3] / "flinknet" / "wire" / "SPEC.md"
 
@@ -76,12 +77,13 @@ def make_decoder(
 
 
 def decode(data: bytes, **options: Any) -> list[tuple[Any, ...]]:
-    """Return the events in ``data``, which must end with a message."""
+    """Return the events in ``data``, which must end where its last message ends: a heartbeat behind
+    it would not be seen otherwise."""
     received = Received()
     decoder = make_decoder(received, **options)
-    decoder.feed(data)
-    assert not decoder.inside_message
-    return received.events
+    decoder.feed(data + HEARTBEAT)
+    assert received.events[-1:] == [(MessageType.HEARTBEAT,)], "the data ends inside a message"
+    return received.events[:-1]
 
 
 def u32(number: int) -> bytes:

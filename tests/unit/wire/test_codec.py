@@ -119,20 +119,6 @@ def test_pieces_do_not_matter(events: list[tuple[Any, ...]], data: st.DataObject
     for position in range(len(stream)):
         decoder.feed(stream[position : position + 1])
     assert byte_by_byte.events == events
-    assert not decoder.inside_message
-
-
-@given(st.lists(EVENTS, min_size=1, max_size=6))
-def test_a_stream_that_stops_is_known_to_be_cut(events: list[tuple[Any, ...]]) -> None:
-    stream = b"".join(map(encoded, events))
-    ends, end = {0}, 0
-    for event in events:
-        end += len(encoded(event))
-        ends.add(end)
-    decoder = make_decoder(Received())
-    for position in range(len(stream)):
-        assert decoder.inside_message == (position not in ends)
-        decoder.feed(stream[position : position + 1])
 
 
 @given(st.lists(BUFFERS, min_size=1, max_size=6), st.integers(1, 40))
