@@ -3,7 +3,9 @@
 Each part follows from limits in ``config.py`` and from what the worker exchanges; so the bound can
 be printed before anything runs, and holds whatever producers, consumers and peers do. Not in it:
 what the kernel holds (socket buffers, a spill file in a file system that is memory), what user
-functions keep, and connections, gates or partitions beyond those that were counted.
+functions keep or make of record batches, what a keyed exchange of columns needs to cut one (its
+columns once more, which are no more than ``record_bytes_max``, all parts as bytes, and some words
+for each row), and connections, gates or partitions beyond those that were counted.
 """
 
 from __future__ import annotations

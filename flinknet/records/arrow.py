@@ -1,14 +1,18 @@
 """Arrow record batches as records: what stands on the wire for one. Needs ``flinknet[arrow]``.
 
-A batch is a msgpack extension whose content is an Arrow IPC stream without its end: the schema, the
-dictionaries if the schema has any, and one record batch. So every batch stands for itself, any
-Arrow library reads it, and a channel may carry batches of several schemas between other records.
-The schema costs some hundred bytes, but only once to make and once to read: both sides remember
-the last ones.
+A batch is a msgpack extension whose content is an Arrow IPC stream, with the marker of its end or
+without: the schema, the dictionaries if the schema has any, and one record batch. So every batch
+stands for itself, any Arrow library reads it, and a channel may carry batches of several schemas
+between other records. The schema costs some hundred bytes, but only once to make and once to read:
+both sides remember the last ones.
 
 What arrives is not trusted. A compressed batch is refused, because it says itself how much memory
-it takes, as is one that has a part of its content several times (``arrow_metadata.py``), and one
-whose offsets point out of its content, which Arrow itself would follow.
+it takes, as is one that has a part of its content several times, or far more rows than bytes
+(``arrow_metadata.py``), and one whose offsets point out of its content, which Arrow itself would
+follow. The columns of a batch, and the arrays inside them, may have 64 entries together for each
+byte of the content, its rows counted as one more column; up to 65,536 are free. The writer refuses
+what the reader would. A batch within that may still be far larger as Python objects: one value of
+a dictionary stands for many rows.
 
 Nothing of flinknet imports this module before there is a batch to write or to read.
 """
@@ -24,7 +28,7 @@ from pyarrow import ipc
 from flinknet.errors import SerializationError
 from flinknet.records.arrow_metadata import check_batch, check_schema
 
-__all__ = ["batch_pieces", "read_batch"]
+__all__ = ["batch_pieces", "columns_bytes", "read_batch"]
 
 _SCHEMAS_MAX = 64
 """Schemas that are remembered; a job has a few."""
@@ -39,14 +43,16 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 class _Schema:
-    """A schema, its bytes on the wire, and whether dictionaries follow it there."""
+    """A schema, its bytes on the wire, whether dictionaries follow it there, and whether no batch
+    can have more entries than its bytes allow."""
 
-    __slots__ = ("has_dictionaries", "head", "schema")
+    __slots__ = ("has_dictionaries", "head", "is_plain", "schema")
 
     def __init__(self, schema: pa.Schema, head: bytes) -> None:
         self.schema = schema
         self.head = head
         self.has_dictionaries = any(_has_dictionaries(field.type) for field in schema)
+        self.is_plain = bool(schema.types) and all(map(_is_plain, schema.types))
 
 
 def _has_dictionaries(data_type: pa.DataType) -> bool:
@@ -54,6 +60,13 @@ def _has_dictionaries(data_type: pa.DataType) -> bool:
         data_type = data_type.storage_type
     return pa.types.is_dictionary(data_type) or any(
         _has_dictionaries(data_type.field(index).type) for index in range(data_type.num_fields)
+    )
+
+
+def _is_plain(data_type: pa.DataType) -> bool:
+    """Whether each entry of a column takes a bit or more, and has no others inside."""
+    return any(
+        kind(data_type) for kind in (pa.types.is_primitive, pa.types.is_string, pa.types.is_binary)
     )
 
 
@@ -67,16 +80,37 @@ class _Memory:
 def batch_pieces(batch: pa.RecordBatch) -> tuple[bytes, memoryview]:
     """Return the content that stands for a batch, in two pieces: a short one, and the columns.
 
-    Raises SerializationError for a column type that Arrow cannot write."""
+    Raises SerializationError for a column type that Arrow cannot write, and for far more rows than
+    bytes."""
     known, schema = _Memory.written, batch.schema
     try:
         if known is None or not known.schema.equals(schema, check_metadata=True):
             known = _Memory.written = _Schema(schema, schema.serialize().to_pybytes())
         if known.has_dictionaries:
-            return b"", memoryview(_stream_of(batch))
-        return known.head, memoryview(batch.serialize())
+            head, columns = b"", _stream_of(batch)
+            _read_messages(columns, _schema_bytes(columns), columns.size)
+        else:
+            head, columns = known.head, batch.serialize()
+            if not known.is_plain:
+                _read_messages(columns, 0, len(head) + columns.size)
+        return head, memoryview(columns)
+    except (ValueError, pa.ArrowException) as cause:
+        raise _cannot_be_serialised(cause) from cause
+
+
+def columns_bytes(batch: pa.RecordBatch) -> int:
+    """Return what the columns of a batch take when serialised, without copying them.
+
+    ``nbytes`` would look at a union that has no entries where it has no memory. Raises
+    SerializationError for a column type that Arrow cannot write."""
+    try:
+        return int(ipc.get_record_batch_size(batch))
     except pa.ArrowException as cause:
-        raise SerializationError(f"an Arrow record batch cannot be serialised: {cause}") from cause
+        raise _cannot_be_serialised(cause) from cause
+
+
+def _cannot_be_serialised(cause: Exception) -> SerializationError:
+    return SerializationError(f"an Arrow record batch cannot be serialised: {cause}")
 
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
@@ -102,12 +136,8 @@ def read_batch(content: bytes) -> pa.RecordBatch:
 def _read_unchecked(content: bytes) -> pa.RecordBatch:
     head_bytes = _schema_bytes(content)
     known = _Memory.read.get(content[:head_bytes]) or _remember(content[:head_bytes])
-    source = pa.BufferReader(content)
-    source.seek(head_bytes)
-    message = _next(source)
-    while message.type == "dictionary":
-        message = _next(source)
-    if content[source.tell() :] not in (b"", _END_OF_STREAM):
+    message, end = _read_messages(content, head_bytes, len(content))
+    if content[end:] not in (b"", _END_OF_STREAM):
         raise ValueError("something follows the batch")
     if not known.has_dictionaries:
         return ipc.read_record_batch(message, known.schema)
@@ -115,7 +145,7 @@ def _read_unchecked(content: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def _schema_bytes(content: bytes) -> int:
+def _schema_bytes(content: bytes | pa.Buffer) -> int:
     """How long the first message is, the schema, which has no body."""
     marker, length = _PREFIX.unpack_from(content) if len(content) >= _PREFIX.size else (0, 0)
     if marker != -1 or length % _ALIGNED_BYTES:
@@ -135,16 +165,20 @@ def _remember(head: bytes) -> _Schema:
     return known
 
 
-def _next(source: Any) -> Any:
-    """Read a message. Raises ValueError for one that Arrow would take too much memory or time for;
-    only version 5 says in one place whether a body is compressed."""
-    message = ipc.read_message(source)
-    if message.metadata_version != ipc.MetadataVersion.V5:
-        raise ValueError("it has metadata of a version before 5")
-    if message.type in ("record batch", "dictionary"):
-        check_batch(
-            message.metadata.to_pybytes(),
-            message.body.size,
-            is_dictionary=message.type == "dictionary",
-        )
-    return message
+def _read_messages(source: bytes | pa.Buffer, start: int, content_bytes: int) -> tuple[Any, int]:
+    """Return the message of the batch behind a schema, and where it ends.
+
+    Raises ValueError if Arrow would take too much memory or time for it or for a dictionary; only
+    version 5 says in one place whether a body is compressed."""
+    source = pa.BufferReader(source)
+    source.seek(start)
+    while True:
+        message = ipc.read_message(source)
+        if message.metadata_version != ipc.MetadataVersion.V5:
+            raise ValueError("it has metadata of a version before 5")
+        is_dictionary = message.type == "dictionary"
+        if is_dictionary or message.type == "record batch":
+            metadata = message.metadata.to_pybytes()
+            check_batch(metadata, message.body.size, content_bytes, is_dictionary=is_dictionary)
+        if not is_dictionary:
+            return message, source.tell()

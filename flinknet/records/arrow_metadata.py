@@ -5,28 +5,39 @@ texts. Nothing keeps many of them from pointing to the same one, which Arrow mak
 that a schema of some MiB could fill the memory. Who writes metadata in good faith points to
 everything once, so all that is pointed to has together no more bytes than the metadata. The same
 holds for the places of columns in a body.
+
+A batch also says how many rows it has, and how many entries each column and whatever is inside
+one. Most entries take a bit or more, but those of a column of nulls take nothing, nor do the rows
+of a batch without columns, and runs are as long as they say. So a few bytes could claim more rows
+than any memory has. All entries of a batch together are therefore limited by how long it is: a
+column of booleans may have six without bytes beside it, or as many structures around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
+from struct import Struct, unpack_from
 from struct import error as OutOfBounds
 
 __all__ = ["check_batch", "check_schema"]
 
-_I32, _U32, _U16, _U8 = Struct("<i"), Struct("<I"), Struct("<H"), Struct("<B")
-_BUFFER = Struct("<qq")
+_I64, _I32, _U32 = Struct("<q"), Struct("<i"), Struct("<I")
+_U16, _U8 = Struct("<H"), Struct("<B")
 
 # What stands at which place in a table; the first place is 4.
 _HEADER = 8
 _ENDIANNESS, _SCHEMA_FIELDS, _SCHEMA_METADATA = 4, 6, 8
 _FIELD_NAME, _FIELD_TYPE_IS, _FIELD_TYPE, _FIELD_CHILDREN, _FIELD_METADATA = 4, 8, 10, 14, 16
 _KEY, _VALUE = 4, 6
-_DICTIONARY_DATA, _BATCH_BUFFERS, _BATCH_COMPRESSION = 6, 8, 10
+_DICTIONARY_DATA = 6
+_BATCH_ROWS, _BATCH_COLUMNS, _BATCH_BUFFERS, _BATCH_COMPRESSION = 4, 6, 8, 10
 
 _TYPES_WITH_TEXT, _TYPE_TEXT = (10, 14), 6
 """A timestamp has a time zone, a union a list of numbers."""
+
+_ENTRIES_PER_BYTE_MAX = 64
+_ENTRIES_FREE = 65_536
+"""However short a batch is."""
 
 _FIELD_BYTES = 32
 """No field takes less, with its name and its type."""
@@ -77,22 +88,38 @@ def _key_values(data: bytes, table: int, slot: int) -> Iterator[int]:
         yield _count(data, _target(data, pair, _KEY)) + _count(data, _target(data, pair, _VALUE))
 
 
-def check_batch(metadata: bytes, body_bytes: int, *, is_dictionary: bool) -> None:
-    """Raise ValueError for a batch, or dictionary, whose body would take more memory or time than
-    its size tells: one that is compressed, or has its columns in the same places.
+def check_batch(
+    metadata: bytes, body_bytes: int, content_bytes: int, *, is_dictionary: bool
+) -> None:
+    """Raise ValueError for a batch, or dictionary, that would take more memory or time than its
+    size tells: one that is compressed, has its columns in the same places, or has too many entries
+    for the ``content_bytes`` of all that it came with.
 
     Arrow must have verified that the metadata are a flatbuffer.
     """
-    batch = _target(metadata, _root(metadata), _HEADER)
-    if is_dictionary:
-        batch = _target(metadata, batch, _DICTIONARY_DATA)
-    if _target(metadata, batch, _BATCH_COMPRESSION):
-        raise ValueError("it is compressed; send it as it is")
-    buffers = _target(metadata, batch, _BATCH_BUFFERS)
-    start, size = buffers + _U32.size, _count(metadata, buffers) * _BUFFER.size
-    places = _BUFFER.iter_unpack(metadata[start : start + size])
-    if sum(max(length, 0) for _, length in places) > body_bytes:
+    try:
+        batch = _target(metadata, _root(metadata), _HEADER)
+        if is_dictionary:
+            batch = _target(metadata, batch, _DICTIONARY_DATA)
+        if _target(metadata, batch, _BATCH_COMPRESSION):
+            raise ValueError("it is compressed; send it as it is")
+        lengths = _pairs(metadata, batch, _BATCH_BUFFERS)[1::2]
+        rows = _place(metadata, batch, _BATCH_ROWS)
+        entries = _I64.unpack_from(metadata, rows) if rows else (0,)
+        entries += _pairs(metadata, batch, _BATCH_COLUMNS)[::2]
+    except OutOfBounds as cause:
+        raise ValueError("the batch points out of itself") from cause
+    if min(entries + lengths) < 0:
+        raise ValueError("it has lengths below zero")
+    if sum(lengths) > body_bytes:
         raise ValueError("it has the same bytes more than once")
+    limit = max(_ENTRIES_FREE, _ENTRIES_PER_BYTE_MAX * content_bytes)
+    if sum(entries) > limit:
+        raise ValueError(
+            f"its {entries[0]} rows have {sum(entries)} entries in columns and inside them, in "
+            f"{content_bytes} bytes; the limit for those is {limit}: send fewer rows at a time, or "
+            f"leave out columns of nulls and of long runs"
+        )
 
 
 # -- flatbuffers -----------------------------------------------------------------------------------
@@ -122,6 +149,12 @@ def _target(data: bytes, table: int, slot: int) -> int:
 def _count(data: bytes, vector: int) -> int:
     """Return how many entries a vector has, or bytes a text."""
     return int(_U32.unpack_from(data, vector)[0]) if vector else 0
+
+
+def _pairs(data: bytes, table: int, slot: int) -> tuple[int, ...]:
+    """Return the numbers of a vector of pairs, one behind the other."""
+    pairs = _target(data, table, slot)
+    return unpack_from(f"<{2 * _count(data, pairs)}q", data, pairs + _U32.size)
 
 
 def _entries(data: bytes, vector: int) -> Iterator[int]:

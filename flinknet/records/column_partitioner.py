@@ -26,6 +26,10 @@ class ColumnHashPartitioner(Partitioner):
 
     A key's rows meet where ``HashPartitioner`` sends a record with that key; the key of several
     columns is the tuple of their values.
+
+    The parts of a batch are records of their own. If one of them cannot be written, or the batch is
+    itself over ``record_bytes_max``, none is. A cancelled ``emit`` may have written some of them,
+    each whole or not at all; but for one longer than a buffer, which may be torn as any record.
     """
 
     cuts_records = True

@@ -61,8 +61,8 @@ class Partitioner(ABC):
     """Whether a choice depends on what was written just before, so that it cannot be made for many
     records ahead."""
     cuts_records = False
-    """Whether a record may go to several channels, a part to each: ``cut`` is asked, not
-    ``select``."""
+    """Whether a record may go to several channels, a part to each, which is a record of its own:
+    ``cut`` is asked, not ``select``."""
     channels = 0
     queues: Sequence[OutputQueue] = ()
 

@@ -34,9 +34,11 @@ __all__ = [
     "LARGE_RECORD_BYTES",
     "PACK_ERRORS",
     "UNPACK_ERRORS",
+    "LargeForm",
     "RecordDeserializer",
     "RecordUnpacker",
     "check_limits",
+    "check_uncut",
     "explain_unserializable",
     "large_form",
     "record_packer",
@@ -53,7 +55,7 @@ LARGE_RECORD_BYTES = 16_384
 """From here on copying a record costs more than looking at what it is."""
 
 LargeForm = tuple[bytes, bytes | memoryview]
-"""A record in two pieces, the second of which is long."""
+"""A record in two pieces: its first bytes, if those are not in the second."""
 
 _ARROW_BATCH = 127
 """The extension type of an Arrow record batch."""
@@ -113,9 +115,8 @@ def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
     reason."""
     return SerializationError(
         f"a record of type {type(record).__name__} cannot be serialised: {cause}; records are "
-        f"None, bool, "
-        f"int (64 bit), float, str, bytes, list, tuple, dict, datetime with a time zone and Arrow "
-        f"record batches"
+        f"None, bool, int (64 bit), float, str, bytes, list, tuple, dict, datetime with a time "
+        f"zone and Arrow record batches"
     )
 
 
@@ -139,6 +140,20 @@ def check_limits(
             raise SerializationError(
                 f"a record cannot be written: {cause} (record_elements_max)"
             ) from cause
+
+
+def check_uncut(record: Any, record_bytes_max: int) -> None:
+    """Raise SerializationError for an Arrow record batch that is too large to be cut into records:
+    that takes a copy of all of it."""
+    if _is_arrow_batch(record):
+        from flinknet.records.arrow import columns_bytes
+
+        size = columns_bytes(record)
+        if size > record_bytes_max:
+            raise SerializationError(
+                f"an Arrow record batch that is to be cut has {size} bytes; the limit is "
+                f"{record_bytes_max} (record_bytes_max): emit fewer rows at a time"
+            )
 
 
 def large_form(record: Any) -> LargeForm | None:

@@ -2,7 +2,8 @@
 
 Theory of operation. One file for a whole worker, divided into *extents* of the size of the largest
 record, so that thousands of records on disk take one descriptor, and each lies in one piece that
-can be mapped. The file is sparse: an extent takes the disk space that was ever written to it. It is
+can be mapped. The file is sparse: an extent takes the disk space that was ever written to it, and
+nothing else limits the file, so that it can reach the largest record times the channels. It is
 opened with the first extent and closed with the last, and it has no name (or loses it at once), so
 it goes with the process however that ends.
 """

@@ -3,9 +3,9 @@
 Theory of operation (Flink's RecordWriter over BufferWritingResultPartition). For every
 subpartition the writer knows the builder it last opened. Emitting serialises the record, chooses
 the subpartition and appends, which is all as long as the bytes fit. When they do not (the builder
-is full, or a reader has sealed it meanwhile) the slow path opens a new builder, and that is where
-everything per buffer happens: waiting for memory, noticing that the consumers are gone, asking for
-a flush, and yielding to the event loop.
+is full, or a reader has sealed it meanwhile) a new builder is opened (``appender.py``), and that is
+where everything per buffer happens: waiting for memory, noticing that the consumers are gone,
+asking for a flush, and yielding to the event loop.
 
 *Backpressure*: a record is begun only while the partition's pool is available (soft), so that a
 subpartition over its quota stops the writer between records; in the middle of a record any buffer
@@ -19,9 +19,6 @@ continue a torn one).
 *Flushing*: with timeout -1 nothing is asked for; 0 flushes as soon as something stands in a new
 builder, so it leaves with the loop turn; a positive timeout and "adaptive" tell the flusher, once
 per new builder.
-
-A record of at most 1/16 of a buffer is never cut: it starts the next buffer instead, so that most
-buffers end with a record and the consumer can take them apart at once.
 """
 
 from __future__ import annotations
@@ -30,12 +27,10 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
-from flinknet.buffer.builder import BufferBuilder
 from flinknet.config import BufferTimeout
-from flinknet.errors import (
-    LocalProtocolError,
-)
+from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
+from flinknet.records.appender import RecordAppender
 from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output, SubpartitionOutput
@@ -43,16 +38,15 @@ from flinknet.records.partitioner import ForwardPartitioner, Partitioner
 from flinknet.records.serializer import (
     LARGE_RECORD_BYTES,
     PACK_ERRORS,
+    LargeForm,
     check_limits,
+    check_uncut,
     explain_unserializable,
     large_form,
     record_packer,
 )
-from flinknet.records.slow_path import SlowPath
 
 __all__ = ["OutputFlusher", "RecordWriter"]
-
-_UNCUT_SHARE = 16
 
 
 def _the_only(record: Any) -> int:
@@ -85,6 +79,9 @@ class RecordWriter:
 
     Raises SerializationError (nothing was written), ConsumerCancelledError or the cause with which
     the consumers were lost, LocalProtocolError after ``finish``.
+
+    If the partitioner cuts a record, its parts are records of their own: ``records_out`` counts
+    them, and a cancellation leaves some of them written and some not, each like any record.
     """
 
     broadcast_emit: Callable[[Any], Coroutine[Any, Any, None]]
@@ -113,24 +110,21 @@ class RecordWriter:
             )
         self.partitioner.observe(partition.subpartitions)
         self.buffer_timeout_ms = buffer_timeout_ms
-        self.buffers_opened = 0
         self._records_out = 0
         self._wait = wait
         self._flusher = flusher
         self._record_bytes_max = record_bytes_max
         self._record_elements_max = record_elements_max
         self._unlimited_bytes = min(record_bytes_max, record_elements_max)
-        self._availability = partition.availability
+        self._appender = RecordAppender(partition, wait)
         self._select = self.partitioner.select
         self._pack = record_packer()
         self._outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         self._broadcast = BroadcastOutput(partition)
         self._blocks = BlockPacker(self._pack, self._unlimited_bytes)
         self._unflushed: set[Output] = set()
-        self._torn = False
         self._finished = False
         self._turn = LoopTurn()
-        self._slow_path = SlowPath(wait)
         self._counts: list[Callable[[], int]] = []
         self.broadcast_emit = self._make_emit(_the_only, [self._broadcast])
         self.emit = (
@@ -146,7 +140,8 @@ class RecordWriter:
     def _make_emit(
         self, select: Callable[[Any], int], outputs: Sequence[Output]
     ) -> Callable[[Any], Coroutine[Any, Any, None]]:
-        """Make ``emit`` as a closure: a record then costs a fifth less than with a method."""
+        """Make ``emit`` as a closure: it repeats ``_emit_each`` for one record, because a record
+        then costs a fifth less than with a method."""
         pack, append = self._pack, self._append
         count = 0
         large = False
@@ -196,9 +191,27 @@ class RecordWriter:
                     await self._emit_blocks(self._outputs[index], share)
 
     async def _emit_cut(self, record: Any) -> None:
-        """Write the parts of a record, each to its own output."""
-        for index, part in self.partitioner.cut(record).items():
-            await self._emit_each((part,), _the_only, (self._outputs[index],))
+        """Write the parts of a record, each to its own output, once all of them can be written."""
+        check_uncut(record, self._record_bytes_max)
+        forms = [
+            (self._outputs[index], *self._serialised(part))
+            for index, part in self.partitioner.cut(record).items()
+        ]
+        for output, head, content in forms:
+            await self._emit_large(output, head, content)
+
+    def _serialised(self, record: Any) -> LargeForm:
+        """Return a record as its bytes; raises SerializationError."""
+        form = large_form(record)
+        if form is None:
+            try:
+                form = b"", self._pack(record)
+            except PACK_ERRORS as cause:
+                raise explain_unserializable(record, cause) from cause
+        head, content = form
+        if len(head) + len(content) > self._unlimited_bytes:
+            check_limits(content, self._record_bytes_max, self._record_elements_max, head)
+        return form
 
     async def _emit_each(
         self,
@@ -277,85 +290,18 @@ class RecordWriter:
         size = len(head) + len(data)
         if size > self._unlimited_bytes:
             check_limits(data, self._record_bytes_max, self._record_elements_max, head)
-        while self._slow_path.busy:
-            await self._slow_path.until_free()
-        if self._finished or self._torn:
+        appender = self._appender
+        while appender.slow_path.busy:
+            await appender.slow_path.until_free()
+        if self._finished or appender.torn:
             self._check_writable()
         if output is not self._broadcast and not self._broadcast.builder.sealed:
             self._broadcast.seal()
-        rest = memoryview(data)
-        may_begin = self.partition.writable and self._availability.available
-        if may_begin or size <= output.builder.remaining:
-            rest = self._write(output, rest, head)
-            if rest:
-                await self._write_rest(output, rest, head)
-        else:
-            await self._begin_and_write(output, rest, head)
-        self._torn = False
+        await appender.append(output, data, head)
         self._records_out += 1
         self._ask_for_flush(output)
-        if output.released or self._turn.is_over(self.buffers_opened, len(data)):
+        if output.released or self._turn.is_over(appender.buffers_opened, len(data)):
             await yield_to_loop()
-
-    async def _begin_and_write(self, output: Output, data: memoryview, head: bytes) -> None:
-        """Hold a record back until the pool is available and a buffer certain: a record no longer
-        than that is then written without another wait, whole or not at all."""
-        with self._slow_path:
-            self.partition.check_writable()
-            while not self._availability.available:
-                await self._wait(self._availability, WaitReason.SOFT_BACKPRESSURE)
-                self.partition.check_writable()
-            rest = self._write(output, data, head)
-        if rest:
-            await self._write_rest(output, rest, head)
-
-    async def _write_rest(self, output: Output, rest: memoryview, head: bytes) -> None:
-        """Go on with a record that has run out of buffers."""
-        with self._slow_path:
-            while rest:
-                await self._wait(self._availability, WaitReason.HARD_BACKPRESSURE)
-                rest = self._write_on(output, rest, head)
-
-    def _write(self, output: Output, data: memoryview, head: bytes) -> memoryview:
-        """Begin a record and write as much of it as there are buffers for; return the rest."""
-        rest = self._fill_up(output.builder, data, head)
-        if rest:
-            output.seal()
-            return self._write_on(output, rest, head)
-        return rest
-
-    def _write_on(self, output: Output, rest: memoryview, head: bytes) -> memoryview:
-        """Write to new builders until nothing is left or no buffer is there; return the rest."""
-        partition = self.partition
-        while rest:
-            if not partition.writable:
-                partition.check_writable()
-            if output.released:
-                return rest[:0]
-            if not output.open():
-                return rest
-            rest = self._fill(output.builder, rest, b"" if self._torn else head)
-            if rest:
-                output.seal()
-        return rest
-
-    def _fill_up(self, builder: BufferBuilder, data: memoryview, head: bytes) -> memoryview:
-        """Use what is left of an open builder, for a record that may be cut; return the rest."""
-        size = len(head) + len(data)
-        if builder.sealed or builder.remaining < size <= builder.capacity // _UNCUT_SHARE:
-            return data
-        rest = data[builder.append(data, head=head) :]
-        self._torn = 0 < len(rest) < len(data)
-        return rest
-
-    def _fill(self, builder: BufferBuilder, rest: memoryview, head: bytes) -> memoryview:
-        """Write to a new builder and return what did not fit."""
-        self.buffers_opened += 1
-        if len(head) + len(rest) > builder.remaining:
-            builder.expand(len(head) + len(rest))
-        rest = rest[builder.append(rest, head=head, continues=self._torn) :]
-        self._torn = bool(rest)
-        return rest
 
     def _check_writable(self) -> None:
         if self._finished:
@@ -363,7 +309,7 @@ class RecordWriter:
                 f"a record was emitted to partition {self.partition.partition_id} after its "
                 f"end: after finish, fail or close"
             )
-        if self._torn:
+        if self._appender.torn:
             raise LocalProtocolError(
                 f"the last record of partition {self.partition.partition_id} was cut off by a "
                 f"cancellation: nothing can follow it"
@@ -393,13 +339,18 @@ class RecordWriter:
 
     @property
     def records_out(self) -> int:
-        """Records emitted; a broadcast one counts once."""
+        """Records emitted; a broadcast one counts once, a cut one with each of its parts."""
         return self._records_out + sum(count() for count in self._counts)
 
     @property
     def progress(self) -> int:
         """A number that changes whenever the writer gets on; the adaptive flusher watches it."""
-        return self.records_out + self.buffers_opened
+        return self.records_out + self._appender.buffers_opened
+
+    @property
+    def buffers_opened(self) -> int:
+        """Buffers that records were begun or continued in."""
+        return self._appender.buffers_opened
 
     @property
     def bytes_out(self) -> int:

@@ -18,7 +18,7 @@ from flinknet.records.partitioner import BroadcastPartitioner, HashPartitioner, 
 from flinknet.records.reader import RecordReader
 from flinknet.records.writer import RecordWriter
 from tests.contract.hosts import KINDS, Exchange, open_exchange
-from tests.unit.records.arrow_batches import batch_of
+from tests.unit.records.arrow_batches import bare_batch, batch_of, stream_of
 
 KIB = 1024
 
@@ -128,12 +128,18 @@ async def test_long_batches_are_put_together_on_disk(kind: str) -> None:
 
 
 async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> None:
-    """The writer refuses it and goes on; the reader gets what was written."""
+    """The writer refuses it and goes on; the readers get what was written, and no part of it."""
     writer = exchange.writer(subpartitions=2, partitioner=ColumnHashPartitioner("key"))
     readers = [exchange.reader(index) for index in range(2)]
 
     async def write() -> None:
-        for refused in (5, pa.record_batch({"a": [1]}), pa.record_batch({"key": [1, None]})):
+        long = b"x" * exchange.producer.config.record_bytes_max
+        for refused in (
+            5,
+            pa.record_batch({"a": [1]}),
+            pa.record_batch({"key": [1, None]}),
+            pa.record_batch({"key": [0, 1, 2, 3], "long": [b"", b"", b"", long]}),
+        ):
             await writer.emit(BATCHES[3])
             with pytest.raises(SerializationError):
                 await writer.emit(refused)
@@ -143,18 +149,28 @@ async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> No
     writing = asyncio.ensure_future(write())
     taken = await asyncio.gather(*map(consume, readers))
     await writing
-    assert sum(batch.num_rows for came in taken for batch in came) == 3 * BATCHES[3].num_rows
+    assert sum(batch.num_rows for came in taken for batch in came) == 4 * BATCHES[3].num_rows
 
 
-async def test_what_is_no_batch_names_its_channel(exchange: Exchange) -> None:
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (b"no batch", "it does not begin with a schema"),
+        (stream_of(bare_batch("nulls", 1 << 20)), "its 1048576 rows have 2097152 entries"),
+    ],
+    ids=["no batch", "a million rows"],
+)
+async def test_what_is_no_batch_names_its_channel(
+    exchange: Exchange, content: bytes, wrong: str
+) -> None:
     """The reader says where it came from and what is wrong with it."""
     writer, reader = exchange.writer(), exchange.reader()
-    await writer.emit(msgpack.ExtType(127, b"no batch"))
+    await writer.emit(msgpack.ExtType(127, content))
     writer.flush()
     with pytest.raises(SerializationError) as refused:
         await reader.next_batch()
     says = str(refused.value)
     assert "channel 0 (p[0] at" in says
-    assert "it cannot be read as an Arrow record batch: it does not begin with a schema" in says
+    assert f"it cannot be read as an Arrow record batch: {wrong}" in says
     reader.close()
     writer.close()

@@ -3,7 +3,7 @@ send."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
 
@@ -13,7 +13,16 @@ from pyarrow import ipc
 
 from flinknet.records.arrow import batch_pieces
 
-__all__ = ["COLUMNS", "batch_of", "compressed", "content_of_batch", "metadata_at", "stream_of"]
+__all__ = [
+    "BARE",
+    "COLUMNS",
+    "bare_batch",
+    "batch_of",
+    "compressed",
+    "content_of_batch",
+    "metadata_at",
+    "stream_of",
+]
 
 _DICTIONARY = pa.array(["a", "b", None, "a"]).dictionary_encode()
 
@@ -63,6 +72,42 @@ COLUMNS: Mapping[str, pa.Array] = {
         pa.opaque(_DICTIONARY.type, "name", "vendor"), _DICTIONARY
     ),
 }
+
+
+def _structures(entries: int) -> pa.Array:
+    return pa.StructArray.from_buffers(pa.struct([]), entries, [None])
+
+
+BARE: Mapping[str, Callable[[int], pa.Array]] = {
+    "nulls": pa.nulls,
+    "structures of nothing": _structures,
+    "structures of nulls": lambda entries: pa.StructArray.from_arrays([pa.nulls(entries)], ["a"]),
+    "a long run": lambda entries: pa.RunEndEncodedArray.from_arrays([entries], ["a"]),
+    "a list of nulls": lambda entries: pa.ListArray.from_arrays([0, entries], pa.nulls(entries)),
+    "a list of its size": lambda entries: pa.FixedSizeListArray.from_arrays(
+        pa.nulls(entries), entries
+    ),
+    "empty lists of one size": lambda entries: pa.FixedSizeListArray.from_buffers(
+        pa.list_(pa.int8(), 0), entries, [None], children=[pa.array([], pa.int8())]
+    ),
+    "empty bytes of one size": lambda entries: pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(0), entries, [None, pa.py_buffer(b"")]
+    ),
+    "a union of nulls": lambda entries: pa.UnionArray.from_dense(
+        pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.nulls(entries)]
+    ),
+    "a dictionary of nulls": lambda entries: pa.DictionaryArray.from_arrays(
+        pa.array([0], pa.int32()), pa.nulls(entries)
+    ),
+}
+"""Columns with any number of entries that take no bytes."""
+
+
+def bare_batch(name: str, entries: int) -> pa.RecordBatch:
+    """A batch with one of those columns, or without columns."""
+    if name == "no columns":
+        return pa.RecordBatch.from_struct_array(_structures(entries))
+    return pa.record_batch([BARE[name](entries)], ["a"])
 
 
 def batch_of(*names: str) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from pyarrow import ipc
 
 from flinknet.errors import SerializationError
 from flinknet.records import arrow
-from flinknet.records.arrow import batch_pieces, read_batch
+from flinknet.records.arrow import batch_pieces, columns_bytes, read_batch
 from flinknet.records.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
@@ -24,7 +24,9 @@ from flinknet.records.serializer import (
     record_packer,
 )
 from tests.unit.records.arrow_batches import (
+    BARE,
     COLUMNS,
+    bare_batch,
     batch_of,
     compressed,
     content_of_batch,
@@ -236,6 +238,55 @@ def test_columns_in_the_same_place_are_refused() -> None:
         place.pack_into(content, content.rindex(written, start, end), 0, 64_000)
     with pytest.raises(ValueError, match="the same bytes more than once"):
         read_batch(bytes(content))
+
+
+every_bare_kind = pytest.mark.parametrize("name", [*BARE, "no columns"])
+
+
+@every_bare_kind
+def test_a_few_bytes_do_not_claim_any_number_of_rows(name: str) -> None:
+    """Nor of entries inside of them; whoever sends them is told, too."""
+    batch = bare_batch(name, 1 << 20)
+    content = stream_of(batch)
+    assert len(content) < KIB
+    says = "entries in columns and inside them, in .* bytes; the limit for those is 65536: send"
+    with pytest.raises(ValueError, match=f"cannot be read as an Arrow record batch: .*{says}"):
+        read_batch(content)
+    for write in (batch_pieces, record_packer(), large_form):
+        with pytest.raises(SerializationError, match=f"batch cannot be serialised: .*{says}"):
+            write(batch)
+
+
+@every_bare_kind
+def test_a_few_bytes_may_have_some_rows(name: str) -> None:
+    batch = bare_batch(name, 20_000)
+    arrived = read_batch(content_of_batch(batch))
+    assert arrived.schema == batch.schema
+    assert arrived.num_rows == batch.num_rows
+
+
+@pytest.mark.parametrize("rows", [100, 1_000_000])
+def test_columns_without_bytes_may_stand_beside_others(rows: int) -> None:
+    """Six beside one of booleans, hundreds beside some numbers; any depth that Arrow takes."""
+    beside = [pa.array([True] * rows), *[pa.nulls(rows)] * 6]
+    sparse = [*[pa.array(np.arange(rows))] * 2, *[pa.nulls(rows)] * 600]
+    deep = pa.array(np.zeros(rows))
+    for _ in range(50):
+        deep = pa.StructArray.from_arrays([deep], ["a"])
+    for columns in (beside, sparse, [deep], [pa.array(np.zeros(rows, np.bool_))]):
+        batch = pa.record_batch(columns, [str(number) for number in range(len(columns))])
+        arrived = read_batch(content_of_batch(batch))
+        assert (arrived.num_rows, arrived.schema) == (rows, batch.schema)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1_000])
+def test_the_bytes_of_columns_are_known_before_they_are_written(rows: int) -> None:
+    """Those of a part of a batch, too; also of unions without entries, which Arrow's ``nbytes``
+    does not survive."""
+    for batch in (long_batch(2_000)[5 : 5 + rows], batch_of()[:rows], batch_of("unions")[:rows]):
+        arrived = read_batch(content_of_batch(batch))
+        size = columns_bytes(arrived)
+        assert size == columns_bytes(batch) == batch.serialize().size
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from flinknet.records.arrow import read_batch
 from flinknet.records.arrow_metadata import check_batch, check_schema
 from tests.unit.records.arrow_batches import COLUMNS, batch_of, metadata_at
 
-_U32 = Struct("<I")
+_U32, _I64 = Struct("<I"), Struct("<q")
 HEAD_BYTES = 8
 
 
@@ -197,9 +197,67 @@ def test_a_batch_is_as_long_as_its_columns() -> None:
     batch = batch_of("strings", "lists", "maps", "structures", "unions")
     message = ipc.read_message(batch.serialize())
     metadata, size = message.metadata.to_pybytes(), message.body.size
-    check_batch(metadata, size, is_dictionary=False)
+    check_batch(metadata, size, size, is_dictionary=False)
     with pytest.raises(ValueError, match="the same bytes more than once"):
-        check_batch(metadata, size // 2, is_dictionary=False)
+        check_batch(metadata, size // 2, size, is_dictionary=False)
+
+
+ROWS = 70_000
+
+
+@pytest.mark.parametrize(("columns", "entries"), [(0, ROWS), (1, 2 * ROWS), (5, 6 * ROWS)])
+def test_the_entries_of_a_batch_are_limited_by_its_bytes(columns: int, entries: int) -> None:
+    """Its rows and those of its columns, with 64 for each byte; 65,536 are free."""
+    for rows, free in ((ROWS, False), (65_536 // (columns + 1), True)):
+        structures = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+        batch = pa.RecordBatch.from_struct_array(structures)
+        for number in range(columns):
+            batch = batch.append_column(str(number), pa.nulls(rows))
+        message = ipc.read_message(batch.serialize())
+        metadata, body = message.metadata.to_pybytes(), message.body.size
+        check_batch(metadata, body, entries // 64 + 1, is_dictionary=False)
+        if free:
+            check_batch(metadata, body, 0, is_dictionary=False)
+            continue
+        says = f"its {ROWS} rows have {entries} entries .* the limit for those is"
+        with pytest.raises(ValueError, match=says):
+            check_batch(metadata, body, entries // 64 - 1, is_dictionary=False)
+
+
+def test_a_length_below_zero_does_not_make_up_for_others() -> None:
+    """Of a column, of its bytes, of the batch."""
+    message = ipc.read_message(batch_of("integers").serialize())
+    metadata, size = message.metadata.to_pybytes(), message.body.size
+    refused = 0
+    for place in range(0, len(metadata) - 8, 8):
+        changed = bytearray(metadata)
+        _I64.pack_into(changed, place, -(1 << 40))
+        try:
+            check_batch(bytes(changed), size, size, is_dictionary=False)
+        except ValueError as error:
+            refused += str(error) == "it has lengths below zero"
+    assert refused == 4, "rows, entries, and the lengths of two buffers"
+
+
+@pytest.mark.parametrize("is_dictionary", [False, True])
+def test_any_bytes_are_a_batch_or_refused(is_dictionary: bool) -> None:
+    """What points out of the metadata, too."""
+    random = Random(5)
+    message = ipc.read_message(batch_of("strings", "lists", "maps").serialize())
+    metadata, size = message.metadata.to_pybytes(), message.body.size
+    refused = 0
+    for _ in range(2_000):
+        changed = bytearray(metadata)
+        for _ in range(random.randrange(5)):
+            place = random.randrange(len(changed) - 4)
+            _U32.pack_into(changed, place, random.choice([0, 1, 200, 2**31, 2**32 - 1]))
+        if random.random() < 0.3:
+            del changed[random.randrange(len(changed)) :]
+        try:
+            check_batch(bytes(changed), size, size, is_dictionary=is_dictionary)
+        except ValueError as error:
+            refused += str(error) == "the batch points out of itself"
+    assert refused > 200
 
 
 def test_the_schema_comes_first() -> None:

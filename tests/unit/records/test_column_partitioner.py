@@ -207,6 +207,7 @@ class Columns:
         segments: int = 2_000,
         segment_bytes: int = KIB,
         record_bytes_max: int = 1 << 20,
+        record_elements_max: int = 1 << 16,
     ) -> None:
         self.partition, self.pool = make_partition(
             subpartitions,
@@ -223,7 +224,7 @@ class Columns:
             flusher=Flusher(),
             buffer_timeout_ms=-1,
             record_bytes_max=record_bytes_max,
-            record_elements_max=1 << 16,
+            record_elements_max=record_elements_max,
         )
         self.views = [view_of(self.partition, index) for index in range(subpartitions)]
         self.streams = [
@@ -332,6 +333,76 @@ def test_a_batch_over_the_limit_is_not_written(way: str, before: list[Any]) -> N
         emit(columns.writer, [numbered(5_000)], way)
     emit(columns.writer, ["behind"], way)
     assert columns.take_all() == [[*before, "behind"]]
+    columns.close()
+
+
+class Parts(Partitioner):
+    """Cuts a list into its elements, one for each channel."""
+
+    cuts_records = True
+
+    def select(self, record: Any) -> int:
+        raise AssertionError("it cuts")
+
+    def cut(self, record: Any) -> dict[int, Any]:
+        return dict(enumerate(record))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (object(), "type object cannot be serialised"),
+        (b"x" * 30_000, "record_bytes_max"),
+        ("x" * 30_000, "record_bytes_max"),
+        (numbered(3_000), "record_bytes_max"),
+        ([0] * 2_000, "record_elements_max"),
+    ],
+    ids=["no record", "long bytes", "long text", "long batch", "many elements"],
+)
+def test_a_part_that_is_refused_keeps_the_others_back(way: str, part: object, says: str) -> None:
+    """Though it comes last; what is cut before and behind it is written."""
+    columns = Columns(
+        3, Parts(), segment_bytes=KIB, record_bytes_max=20_000, record_elements_max=KIB
+    )
+    with pytest.raises(SerializationError, match=says):
+        emit(columns.writer, [[1, 2, 3], ["a", numbered(100), part]], way)
+    emit(columns.writer, [[4, (5,), b"y" * 18_000]], way)
+    assert columns.take_all() == [[1, 4], [2, (5,)], [3, b"y" * 18_000]]
+    assert columns.writer.records_out == 6
+    columns.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_is_written_if_all_of_its_parts_are(way: str) -> None:
+    """One part has nearly all rows, and is with its schema over the limit that the columns of the
+    batch are within."""
+    partitioner = ColumnHashPartitioner("number")
+    keys = np.repeat(np.array([5, 6, 7, 8]), [1, 1, 1, 1_000])
+    batch = pa.record_batch({"number": keys}).replace_schema_metadata({"long": "x" * 2_000})
+    columns = Columns(2, partitioner, record_bytes_max=9_000)
+    parts = partitioner.cut(batch)
+    assert batch.get_total_buffer_size() < 9_000
+    assert sorted(len(content_of_batch(part)) > 9_000 for part in parts.values()) == [False, True]
+    with pytest.raises(SerializationError, match=r"has \d+ bytes when serialised.* is 9000"):
+        emit(columns.writer, [batch], way)
+    assert columns.take_all() == [[], []]
+    assert columns.writer.records_out == 0
+    columns.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_over_the_limit_is_not_cut(way: str) -> None:
+    """Its parts would be within it; a part of a longer batch is what it is itself."""
+    columns = Columns(4, ColumnHashPartitioner("number"), record_bytes_max=9_000)
+    batch = pa.record_batch({"number": range(2_000)})
+    with pytest.raises(
+        SerializationError, match=r"to be cut has 16\d\d\d bytes; the limit is 9000 \(record_bytes"
+    ):
+        emit(columns.writer, [batch], way)
+    assert columns.take_all() == [[]] * 4
+    emit(columns.writer, [batch[:1_000], batch[1_000:]], way)
+    assert sum(part.num_rows for taken in columns.take_all() for part in taken) == 2_000
     columns.close()
 
 
