@@ -7,30 +7,30 @@ from types import coroutine
 
 __all__ = ["LoopTurn", "yield_to_loop"]
 
-_LARGE_RECORD_BYTES = 512
-_BUFFERS_PER_TURN = 4
+_BUFFER_RECORDS = 64
+"""A buffer costs about as much as so many records, whatever is in it."""
+
+_TURN_RECORDS = 300
+"""About 100 microseconds; a turn of the loop takes five to ten, and what it sends (data here,
+credit there) is sent in one piece. That is one full buffer of small records, or about four of large
+ones, or four that were flushed with next to nothing in them."""
 
 
 class LoopTurn:
-    """Tells a writer or a reader when to let the loop turn: after each buffer, or after four if
-    records are large.
+    """Tells a writer or a reader when to let the loop turn, by the work since the last time."""
 
-    A buffer of small records took long enough; one of large records costs less than a turn of the
-    loop does, and what a turn sends (data here, credit there) is sent in one piece.
-    """
-
-    __slots__ = ("_buffers_before",)
+    __slots__ = ("_work_before",)
 
     def __init__(self) -> None:
-        self._buffers_before = 0
+        self._work_before = 0
 
-    def is_over(self, buffers: int, record_bytes: float) -> bool:
-        """Whether to let the loop turn, ``buffers`` having been opened or read so far; to be asked
-        when there is one more, with the size of a record in it."""
-        since = buffers - self._buffers_before
-        if record_bytes >= _LARGE_RECORD_BYTES and since < _BUFFERS_PER_TURN:
+    def is_over(self, buffers: int, records: int) -> bool:
+        """Whether to let the loop turn, so many buffers and records having been written or read so
+        far; to be asked when there is one more buffer."""
+        work = buffers * _BUFFER_RECORDS + records
+        if work - self._work_before < _TURN_RECORDS:
             return False
-        self._buffers_before = buffers
+        self._work_before = work
         return True
 
 

@@ -136,7 +136,7 @@ class RecordReader:
             raise
         self.records_in += len(records)
         self._buffers_in += 1
-        self._turn_is_over = self._turn.is_over(self._buffers_in, buffer.size / (len(records) or 1))
+        self._turn_is_over = self._turn.is_over(self._buffers_in, self.records_in)
         self._say_whether_slow(len(records) >= _MANY_RECORDS)
         return RecordBatch(records, index, buffer.size)
 

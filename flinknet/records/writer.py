@@ -300,7 +300,7 @@ class RecordWriter:
         await appender.append(output, data, head)
         self._records_out += 1
         self._ask_for_flush(output)
-        if output.released or self._turn.is_over(appender.buffers_opened, len(data)):
+        if output.released or self._turn.is_over(appender.buffers_opened, self.records_out):
             await yield_to_loop()
 
     def _check_writable(self) -> None:

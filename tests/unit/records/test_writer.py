@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import msgpack
@@ -205,17 +206,18 @@ def test_a_small_record_is_not_cut() -> None:
     ]
 
 
-def test_every_buffer_yields_to_the_loop() -> None:
-    """A writer that never waits still lets everybody else run, once per buffer."""
+def test_a_writer_that_never_waits_lets_the_loop_turn() -> None:
+    """Everybody else runs once per few buffers; these have two records each."""
     arranged = Arranged(floating_buffers_per_gate=40, buffers_per_subpartition_max=100)
-    emitting = Running(arranged.writer.emit_many([sized(32)] * 20), start=False)
-    yields = 0
+    emitting = Running(arranged.writer.emit_many([sized(32)] * 40), start=False)
+    opened = [0]
     emitting.step()
     while not emitting.done:
         assert emitting.waits_for is None
-        yields += 1
+        opened.append(arranged.writer.buffers_opened)
         emitting.step()
-    assert yields == arranged.writer.buffers_opened == 10
+    assert arranged.writer.buffers_opened == 20
+    assert [after - before for before, after in pairwise(opened)] == [5] * 4
 
 
 @pytest.mark.parametrize("first", [10, 700])
@@ -553,14 +555,15 @@ def test_a_record_cancelled_before_it_began_was_not_written(size: int, full_is_o
 def test_a_record_cancelled_after_it_was_written_is_written() -> None:
     """While it lets others run: it counts, and the next one follows it."""
     arranged = Arranged()
+    arranged.emit(*[sized(64)] * 4)
     emitting = Running(arranged.writer.emit("whole"), start=False)
     emitting.step()
     assert emitting.waits_for is None
     emitting.cancel()
     arranged.emit("next")
     arranged.writer.flush()
-    assert arranged.take() == ["whole", "next"]
-    assert arranged.writer.records_out == 2
+    assert arranged.take() == [*[sized(64)] * 4, "whole", "next"]
+    assert arranged.writer.records_out == 6
 
 
 @pytest.mark.parametrize("size", [5, 40, 63, 64])
