@@ -57,7 +57,7 @@ RATE_COLUMNS = (
 )
 """With the slowest and the fastest run."""
 
-CPU = Column("CPU s/M", lambda row: f"{row.cpu_s_per_million_records:.3g}")
+CPU = Column("CPU s/M", lambda row: _format_cpu(row.cpu_s_per_million_records))
 """CPU seconds of both processes per million records."""
 
 KEPT = Column(
@@ -83,7 +83,7 @@ def print_table(
     for column in columns:
         style = "bold cyan" if column.highlight else None
         table.add_column(column.heading, justify="right", no_wrap=True, style=style)
-    table.add_column("verified", no_wrap=True)
+    table.add_column("veri-\nfied", no_wrap=True)
     for number, row in enumerate(rows):
         first = number == 0 or rows[number - 1].case != row.case
         last = number + 1 == len(rows) or rows[number + 1].case != row.case
@@ -116,6 +116,10 @@ def print_rows(rows: Sequence[Row], console: Console) -> None:
         name="system",
         label=lambda row: f"{row.system} {row.variant}",
     )
+
+
+def _format_cpu(seconds: float) -> str:
+    return f"{seconds:.3g}" if seconds < 1000 else f"{seconds:,.0f}"
 
 
 def format_rate(per_second: float) -> str:
@@ -154,7 +158,8 @@ def _ratio_column(rows: Sequence[Row], variant: str) -> Column:
             return ""
         for own in rows:
             if (own.case, own.system, own.variant) == (row.case, SUBJECT, variant):
-                return f"{ratio(own, row):.2f}x"
+                times = ratio(own, row)
+                return f"{times:.2f}x" if times < 100 else f"{times:,.0f}x"
         return ""
 
     heading = variant.replace("-", "-\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from bench.harness.family import Progress, Selection
 from bench.harness.row import Row
 from bench.harness.table import RATE_COLUMNS, SUBJECT, Column, print_rows, print_table
-from bench.peers.cases import CASES, COLUMNAR, PING_PONG
+from bench.peers.cases import CASES, PING_PONG
 from bench.peers.contest import Entrant, run_case
 from bench.peers.figure import draw_cases
 from bench.peers.roster import FLINKNET, PEERS
@@ -52,15 +52,14 @@ class PeersFamily:
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput, then round trips, then who did not run and why."""
+        """Print throughput, a table for the cases that have the same variants of flinknet; then
+        round trips, then who did not run and why."""
         ran = [row for row in rows if row.runs]
-        for belongs, show in (
-            (lambda row: row.case not in (COLUMNAR.name, PING_PONG.name), print_rows),
-            (lambda row: row.case == COLUMNAR.name, print_rows),
-            (lambda row: row.case == PING_PONG.name, _print_round_trips),
-        ):
-            if chosen := [row for row in ran if belongs(row)]:
-                show(chosen, console)
+        round_trips = [row for row in ran if row.case == PING_PONG.name]
+        for cases in _cases_by_variants(row for row in ran if row.case != PING_PONG.name):
+            print_rows([row for row in ran if row.case in cases], console)
+        if round_trips:
+            _print_round_trips(round_trips, console)
         for line in absences(rows):
             console.print(line, highlight=False, markup=False)
 
@@ -82,6 +81,20 @@ def absences(rows: Sequence[Row]) -> list[str]:
     for (case, reason), names in systems.items():
         cases.setdefault((", ".join(names), reason), []).append(case)
     return [f"{', '.join(on)}: {names}: {reason}" for (names, reason), on in cases.items()]
+
+
+def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
+    """Return the cases in which flinknet has the same variants together, so that no table has
+    columns for others."""
+    variants: dict[str, list[str]] = {}
+    for row in rows:
+        own = variants.setdefault(row.case, [])
+        if row.system == SUBJECT:
+            own.append(row.variant)
+    cases: dict[tuple[str, ...], list[str]] = {}
+    for case, own in variants.items():
+        cases.setdefault(tuple(own), []).append(case)
+    return list(cases.values())
 
 
 def _print_round_trips(rows: Sequence[Row], console: Console) -> None:

@@ -26,7 +26,7 @@ def test_there_are_results() -> None:
 def test_the_readme_shows_the_table_the_machine_and_the_figure(path: Path) -> None:
     document = json.loads(path.read_text())
     rows = [Row(**row) for row in document["rows"]]
-    assert all(row.verified for row in rows)
+    assert all(row.verified if row.runs else "not_run" in row.parameters for row in rows)
     printed = StringIO()
     FAMILIES[path.stem].print(rows, Console(file=printed, width=COLUMNS_MIN))
     readme = (BENCH / "README.md").read_text()
