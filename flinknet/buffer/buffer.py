@@ -108,7 +108,7 @@ class Buffer:
         recycle."""
         if self._segment is None:
             return self._payload
-        return self._segment.stream.getbuffer()[: self.size]
+        return self._segment.view(self.size)
 
     def recycle(self) -> None:
         """Give back one reference; the last one returns the segment to its recycler."""
