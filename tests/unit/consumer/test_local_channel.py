@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
-from flinknet.consumer.input_channel import InputChannel, PartitionLocation
+from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.errors import PartitionNotFoundError, ProducerFailedError
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
@@ -20,32 +20,10 @@ from tests.unit.arrangements import (
     make_gate,
     put,
 )
+from tests.unit.consumer.noting_gate import NotingGate
 
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
 END = DataType.END_OF_PARTITION
-
-
-class Gate:
-    """A ChannelListener that counts notices."""
-
-    name = "gate"
-
-    def __init__(self) -> None:
-        self.notices = 0
-        self.priority_notices = 0
-        self.is_busy = False
-        self.held: list[InputChannel] = []
-
-    def hold_credit(self, channel: InputChannel) -> None:
-        self.held.append(channel)
-
-    def announce_held_credit(self) -> None:
-        for channel in self.held:
-            channel.announce_credit()
-
-    def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
-        self.notices += 1
-        self.priority_notices += priority
 
 
 class Arranged:
@@ -55,7 +33,7 @@ class Arranged:
         self.network = NetworkBufferPool(16, 64)
         self.registry = PartitionRegistry(10.0)
         self.partition = ResultPartition("p", 1, self.network, make_config())
-        self.gate = Gate()
+        self.gate = NotingGate()
         self.channel = LocalInputChannel(self.gate, 0, PartitionLocation(HERE, "p", 0))
         if registered:
             self.registry.register(self.partition)
@@ -89,7 +67,7 @@ def test_a_channel_says_whether_there_is_more() -> None:
     for content in (b"first", b"second", b"third"):
         put(arranged.partition, 0, content)
     arranged.partition.flush(0)
-    assert arranged.gate.notices == 1
+    assert len(arranged.gate.notices) == 1
     seen = []
     for _ in range(3):
         polled = arranged.channel.poll()
@@ -111,13 +89,13 @@ def test_what_is_there_before_the_request_is_noticed() -> None:
     put(arranged.partition, 0, b"data")
     arranged.partition.flush(0)
     arranged.request()
-    assert arranged.gate.notices == 1
+    assert len(arranged.gate.notices) == 1
     assert content_of(arranged.poll()) == b"data"
 
 
 def test_nothing_there_is_not_noticed() -> None:
     arranged = Arranged()
-    assert arranged.gate.notices == 0
+    assert len(arranged.gate.notices) == 0
     assert arranged.channel.poll() is None
 
 
@@ -129,7 +107,7 @@ def test_a_channel_waits_for_its_partition() -> None:
     put(arranged.partition, 0, b"data")
     arranged.partition.flush(0)
     arranged.registry.register(arranged.partition)
-    assert arranged.gate.notices == 1
+    assert len(arranged.gate.notices) == 1
     assert content_of(arranged.poll()) == b"data"
 
 
@@ -137,7 +115,7 @@ def test_a_partition_that_does_not_come_in_time_fails_the_channel() -> None:
     """H2: the error is the channel's, not the clock's."""
     arranged = Arranged(registered=False)
     arranged.registry.expire(10.0)
-    assert arranged.gate.notices == 1
+    assert len(arranged.gate.notices) == 1
     with pytest.raises(PartitionNotFoundError):
         arranged.channel.poll()
 
@@ -182,9 +160,9 @@ def test_a_resumed_channel_looks_for_data() -> None:
     arranged.partition.flush(0)
     assert arranged.poll().data_type is BARRIER
     assert arranged.channel.poll() is None
-    assert arranged.gate.notices == 1
+    assert len(arranged.gate.notices) == 1
     arranged.channel.resume_consumption()
-    assert arranged.gate.notices == 2
+    assert len(arranged.gate.notices) == 2
     assert content_of(arranged.poll()) == b"behind"
 
 
@@ -194,7 +172,7 @@ def test_a_resumed_channel_without_data_is_quiet() -> None:
     arranged.partition.broadcast_event(BARRIER, b"barrier")
     arranged.poll()
     arranged.channel.resume_consumption()
-    assert arranged.gate.notices == 1
+    assert len(arranged.gate.notices) == 1
 
 
 def test_resuming_before_the_partition_is_there_is_a_programming_error() -> None:
@@ -209,9 +187,9 @@ def test_a_priority_event_is_told_as_such() -> None:
     arranged = Arranged()
     put(arranged.partition, 0, b"data")
     arranged.partition.flush(0)
-    assert (arranged.gate.notices, arranged.gate.priority_notices) == (1, 0)
+    assert [priority for _, priority in arranged.gate.notices] == [False]
     arranged.partition.broadcast_event(DataType.PRIORITIZED_EVENT_BUFFER, b"barrier")
-    assert (arranged.gate.notices, arranged.gate.priority_notices) == (2, 1)
+    assert [priority for _, priority in arranged.gate.notices] == [False, True]
     assert arranged.poll().data_type.has_priority
     assert content_of(arranged.poll()) == b"data"
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
-from flinknet.consumer.input_channel import InputChannel, PartitionLocation
+from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import BufferReorderingError, ProducerFailedError, RemoteProtocolError
 from flinknet.wire.messages import BufferHeader
@@ -18,32 +18,12 @@ from tests.unit.arrangements import (
     content_of,
     deliver,
 )
+from tests.unit.consumer.noting_gate import NotingGate
 
 BLOCKING = [data_type for data_type in DataType if data_type.is_blocking_upstream]
 EVENT = DataType.EVENT_BUFFER
 PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
 END = DataType.END_OF_PARTITION
-
-
-class Gate:
-    """A ChannelListener that notes who has something."""
-
-    name = "gate"
-
-    def __init__(self) -> None:
-        self.notices: list[tuple[int, bool]] = []
-        self.is_busy = False
-        self.held: list[InputChannel] = []
-
-    def hold_credit(self, channel: InputChannel) -> None:
-        self.held.append(channel)
-
-    def announce_held_credit(self) -> None:
-        for channel in self.held:
-            channel.announce_credit()
-
-    def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
-        self.notices.append((channel.index, priority))
 
 
 class Arranged:
@@ -54,7 +34,7 @@ class Arranged:
     ) -> None:
         self.network = NetworkBufferPool(exclusive + floating, 64)
         self.pool = self.network.create_local_pool(1, floating, owner="gate")
-        self.gate = Gate()
+        self.gate = NotingGate()
         self.client = Client()
         self.channel = RemoteInputChannel(
             self.gate, 3, PartitionLocation(THERE, "p", 0), self.network, self.pool
@@ -319,7 +299,7 @@ def test_starved_channels_have_one_credit_each() -> None:
     network = NetworkBufferPool(3 * 2 + 3, 64)
     pool = network.create_local_pool(3, 3, owner="gate")
     held = [segment for _ in range(3) if (segment := pool.request()) is not None]
-    gate, client = Gate(), Client()
+    gate, client = NotingGate(), Client()
     channels = [
         RemoteInputChannel(gate, index, PartitionLocation(THERE, "p", index), network, pool)
         for index in range(3)
