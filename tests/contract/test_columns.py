@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any
 
 import msgpack
@@ -15,8 +14,7 @@ from flinknet.errors import SerializationError
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.records.column_partitioner import ColumnHashPartitioner
 from flinknet.records.partitioner import BroadcastPartitioner, HashPartitioner, RebalancePartitioner
-from flinknet.records.reader import RecordReader
-from flinknet.records.writer import RecordWriter
+from tests.contract.ends import consume, produce
 from tests.contract.hosts import KINDS, Exchange, open_exchange
 from tests.unit.records.arrow_batches import bare_batch, batch_of, stream_of
 
@@ -43,22 +41,6 @@ MIXED: list[Any] = [
     *range(100),
     batch_of(),
 ]
-
-
-async def produce(writer: RecordWriter, records: Iterable[Any], *, many: bool = False) -> None:
-    if many:
-        await writer.emit_many(records)
-    else:
-        for record in records:
-            await writer.emit(record)
-    await writer.finish()
-    writer.close()
-
-
-async def consume(reader: RecordReader) -> list[Any]:
-    records = [record async for record in reader]
-    reader.close()
-    return records
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["one by one", "many"])

@@ -24,25 +24,11 @@ from flinknet.records.partitioner import (
     HashPartitioner,
     RebalancePartitioner,
 )
-from flinknet.records.reader import RecordReader
-from flinknet.records.writer import RecordWriter
+from tests.contract.ends import consume, produce
 from tests.contract.hosts import WHERE_BUFFERS_ARE_ALL, WITH_CREDIT, Exchange, open_exchange
 
 TURNS = 200
 """Loop turns in which something that can happen has happened."""
-
-
-async def produce(writer: RecordWriter, records: list[Any]) -> None:
-    for record in records:
-        await writer.emit(record)
-    await writer.finish()
-    writer.close()
-
-
-async def consume(reader: RecordReader) -> list[Any]:
-    records = [record async for record in reader]
-    reader.close()
-    return records
 
 
 async def let_things_happen() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import pytest
+
 from flinknet.task.context import RuntimeContext
 from flinknet.task.operators import Operator
 
@@ -56,3 +58,23 @@ class Harness:
     async def _keep(self, records: list[Any]) -> None:
         assert records, "an emitted batch is never empty"
         self.batches.append(records)
+
+
+class _EnoughError(Exception):
+    """The successor of an operator has seen enough."""
+
+
+async def first_batches(operator: Operator, records: list[Any], number: int) -> list[list[Any]]:
+    """Return the first batches that an operator makes of records, when it is stopped."""
+    batches: list[list[Any]] = []
+
+    async def take(batch: list[Any]) -> None:
+        batches.append(batch)
+        if len(batches) == number:
+            raise _EnoughError
+
+    async with Harness(operator):
+        operator.connect(take)
+        with pytest.raises(_EnoughError):
+            await operator.process(records)
+    return batches

@@ -20,7 +20,7 @@ from flinknet.task import (
 )
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
 from flinknet.task.operators import BATCH_RECORDS, Operator
-from tests.unit.task.harness import Harness
+from tests.unit.task.harness import Harness, first_batches
 
 KEY = itemgetter(0)
 RECORDS = [("b", 1), ("a", 10), ("b", 2), ("c", 100), ("a", 20)]
@@ -158,22 +158,7 @@ async def test_results_come_in_bounded_batches(
     operator: Callable[[Any], Operator], function: Any
 ) -> None:
     """Whatever kind of iterable they are in, one that never ends too."""
-
-    class EnoughError(Exception):
-        pass
-
-    async def take_three(records: list[Any]) -> None:
-        batches.append(records)
-        if len(batches) == 3:
-            raise EnoughError
-
-    batches: list[list[Any]] = []
-    tested = operator(function)
-    async with Harness(tested):
-        tested.connect(take_three)
-        with pytest.raises(EnoughError):
-            await tested.process([("a", 1)])
-
+    batches = await first_batches(operator(function), [("a", 1)], 3)
     assert [len(batch) for batch in batches] == [BATCH_RECORDS] * 3
     assert [number for batch in batches for number in batch] == [*range(1, 3 * BATCH_RECORDS + 1)]
 

@@ -29,7 +29,7 @@ from flinknet.task.operators import (
     Operator,
     ProcessOperator,
 )
-from tests.unit.task.harness import Harness
+from tests.unit.task.harness import Harness, first_batches
 
 
 async def tenfold(value: int) -> int:
@@ -149,21 +149,7 @@ async def test_a_record_may_become_any_number() -> None:
             made += 1
             yield made
 
-    class EnoughError(Exception):
-        pass
-
-    async def take_three(records: list[Any]) -> None:
-        batches.append(records)
-        if len(batches) == 3:
-            raise EnoughError
-
-    batches: list[list[Any]] = []
-    operator = FlatMapOperator(endless)
-    async with Harness(operator):
-        operator.connect(take_three)
-        with pytest.raises(EnoughError):
-            await operator.process([1])
-
+    batches = await first_batches(FlatMapOperator(endless), [1], 3)
     assert [len(batch) for batch in batches] == [BATCH_RECORDS] * 3
     assert made == 3 * BATCH_RECORDS
 
