@@ -20,20 +20,26 @@ def snippet(name: str) -> str:
     return str(found)
 
 
+def run_snippet(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Write a snippet into a directory and run it there."""
+    (directory / name).write_text(snippet(name))
+    return subprocess.run(
+        [sys.executable, name],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> None:
     """The producer and the consumer of the README run as printed there and lose nothing."""
-    for name in ("producer.py", "consumer.py"):
-        (tmp_path / name).write_text(snippet(name))
+    (tmp_path / "producer.py").write_text(snippet("producer.py"))
     with subprocess.Popen(
         [sys.executable, tmp_path / "producer.py"], stderr=subprocess.PIPE, text=True
     ) as producer:
-        consumer = subprocess.run(
-            [sys.executable, tmp_path / "consumer.py"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        consumer = run_snippet("consumer.py", tmp_path)
         assert consumer.stderr == ""
         assert consumer.stdout == "100000 readings\n"
         _, errors = producer.communicate(timeout=30)
@@ -42,14 +48,7 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
 
 def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
     """Every row arrives, and every sensor's rows in one place."""
-    (tmp_path / "columns.py").write_text(snippet("columns.py"))
-    run = subprocess.run(
-        [sys.executable, tmp_path / "columns.py"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = run_snippet("columns.py", tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     *parts, total = run.stdout.splitlines()
     assert total == "100000 rows"
@@ -61,19 +60,11 @@ def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
 
 def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path) -> None:
     """On a local cluster of two subtasks, from files to files."""
-    (tmp_path / "delays.py").write_text(snippet("delays.py"))
     (tmp_path / "flights").mkdir()
     for number in range(3):
         flights = pa.table({"city": ["Oslo", "Rome", "Kyiv"] * 100, "delay": [number, 2, 3] * 100})
         pyarrow.parquet.write_table(flights, tmp_path / "flights" / f"{number}.parquet")
-    run = subprocess.run(
-        [sys.executable, tmp_path / "delays.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = run_snippet("delays.py", tmp_path)
     assert run.returncode == 0, run.stderr
     delays = pyarrow.parquet.read_table(tmp_path / "delays").to_pylist()
     assert sorted((row["city"], row["delay"]) for row in delays) == [
