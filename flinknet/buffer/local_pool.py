@@ -131,7 +131,7 @@ class LocalBufferPool:
             raise BufferPoolDestroyedError(f"the buffer pool of {self.owner} has been destroyed")
         idle = self._idle
         if idle:
-            segment = idle.popleft()
+            segment = idle.pop()  # the last one back: the caches may still have it
         else:
             overdraft = self._take_overdraft()
             if overdraft is None:

@@ -4,7 +4,8 @@ give.
 Theory of operation (Flink's BufferManager; census 1.6). A channel has *exclusive* buffers of its
 own and *floating* ones borrowed from its gate's pool. Every free buffer here has been, or is about
 to be, announced to the producer as one credit. A data frame takes a free buffer, floating ones
-first; the operator's recycle gives it back.
+first and the last one back of either kind, which the caches may still have; the operator's recycle
+gives it back.
 
 The producer's backlog sets what is *required*: backlog + exclusive. While fewer are available,
 floating buffers are asked of the pool; when it has none, one listener is queued and the manager
@@ -123,9 +124,9 @@ class BufferManager:
         if self.required:
             self.required -= 1
         if self._floating:
-            return self._floating.popleft(), self._floating_pool
+            return self._floating.pop(), self._floating_pool
         if self._exclusive:
-            return self._exclusive.popleft(), self
+            return self._exclusive.pop(), self
         return None
 
     def require(self, number: int) -> None:
