@@ -34,7 +34,7 @@ counts until its cancel is here), buffers handed to the socket by the budget.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.channel_registry import ChannelRegistry
@@ -55,7 +55,7 @@ from flinknet.errors import (
 )
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.wire.codec import FrameDecoder, encode, encode_error
-from flinknet.wire.messages import CONNECTION_CHANNEL, BufferHeader, MessageType
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 
 __all__ = ["Connection", "ConnectionStatistics"]
 
@@ -111,6 +111,7 @@ class Connection:
         self.begin_buffer = self._channels.begin_buffer
         self.end_buffer = self._channels.end_buffer
         self._readers = ReaderRegistry(self, registry, config)
+        self.on_credit = self._readers.add_credit
         self._outbox = Outbox(config.segment_bytes, on_output)
         self._liveness = Liveness(
             config.heartbeat_interval_ms / 1000, config.heartbeat_timeout_ms / 1000
@@ -173,9 +174,9 @@ class Connection:
 
     def _on_close_request(self) -> None:
         self.peer_closing = True
-        self.begin_buffer = self._refuse_buffer
+        self.begin_buffer = self.on_credit = self._refuse
 
-    def _refuse_buffer(self, header: BufferHeader) -> NoReturn:
+    def _refuse(self, *message: Any, **fields: Any) -> NoReturn:
         raise RemoteProtocolError(_SPEAKS_AFTER_CLOSE)
 
     def _on_heartbeat(self) -> None:
@@ -379,7 +380,6 @@ _ABOUT_THE_CONNECTION: dict[MessageType, Callable[..., None]] = {
     MessageType.HEARTBEAT: Connection._on_heartbeat,
 }
 _ABOUT_A_READER: dict[MessageType, Callable[..., None]] = {
-    MessageType.ADD_CREDIT: ReaderRegistry.add_credit,
     MessageType.RESUME_CONSUMPTION: ReaderRegistry.resume_consumption,
     MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED: ReaderRegistry.acknowledge_all_data_processed,
     MessageType.NEW_BUFFER_SIZE: ReaderRegistry.notify_new_buffer_size,

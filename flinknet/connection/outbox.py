@@ -25,7 +25,7 @@ from collections.abc import Callable
 from flinknet.buffer.buffer import Buffer
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
-from flinknet.wire.codec import encode, encode_buffer_header
+from flinknet.wire.codec import encode, encode_buffer_header, encode_credit
 from flinknet.wire.messages import MessageType
 
 __all__ = ["PIECES_PER_WRITE_MAX", "Outbox"]
@@ -179,7 +179,7 @@ class Outbox:
         for channel, number in self._credit.items():
             credit = channel.take_unannounced_credit()
             if credit:
-                messages.append(encode(MessageType.ADD_CREDIT, number, credit))
+                messages.append(encode_credit(number, credit))
                 self.credit_messages_out += 1
         self._credit.clear()
         messages += self._buffer_sizes.values()

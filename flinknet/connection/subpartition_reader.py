@@ -162,8 +162,10 @@ class SubpartitionReader:
                 f"{self.credit}: it must add at least 1, up to {self.credit_max} in all "
                 f"(credit_per_channel_max)"
             )
+        had_none = self.credit == 0
         self.credit += credit
-        self.notify_data_available()
+        if had_none:
+            self.notify_data_available()
 
     def resume_consumption(self) -> None:
         """The consumer is past the barrier; without exclusive buffers credit starts from 0

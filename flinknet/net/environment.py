@@ -128,12 +128,8 @@ class NetworkEnvironment:
                 self._accept, self._host, self._port, backlog=1024, start_serving=False
             )
             self._address = join_address(self._host, server.sockets[0].getsockname()[1])
-            self._peers = PeerDirectory(
-                self._hello(), self._registry, self.config, loop, self._request_timer.arm
-            )
-            self._requests = GateRequests(
-                loop, self._registry, self._peers, self._request_timer, self.config
-            )
+            self._peers = PeerDirectory(self._hello(), self._registry, self.config, loop)
+            self._requests = GateRequests(loop, self._registry, self._peers, self.config)
             await server.start_serving()
         except OSError as error:
             raise ConfigurationError(

@@ -23,7 +23,6 @@ from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import FlinknetError, RemoteTransportError
 from flinknet.net.peers import PeerDirectory
-from flinknet.net.request_timer import RequestTimer
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 
 __all__ = ["GateRequests"]
@@ -37,13 +36,11 @@ class GateRequests:
         loop: asyncio.AbstractEventLoop,
         registry: PartitionRegistry,
         peers: PeerDirectory,
-        timer: RequestTimer,
         config: NetworkConfig,
     ) -> None:
         self._loop = loop
         self._registry = registry
         self._peers = peers
-        self._timer = timer
         self._setup_timeout_ms = config.buffers_request_timeout_ms
         self._setup_timers: dict[InputGate, asyncio.TimerHandle] = {}
         self._tasks: dict[InputGate, set[asyncio.Task[None]]] = {}
@@ -83,7 +80,6 @@ class GateRequests:
                 by_address.setdefault(channel.location.address, []).append(channel)
             elif isinstance(channel, LocalInputChannel):
                 self._request_local(channel)
-        self._timer.arm()
         for address, remote in by_address.items():
             task = self._loop.create_task(
                 self._request_remote(address, remote), name=f"{gate.name} requests"

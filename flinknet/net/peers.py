@@ -23,7 +23,6 @@ Invariant: admitted sockets are open, not dialled, and at most ``accepted_connec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -61,13 +60,11 @@ class PeerDirectory:
         registry: PartitionRegistry,
         config: NetworkConfig,
         loop: asyncio.AbstractEventLoop,
-        on_input: Callable[[], None],
     ) -> None:
         self._hello = hello
         self._registry = registry
         self._config = config
         self._loop = loop
-        self._on_input = on_input
         self._established: dict[str, PeerProtocol] = {}
         self._known_as: dict[str, str] = {}
         self._dials: dict[str, asyncio.Task[Connection]] = {}
@@ -256,10 +253,6 @@ class PeerDirectory:
         event = self._arrivals.get(theirs.address)
         if event is not None:
             event.set()
-
-    def on_input(self) -> None:
-        """Bytes were handled."""
-        self._on_input()
 
     def on_lost(self, protocol: PeerProtocol) -> None:
         """Forget a socket; the next request makes a new connection."""

@@ -13,16 +13,15 @@ __all__ = ["RequestTimer"]
 
 
 class RequestTimer:
-    """Calls ``PartitionRegistry.expire`` at its next deadline."""
+    """Calls ``PartitionRegistry.expire`` at its next deadline, if one waits."""
 
     def __init__(self, loop: AbstractEventLoop, registry: PartitionRegistry) -> None:
         self._loop = loop
         self._registry = registry
         self._timer: TimerHandle | None = None
+        registry.on_waiting = self._arm
 
-    def arm(self) -> None:
-        """Have waiting requests expire in time; to be called whenever one may have begun to
-        wait."""
+    def _arm(self) -> None:
         if self._timer is not None:
             return
         deadline = self._registry.next_deadline()
@@ -32,7 +31,7 @@ class RequestTimer:
     def _expire(self) -> None:
         self._timer = None
         self._registry.expire(self._loop.time())
-        self.arm()
+        self._arm()
 
     def cancel(self) -> None:
         """Stop, whatever waits; idempotent."""

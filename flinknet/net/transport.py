@@ -47,9 +47,6 @@ class PeerRegistrar(Protocol):
     def on_answer(self, protocol: PeerProtocol, theirs: Hello) -> None:
         """Dialling side: have a connection carried, or raise HandshakeError."""
 
-    def on_input(self) -> None:
-        """Bytes were handled; requests may have begun to wait."""
-
     def on_lost(self, protocol: PeerProtocol) -> None:
         """The socket is gone."""
 
@@ -162,15 +159,17 @@ class PeerProtocol(asyncio.BufferedProtocol):
         """Handle what the socket had."""
         if self._violation is not None:
             return
+        connection = self.connection
         try:
-            if self.connection is None:
+            if connection is None:
                 self._shake_hands(bytes(self._handshake_memory[:nbytes]))
+                connection = self.connection
             else:
-                self.connection.received(nbytes, self._loop.time())
+                connection.received(nbytes, self._loop.time())
         except RemoteProtocolError as violation:
             self._reject(violation)
-        self._pause_or_resume_reading()
-        self._registrar.on_input()
+        if connection is not None and connection.stalled is not self._stalled:
+            self._pause_or_resume_reading()
 
     def _resume(self, connection: Connection) -> None:
         """Go on reading what a stalled connection has already got, and then the socket."""
@@ -179,7 +178,6 @@ class PeerProtocol(asyncio.BufferedProtocol):
         except RemoteProtocolError as violation:
             self._reject(violation)
         self._pause_or_resume_reading()
-        self._registrar.on_input()
 
     def _pause_or_resume_reading(self) -> None:
         """A stalled connection (never with credit) reads nothing more."""

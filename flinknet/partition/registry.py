@@ -7,12 +7,14 @@ cancelling it. That replaces a storm of retries while a job is being deployed. P
 released or failed are remembered (their id and cause, up to a limit), so that a late request is
 refused at once and with the first cause.
 
-Time comes in as ``now``; ``next_deadline`` says when ``expire`` wants to be called.
+Time comes in as ``now``; ``next_deadline`` says when ``expire`` wants to be called, and
+``on_waiting`` is called when a request begins to wait.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Protocol
@@ -50,6 +52,10 @@ class PartitionRequester(AvailabilityListener, Protocol):
         """The request cannot be met: not found in time, released or failed."""
 
 
+def _nobody_keeps_time() -> None:
+    """Whoever made the registry calls ``expire`` by itself."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     wire_id: bytes
@@ -66,6 +72,7 @@ class PartitionRegistry:
         self._partitions: dict[bytes, ResultPartition] = {}
         self._gone: OrderedDict[bytes, BaseException | None] = OrderedDict()
         self._waiting: dict[int, _Waiting] = {}
+        self.on_waiting: Callable[[], None] = _nobody_keeps_time
 
     def register(self, partition: ResultPartition) -> None:
         """Make a partition known and answer the requests that wait for it."""
@@ -95,6 +102,7 @@ class PartitionRegistry:
             self._waiting[id(requester)] = _Waiting(
                 wire_id, subpartition, requester, now + self._request_timeout_s
             )
+            self.on_waiting()
 
     def cancel(self, requester: PartitionRequester) -> None:
         """Forget a waiting request; harmless if it does not wait."""

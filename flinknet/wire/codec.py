@@ -28,6 +28,7 @@ __all__ = [
     "Wait",
     "encode",
     "encode_buffer_header",
+    "encode_credit",
     "encode_error",
 ]
 
@@ -37,6 +38,10 @@ _BUFFER_PREFIX_BYTES = _BUFFER_STRUCT.size
 _BUFFER_ARRAY, _BUFFER_RESPONSE = (constant for _, constant in _BUFFER_LAYOUT.constants[:2])
 _unpack_buffer_prefix = _BUFFER_STRUCT.unpack_from
 _make_header = partial(tuple.__new__, BufferHeader)
+_CREDIT_LAYOUT = LAYOUTS[MessageType.ADD_CREDIT]
+_CREDIT_STRUCT: Struct = _CREDIT_LAYOUT.struct
+_CREDIT_BYTES = _CREDIT_STRUCT.size
+_CREDIT_ARRAY, _ADD_CREDIT = (constant for _, constant in _CREDIT_LAYOUT.constants[:2])
 _DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
 _FIXINT_MAX = 0x7F
 
@@ -59,8 +64,11 @@ class MessageReceiver(Protocol):
     def end_buffer(self) -> None:
         """The body that ``begin_buffer`` made room for is complete."""
 
+    def on_credit(self, channel: int, credit: int) -> None:
+        """AddCredit: the message that comes as often as buffers go."""
+
     def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
-        """A message without a body arrived; ``fields`` are its variable fields in order."""
+        """Another message without a body arrived; ``fields`` are its variable fields in order."""
 
     def on_error_response(self, channel: int, code: int, text: str) -> None:
         """The peer reports an error."""
@@ -99,6 +107,11 @@ def encode_buffer_header(
         BODY_BIN32,
         size,
     )
+
+
+def encode_credit(channel: int, credit: int) -> bytes:
+    """Encode an AddCredit."""
+    return _CREDIT_STRUCT.pack(_CREDIT_ARRAY, _ADD_CREDIT, 0xCE, channel, 0xCE, credit)
 
 
 def encode_error(channel: int, code: int, text: str, limits: WireLimits) -> bytes:
@@ -198,6 +211,12 @@ class FrameDecoder:
                     break
                 position = self._begin_buffer(data, position, end)
                 continue
+            if type_id == _ADD_CREDIT and data[position] == _CREDIT_ARRAY:
+                if end - position < _CREDIT_BYTES:
+                    break
+                self._credit(data, position)
+                position += _CREDIT_BYTES
+                continue
             layout = self._layout(data[position], type_id)
             prefix_end = position + layout.struct.size
             if prefix_end > end:
@@ -207,6 +226,12 @@ class FrameDecoder:
                 break
             position = advanced
         return position
+
+    def _credit(self, data: memoryview, start: int) -> None:
+        _, _, mark1, channel, mark2, credit = _CREDIT_STRUCT.unpack_from(data, start)
+        if not mark1 == mark2 == 0xCE:
+            raise RemoteProtocolError("the peer sent an ADD_CREDIT header of the wrong form")
+        self._receiver.on_credit(channel, credit)
 
     def _layout(self, array_header: int, type_id: int) -> Layout:
         layout = LAYOUTS.get(type_id)

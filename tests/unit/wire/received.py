@@ -53,6 +53,9 @@ class Received:
     def end_buffer(self) -> None:
         self.events.append(buffer_event(self._header, bytes(self._body)))
 
+    def on_credit(self, channel: int, credit: int) -> None:
+        self.on_message(MessageType.ADD_CREDIT, (channel, credit))
+
     def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
         self.events.append((message_type, *fields))
 
