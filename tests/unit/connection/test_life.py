@@ -12,7 +12,13 @@ from flinknet.partition.result_partition import ResultPartition
 from flinknet.wire.messages import MessageType
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import Joined, kinds, messages, poll_all
-from tests.unit.wire.received import GOLDEN, partition_request
+from tests.unit.wire.received import (
+    GOLDEN,
+    about,
+    buffer_response,
+    error_response,
+    partition_request,
+)
 
 M = MessageType
 LOSS = RemoteTransportError("the cable")
@@ -67,6 +73,31 @@ def test_goodbye_has_something_to_send() -> None:
     joined.consumer.connection.close()
     assert told
     assert joined.consumer.connection.has_output
+    joined.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        buffer_response(),
+        about(M.ADD_CREDIT, 0, 1),
+        about(M.RESUME_CONSUMPTION, 0),
+        bytes([0x91, M.HEARTBEAT]),
+        error_response(0, 1, b"why"),
+    ],
+    ids=["data", "credit", "resume", "heartbeat", "error"],
+)
+def test_nothing_may_follow_a_goodbye(message: bytes) -> None:
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced())
+    partition = joined.producer.make_partition("p", 1)
+    joined.pump()
+    joined.consumer.connection.close()
+    joined.pump()
+    with pytest.raises(RemoteProtocolError, match="after its CLOSE_REQUEST"):
+        joined.producer.receive(message)
+    gate.release()
+    partition.release()
     joined.close()
 
 
