@@ -72,6 +72,9 @@ class WaitReason(Enum):
     SOFT_BACKPRESSURE = "there is no memory to begin a record"
     HARD_BACKPRESSURE = "there is no memory to go on with a record"
 
+    __hash__ = object.__hash__
+    """An enumeration's own is not C, and every wait looks up several."""
+
 
 Wait = Callable[[Availability, WaitReason], Awaitable[None]]
 """Suspends until something is available; made by the shell, awaited by the core."""

@@ -106,6 +106,7 @@ class Connection:
             segment_bytes=config.segment_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
         )
+        self.get_buffer = self._decoder.get_buffer
         self._now = 0.0
         self._channels = ChannelRegistry(config)
         self.begin_buffer = self._channels.begin_buffer
@@ -122,15 +123,11 @@ class Connection:
 
     # -- bytes in ---------------------------------------------------------------------------------
 
-    def get_buffer(self) -> memoryview:
-        """Return memory for the next read of the socket."""
-        return self._decoder.get_buffer()
-
     def received(self, size: int, now: float) -> None:
         """Handle ``size`` bytes read into ``get_buffer()``. Raises RemoteProtocolError."""
         self._now = now
         self._bytes_in += size
-        self._liveness.heard(now)
+        self._liveness.heard_at = now
         self._decoder.received(size)
 
     @property
@@ -206,6 +203,12 @@ class Connection:
             )
         )
 
+    def offer_credit(self, channel: RemoteInputChannel) -> None:
+        """Have the channel's AddCredit go along with anything else."""
+        number = self._channels.number_of(channel)
+        if number is not None:
+            self._outbox.offer_credit(channel, number)
+
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Queue the channel for its AddCredit."""
         number = self._channels.number_of(channel)
@@ -263,7 +266,7 @@ class Connection:
 
     @property
     def has_output(self) -> bool:
-        """Whether ``next_frames`` would return anything."""
+        """Whether there is anything that has to be sent."""
         goodbye = self.closing and not self._said_goodbye
         return bool(self._outbox or goodbye)
 

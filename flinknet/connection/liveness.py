@@ -19,20 +19,17 @@ __all__ = ["Liveness"]
 
 
 class Liveness:
-    """When the peer was last heard, what this side has sent, and what the peer has taken of it."""
+    """What this side has sent, what the peer has taken of it, and ``heard_at``: when something came
+    from the peer, for the connection to set."""
 
     def __init__(self, interval_s: float, timeout_s: float) -> None:
         self.interval_s = interval_s
         self._timeout_s = timeout_s
         self._last_tick: float | None = None
-        self._heard = 0.0
+        self.heard_at = 0.0
         self._bytes_sent = 0
         self._bytes_taken = 0
         self._taken = 0.0
-
-    def heard(self, now: float) -> None:
-        """Something came from the peer."""
-        self._heard = now
 
     def tick(
         self, now: float, *, bytes_out: int, unsent_bytes: int, judges: bool = True
@@ -49,11 +46,11 @@ class Liveness:
             self._taken = now
         self._bytes_taken = bytes_taken
         if late or not judges:
-            self._heard = self._taken = now
+            self.heard_at = self._taken = now
         if not self._timeout_s:
             return None
-        if now - self._heard >= self._timeout_s:
-            return f"has sent nothing for {now - self._heard:.0f} s"
+        if now - self.heard_at >= self._timeout_s:
+            return f"has sent nothing for {now - self.heard_at:.0f} s"
         if now - self._taken >= self._timeout_s:
             return f"has taken none of {unsent_bytes} bytes for {now - self._taken:.0f} s"
         return None

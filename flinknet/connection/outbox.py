@@ -3,11 +3,11 @@
 Theory of operation (Flink's PartitionRequestQueue). Three kinds of output wait here. *Control
 messages* go first, in the order in which they were said. *Credit* goes next: a channel stands here
 once, and the number is taken when the message is written, so that many recycles become one
-AddCredit; of several *buffer sizes* of a channel only the last is sent. *Readers* that may send go
-last, in turn: each has a quantum of bytes per round, and what it sends over that is taken from its
-next round (deficit round robin, Shreedhar and Varghese 1995), so that channels of small and of
-large buffers have the same share of the connection. A reader with nothing more to send keeps its
-debt and loses what it has left.
+AddCredit; credit that is only *offered* goes along with anything else. Of several *buffer sizes*
+of a channel only the last is sent. *Readers* that may send go last, in turn: each has a quantum of
+bytes per round, and what it sends over that is taken from its next round (deficit round robin,
+Shreedhar and Varghese 1995), so that channels of small and of large buffers have the same share of
+the connection. A reader with nothing more to send keeps its debt and loses what it has left.
 
 ``next_frames`` hands out views of the buffers' own memory; ``frames_written`` says that the socket
 has taken all of them, and only then are the buffers recycled. ``on_output`` is called when
@@ -50,12 +50,13 @@ class Outbox:
         self._on_output = on_output
         self._control: list[bytes] = []
         self._credit: dict[RemoteInputChannel, int] = {}
+        self._credit_is_due = False
         self._buffer_sizes: dict[RemoteInputChannel, bytes] = {}
         self._readers: deque[SubpartitionReader] = deque()
         self._in_flight: list[tuple[Buffer, memoryview | bytes]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._control or self._credit or self._buffer_sizes or self._readers)
+        return bool(self._control or self._credit_is_due or self._buffer_sizes or self._readers)
 
     # -- in ---------------------------------------------------------------------------------------
 
@@ -65,9 +66,14 @@ class Outbox:
         self.control_bytes += len(message) + _MESSAGE_OVERHEAD_BYTES
         self._on_output()
 
+    def offer_credit(self, channel: RemoteInputChannel, number: int) -> None:
+        """Take a channel, with its number on the wire, for an AddCredit that need not be sent."""
+        self._credit[channel] = number
+
     def add_credit(self, channel: RemoteInputChannel, number: int) -> None:
         """Queue a channel, with its number on the wire, for its AddCredit."""
         self._credit[channel] = number
+        self._credit_is_due = True
         self._on_output()
 
     def add_buffer_size(self, channel: RemoteInputChannel, number: int, size_bytes: int) -> None:
@@ -98,6 +104,7 @@ class Outbox:
         self._control.clear()
         self.control_bytes = 0
         self._credit.clear()
+        self._credit_is_due = False
         self._buffer_sizes.clear()
         for reader in self._readers:
             reader.queued = False
@@ -176,12 +183,12 @@ class Outbox:
         """Return every queued message, one AddCredit for each channel that has credit, and buffer
         sizes."""
         messages, self._control, self.control_bytes = self._control, [], 0
-        for channel, number in self._credit.items():
+        credit_of, self._credit, self._credit_is_due = self._credit, {}, False
+        for channel, number in credit_of.items():
             credit = channel.take_unannounced_credit()
             if credit:
                 messages.append(encode_credit(number, credit))
                 self.credit_messages_out += 1
-        self._credit.clear()
         messages += self._buffer_sizes.values()
         self._buffer_sizes.clear()
         return b"".join(messages)

@@ -209,9 +209,14 @@ class InputGate:
             return
         if channel.error is not None:
             self.fail(channel.error)
-        elif priority or not channel.queued_in_gate:
-            self._enqueue(channel, priority)
+        elif priority:
+            self._prioritize(channel)
             self._wake()
+        elif not channel.queued_in_gate:
+            channel.queued_in_gate = True
+            self._queue.append(channel)
+            if not self.availability.available:
+                self.availability.set(True)
 
     @property
     def is_busy(self) -> bool:
@@ -240,15 +245,13 @@ class InputGate:
         if not self.availability.available:
             self.availability.set(True)
 
-    def _enqueue(self, channel: InputChannel, priority: bool) -> None:
+    def _prioritize(self, channel: InputChannel) -> None:
         if channel.queued_in_gate:
             self._queue.prioritize(channel)
-        elif priority:
-            self._queue.append_prioritized(channel)
         else:
-            self._queue.append(channel)
+            self._queue.append_prioritized(channel)
         channel.queued_in_gate = True
-        if priority and not self.priority_availability.available:
+        if not self.priority_availability.available:
             self.priority_availability.set(True)
 
     def poll(self) -> tuple[int, Buffer] | None:
@@ -269,7 +272,7 @@ class InputGate:
             if polled is not None:
                 following = polled[1]
                 if following.has_priority:
-                    self._enqueue(channel, True)
+                    self._prioritize(channel)
                 elif following is not _NONE:
                     channel.queued_in_gate = True
                     queue.append(channel)

@@ -10,10 +10,10 @@ few bytes of ordinary memory.
 Credit: every buffer that becomes free adds one to ``unannounced_credit``. It is held back while
 nobody waits for it: while the gate has enough for a slow reader to do, up to three quarters of the
 channel's buffers; and after that while the producer has no data, and has as much credit left as is
-held back. Then the client is told, and takes the whole number, so that many recycles become one
-message, and those of many channels one write. (Flink announces at once, and leaves it to its I/O
-thread to collect what comes meanwhile; here there is no other thread.) A buffer becomes free when
-the operator recycles it, never on receipt.
+held back, unless something else is sent, which takes it along. Then the client is told, and takes
+the whole number, so that many recycles become one message, and those of many channels one write.
+(Flink announces at once, and leaves it to its I/O thread to collect what comes meanwhile; here
+there is no other thread.) A buffer becomes free when the operator recycles it, never on receipt.
 
 Priority: a priority event is polled before everything else that has arrived, though its sequence
 number comes later. The data that it overtook (``overtaken_data``) is what an unaligned checkpoint
@@ -56,6 +56,9 @@ class PartitionRequestClient(Protocol):
 
     def request_subpartition(self, channel: RemoteInputChannel) -> None:
         """Send the request and route the answers to the channel."""
+
+    def offer_credit(self, channel: RemoteInputChannel) -> None:
+        """There is unannounced credit that nobody waits for: take it if anything else is sent."""
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """There is enough unannounced credit: take and send it at the next opportunity."""
@@ -106,6 +109,7 @@ class RemoteInputChannel(InputChannel):
         )
         self.unannounced_credit = 0
         self._credit_offered = False
+        self._credit_notified = False
         self.sender_backlog = 0
         self.complete = False
         self._client: PartitionRequestClient | None = None
@@ -157,7 +161,7 @@ class RemoteInputChannel(InputChannel):
                 return self._without_buffer()
             self._arriving = taken
             body = taken[0].view(header.size)
-            if self.unannounced_credit and not self._credit_offered:
+            if self.unannounced_credit and not self._credit_notified:
                 self._offer_credit()
         self._expected_sequence = (sequence + 1) & 0xFFFFFFFF
         self._arriving_header = header
@@ -281,7 +285,7 @@ class RemoteInputChannel(InputChannel):
     def take_unannounced_credit(self) -> int:
         """Return the credit to announce and zero it; 0 for a released channel."""
         credit, self.unannounced_credit = self.unannounced_credit, 0
-        self._credit_offered = False
+        self._credit_offered = self._credit_notified = False
         return credit
 
     def resume_consumption(self) -> None:
@@ -318,13 +322,16 @@ class RemoteInputChannel(InputChannel):
             self._client.resume_reading(self)
             return
         self.unannounced_credit += number
-        if not self._credit_offered:
+        if not self._credit_notified:
             self._offer_credit()
 
     def _offer_credit(self) -> None:
-        """Tell the client, unless neither side waits for what is unannounced."""
+        """Offer the client what is unannounced, and tell it if a side waits for that."""
         if self._client is None:
             return
+        if not self._credit_offered:
+            self._credit_offered = True
+            self._client.offer_credit(self)
         credit, free = self.unannounced_credit, self.manager.available
         if not self._listener.is_busy:
             if self.sender_backlog or 2 * credit > free:
@@ -337,9 +344,9 @@ class RemoteInputChannel(InputChannel):
 
     def announce_credit(self) -> None:
         """Tell the client, if there is anything to tell; see InputChannel."""
-        pending = self.unannounced_credit and not (self._credit_offered or self.released)
+        pending = self.unannounced_credit and not (self._credit_notified or self.released)
         if pending and self._client is not None:
-            self._credit_offered = True
+            self._credit_notified = True
             self._client.notify_credit_available(self)
 
     def statistics(self) -> InputChannelStatistics:
@@ -370,7 +377,7 @@ class RemoteInputChannel(InputChannel):
         )
         assert not (self.released and self._queue), "a released channel still has buffers queued"
         assert (
-            self._credit_offered
+            self._credit_notified
             or self.released
             or self._client is None
             or self._listener.is_busy

@@ -119,7 +119,6 @@ class NetworkEnvironment:
         self._hello().encode()
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
-        self._flusher = EventLoopFlusher(loop, self.config)
         self._clock = TaskClock(loop)
         self._debloat_timer = DebloatTimer(loop, self.config.debloat)
         self._request_timer = RequestTimer(loop, self._registry)
@@ -129,6 +128,7 @@ class NetworkEnvironment:
             )
             self._address = join_address(self._host, server.sockets[0].getsockname()[1])
             self._peers = PeerDirectory(self._hello(), self._registry, self.config, loop)
+            self._flusher = EventLoopFlusher(loop, self.config, self._peers)
             self._requests = GateRequests(loop, self._registry, self._peers, self.config)
             await server.start_serving()
         except OSError as error:

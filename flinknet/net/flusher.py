@@ -1,5 +1,8 @@
 """The output flusher: lets records leave part-filled buffers after the buffer timeout.
 
+*At once* (0): a record is sent before anything else happens, unless there is so much to send that
+this would make many small writes of it (``transport.py``).
+
 One flusher serves all writers of a worker; a writer asks once when something stands in a buffer
 that was empty, so an idle writer costs nothing and there is no timer per channel.
 
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Handle
 from functools import partial
+from typing import Protocol
 
 from flinknet.config import ADAPTIVE, NetworkConfig
 from flinknet.records.writer import RecordWriter
@@ -26,17 +30,27 @@ from flinknet.records.writer import RecordWriter
 __all__ = ["EventLoopFlusher"]
 
 
+class Sender(Protocol):
+    """What sends that which is flushed."""
+
+    sends_at_once: bool
+
+
 class EventLoopFlusher:
     """Flushes writers from the event loop."""
 
-    def __init__(self, loop: AbstractEventLoop, config: NetworkConfig) -> None:
+    def __init__(self, loop: AbstractEventLoop, config: NetworkConfig, sender: Sender) -> None:
         self._loop = loop
+        self._sender = sender
         self._adaptive_s_max = config.adaptive_flush_ms_max / 1000
         self._adaptive_s_per_channel = config.adaptive_flush_us_per_channel / 1_000_000
         self._pending: dict[RecordWriter, Handle] = {}
 
     def request_flush(self, writer: RecordWriter) -> None:
         """Flush the writer when its buffer timeout says so; called once per need."""
+        if writer.buffer_timeout_ms == 0:
+            self._flush(writer)
+            return
         if writer in self._pending:
             return
         if writer.buffer_timeout_ms == ADAPTIVE:
@@ -65,4 +79,6 @@ class EventLoopFlusher:
 
     def _flush(self, writer: RecordWriter) -> None:
         self._pending.pop(writer, None)
+        self._sender.sends_at_once = True
         writer.flush()
+        self._sender.sends_at_once = False

@@ -65,6 +65,7 @@ class PeerDirectory:
         self._registry = registry
         self._config = config
         self._loop = loop
+        self.sends_at_once = False
         self._established: dict[str, PeerProtocol] = {}
         self._known_as: dict[str, str] = {}
         self._dials: dict[str, asyncio.Task[Connection]] = {}

@@ -36,8 +36,9 @@ class TaskClock:
         availability.subscribe(wake)
         try:
             await future
-        finally:
+        except BaseException:
             availability.unsubscribe(wake)
+            raise
 
     def measured_wait(
         self, owner: ResultPartition | Gate, name: str, times: TaskTimes | None
@@ -49,8 +50,11 @@ class TaskClock:
         owner.when_released(self._forget)
 
         async def wait(availability: Availability, reason: WaitReason) -> None:
-            with account.waiting(reason, task_time):
+            account.begin_wait(reason, task_time())
+            try:
                 await self.wait(availability)
+            finally:
+                account.end_wait(reason, task_time())
 
         return wait
 

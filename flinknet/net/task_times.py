@@ -102,6 +102,12 @@ class TimerGauge:
         return 1000 * self._total
 
     def _update(self, now: float) -> None:
+        if now - self._interval_start >= INTERVAL_S:
+            self._close_intervals(now)
+        if self._started is not None:
+            self._count(now)
+
+    def _close_intervals(self, now: float) -> None:
         """Close the intervals that have passed, of long ago only as many as can be seen."""
         passed = int((now - self._interval_start) // INTERVAL_S)
         self._interval_start += max(0, passed - INTERVALS - 1) * INTERVAL_S
@@ -110,7 +116,6 @@ class TimerGauge:
             self._count(self._interval_start)
             self._intervals.append(self._marked)
             self._longest_before, self._longest, self._marked = self._longest, 0.0, 0.0
-        self._count(now)
 
     def _count(self, now: float) -> None:
         if self._started is not None:
@@ -225,4 +230,8 @@ class TaskTimes:
 
     def _present_state(self) -> WaitReason | None:
         """What the task waits for; None while it is busy."""
-        return next((reason for reason in _BY_WEIGHT if self._waits[reason]), None)
+        waits = self._waits
+        for reason in _BY_WEIGHT:
+            if waits[reason]:
+                return reason
+        return None

@@ -4,7 +4,8 @@ Theory of operation. A protocol starts in the *handshake*: the dialling side has
 the accepting side waits for one; a deadline closes a peer that does not say who it is. Once both
 have agreed it carries a ``Connection`` and does nothing but move bytes: what the socket has is
 given to the connection at once and always; what the connection has to send is written once per
-loop turn, as one ``writelines``.
+loop turn, as one ``writelines``. Only what is flushed by a timeout, and is the only such thing of
+its turn, as in a dialogue, is written ahead of that, inside the call that flushes it.
 
 The write buffer limits are 0, so that "paused" means exactly "the socket has not taken everything
 yet". While paused nothing more is asked of the connection: what the transport holds is bounded by
@@ -34,6 +35,9 @@ _HANDSHAKE_READ_BYTES = 64
 
 class PeerRegistrar(Protocol):
     """What a protocol asks the directory of peers."""
+
+    sends_at_once: bool
+    """Whether something is being flushed that cannot wait for the end of the loop turn."""
 
     def on_connected(self, protocol: PeerProtocol) -> None:
         """There is a socket."""
@@ -81,6 +85,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._write_scheduled = False
+        self._is_quiet = True
+        self._hurried = 0
         self._paused = False
         self._stalled = False
         self._leaving = False
@@ -247,13 +253,23 @@ class PeerProtocol(asyncio.BufferedProtocol):
     # -- bytes out --------------------------------------------------------------------------------
 
     def schedule_write(self) -> None:
-        """Write at the end of this loop turn, once."""
+        """Write at the end of this loop turn, once. What cannot wait for that is written now,
+        unless more than one did not want to wait in the turn before."""
         if not self._write_scheduled:
             self._write_scheduled = True
-            self._loop.call_soon(self._write)
+            self._loop.call_soon(self._end_turn)
+        if self._registrar.sends_at_once:
+            self._hurried += 1
+            if self._is_quiet:
+                self._is_quiet = False
+                self._write()
+
+    def _end_turn(self) -> None:
+        self._write_scheduled = False
+        self._is_quiet, self._hurried = self._hurried <= 1, 0
+        self._write()
 
     def _write(self) -> None:
-        self._write_scheduled = False
         connection, transport = self.connection, self._transport
         if connection is None or transport is None or transport.is_closing():
             return

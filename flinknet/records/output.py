@@ -25,15 +25,14 @@ class Output(Protocol):
     def released(self) -> bool:
         """Whether nobody reads it any more, so that what is written is dropped."""
 
-    @property
-    def indices(self) -> range:
-        """The subpartitions that get what is appended."""
-
     def open(self) -> bool:
         """Open the next builder, False if there is no buffer now."""
 
     def seal(self) -> None:
         """Close the open builder, so that what follows stands behind it."""
+
+    def flush(self) -> None:
+        """Let the readers have what is written so far."""
 
 
 class SubpartitionOutput:
@@ -52,11 +51,6 @@ class SubpartitionOutput:
         """Whether its reader has gone."""
         return self._subpartition.released
 
-    @property
-    def indices(self) -> range:
-        """It alone."""
-        return range(self._index, self._index + 1)
-
     def open(self) -> bool:
         """Open a builder of its own."""
         builder = self._partition.request_builder(self._index)
@@ -68,6 +62,10 @@ class SubpartitionOutput:
     def seal(self) -> None:
         """Close the builder that is open in it, shared or not."""
         self._subpartition.seal_open()
+
+    def flush(self) -> None:
+        """Let its reader have what is written so far."""
+        self._subpartition.flush()
 
 
 class BroadcastOutput:
@@ -84,11 +82,6 @@ class BroadcastOutput:
         """Whether all readers have gone; the writer sees that by itself."""
         return False
 
-    @property
-    def indices(self) -> range:
-        """All of them."""
-        return range(len(self._partition.subpartitions))
-
     def open(self) -> bool:
         """Open a builder that all subpartitions share."""
         builder = self._partition.request_broadcast_builder()
@@ -101,3 +94,7 @@ class BroadcastOutput:
         """Close the open builder of every subpartition."""
         for subpartition in self._partition.subpartitions:
             subpartition.seal_open()
+
+    def flush(self) -> None:
+        """Let every reader have what is written so far."""
+        self._partition.flush_all()

@@ -16,9 +16,8 @@ backpressure.
 record longer than a buffer, which may be cut: the writer then refuses further records (they would
 continue a torn one).
 
-*Flushing*: with timeout -1 nothing is asked for; 0 flushes as soon as something stands in a new
-builder, so it leaves with the loop turn; a positive timeout and "adaptive" tell the flusher, once
-per new builder.
+*Flushing*: with timeout -1 nothing is asked for; otherwise the flusher is told when something
+stands in a new builder and nothing did before. With timeout 0 it flushes at once.
 """
 
 from __future__ import annotations
@@ -318,22 +317,16 @@ class RecordWriter:
     # -- flushing ---------------------------------------------------------------------------------
 
     def _ask_for_flush(self, output: Output) -> None:
-        if self.buffer_timeout_ms == 0:
-            self._flush(output)
-            return
-        if not self._unflushed and self.buffer_timeout_ms != -1:
-            self._flusher.request_flush(self)
+        is_first = not self._unflushed
         self._unflushed.add(output)
+        if is_first and self.buffer_timeout_ms != -1:
+            self._flusher.request_flush(self)
 
     def flush(self) -> None:
         """Let the consumers have everything written so far, full buffer or not."""
         unflushed, self._unflushed = self._unflushed, set()
         for output in unflushed:
-            self._flush(output)
-
-    def _flush(self, output: Output) -> None:
-        for index in output.indices:
-            self.partition.flush(index)
+            output.flush()
 
     # -- the end ----------------------------------------------------------------------------------
 

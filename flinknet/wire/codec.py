@@ -178,7 +178,9 @@ class FrameDecoder:
             self._failure = failure
             self.release()
             raise
-        if start > 0 and not self._waiting:
+        if start == end:
+            start = end = 0
+        elif start > 0 and not self._waiting:
             self._memory[: end - start] = self._memory[start:end]
             start, end = 0, end - start
         self._start, self._end = start, end

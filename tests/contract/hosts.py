@@ -75,7 +75,8 @@ class MemoryHost:
         self.network_pool = self.worker.pool
         self.address = address
         self.peer: MemoryHost
-        self._flusher = EventLoopFlusher(self.loop, config)
+        self.sends_at_once = False
+        self._flusher = EventLoopFlusher(self.loop, config, self)
         self._carrying = False
         self._incoming = bytearray()
 

@@ -236,6 +236,9 @@ class Client:
     def request_subpartition(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("request", channel.index))
 
+    def offer_credit(self, channel: RemoteInputChannel) -> None:
+        """Nothing else is sent that it could go along with."""
+
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("credit", channel.index))
 
@@ -410,3 +413,5 @@ class Flusher:
 
     def request_flush(self, writer: RecordWriter) -> None:
         self.requests.append(writer)
+        if writer.buffer_timeout_ms == 0:
+            writer.flush()

@@ -337,6 +337,24 @@ def test_credit_that_gathers_while_nothing_can_be_written_becomes_one_message() 
     joined.close()
 
 
+def test_credit_that_nobody_waits_for_goes_along_with_something_else() -> None:
+    """F8: it is no reason to write; in a write that there is anyway it costs next to nothing."""
+    joined = Joined(buffers_per_channel=4, floating_buffers_per_gate=0)
+    partition, gate = exchange(joined, 2)
+    write(partition, 0, b"\x01")
+    joined.consumer.receive(joined.producer.send())
+    assert poll_all(gate) == [(0, b"\x01")]
+    assert not joined.consumer.connection.has_output
+    gate.channels[1].announce_buffer_size(32)
+    assert messages(joined.consumer.send()) == [
+        (M.ADD_CREDIT, 0, 1),
+        (M.NEW_BUFFER_SIZE, 1, 32),
+    ]
+    assert not joined.consumer.connection.has_output
+    gate.release()
+    joined.close()
+
+
 def test_no_credit_is_announced_for_a_released_channel() -> None:
     """F8: not even what had gathered before."""
     joined = Joined()

@@ -46,7 +46,7 @@ def test_a_peer_that_is_heard_is_alive() -> None:
     now = 0.0
     for _ in range(20):
         assert liveness.tick(now, bytes_out=9999, unsent_bytes=0) is None
-        liveness.heard(now + INTERVAL / 2)
+        liveness.heard_at = now + INTERVAL / 2
         now += INTERVAL
 
 
@@ -55,7 +55,7 @@ def test_a_peer_that_takes_nothing_is_given_up_though_it_speaks() -> None:
     said = []
     now = 0.0
     while now <= 60:
-        liveness.heard(now)
+        liveness.heard_at = now
         said.append(liveness.tick(now, bytes_out=9999, unsent_bytes=5000))
         now += INTERVAL
     assert said == [None] * 6 + ["has taken none of 5000 bytes for 60 s"]
@@ -66,7 +66,7 @@ def test_a_slow_peer_is_not_given_up() -> None:
     liveness = Liveness(INTERVAL, TIMEOUT)
     now = 0.0
     for unsent in range(500_000, 480_000, -1000):
-        liveness.heard(now)
+        liveness.heard_at = now
         assert liveness.tick(now, bytes_out=500_000, unsent_bytes=unsent) is None
         now += INTERVAL
 
@@ -75,7 +75,7 @@ def test_a_link_that_is_always_busy_is_not_given_up() -> None:
     """Each time the socket holds as much, but it is not the same."""
     liveness = Liveness(INTERVAL, TIMEOUT)
     for tick in range(20):
-        liveness.heard(tick * INTERVAL)
+        liveness.heard_at = tick * INTERVAL
         reason = liveness.tick(tick * INTERVAL, bytes_out=500_000 * tick, unsent_bytes=500_000)
         assert reason is None
 

@@ -42,13 +42,14 @@ class Turns:
 class Arranged:
     def __init__(self, subpartitions: int, timeout: Any, **options: Any) -> None:
         self.loop = Turns()
+        self.sends_at_once = False
         partition, _ = make_partition(subpartitions, segments=4 * subpartitions)
         config = NetworkConfig(**options)
         self.writer = RecordWriter(
             partition,
             RebalancePartitioner(),
             wait=wait,
-            flusher=EventLoopFlusher(cast(AbstractEventLoop, self.loop), config),
+            flusher=EventLoopFlusher(cast(AbstractEventLoop, self.loop), config, self),
             buffer_timeout_ms=timeout,
             record_bytes_max=config.record_bytes_max,
             record_elements_max=config.record_elements_max,

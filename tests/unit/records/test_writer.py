@@ -810,7 +810,7 @@ def test_a_timeout_of_zero_flushes_every_record() -> None:
         arranged.emit((0, number))
         assert arranged.views[0].backlog() == 1
         assert arranged.take(0) == [(0, number)]
-    assert arranged.flusher.requests == []
+    assert len(arranged.flusher.requests) == 3
 
 
 @pytest.mark.parametrize("timeout", [5.0, "adaptive"])
