@@ -105,7 +105,7 @@ class RemoteInputChannel(InputChannel):
         self.manager: BufferManager | SharedBuffers = (
             BufferManager(network_pool, floating_pool, self._on_buffers_available)
             if flow_control == "credit"
-            else SharedBuffers(floating_pool, self._on_buffers_available)
+            else SharedBuffers(floating_pool, self._on_buffer_for_frame)
         )
         self.unannounced_credit = 0
         self._credit_offered = False
@@ -315,32 +315,33 @@ class RemoteInputChannel(InputChannel):
         if self._client is not None:
             self._client.close_channel(self)
 
+    def _on_buffer_for_frame(self, number: int) -> None:
+        if not (self.released or self.finished) and self._client is not None:
+            self._client.resume_reading(self)
+
     def _on_buffers_available(self, number: int) -> None:
         if self.released or self.finished or self._client is None:
-            return
-        if isinstance(self.manager, SharedBuffers):
-            self._client.resume_reading(self)
             return
         self.unannounced_credit += number
         if not self._credit_notified:
             self._offer_credit()
 
     def _offer_credit(self) -> None:
-        """Offer the client what is unannounced, and tell it if a side waits for that."""
-        if self._client is None:
-            return
-        if not self._credit_offered:
-            self._credit_offered = True
-            self._client.offer_credit(self)
+        """Tell the client of what is unannounced; only offer it if neither side waits for it."""
         credit, free = self.unannounced_credit, self.manager.available
         if not self._listener.is_busy:
             if self.sender_backlog or 2 * credit > free:
                 self.announce_credit()
+                return
         elif 4 * credit < 3 * (free + len(self._queue)):
             self._listener.hold_credit(self)
         else:
             self.announce_credit()
             self._listener.announce_held_credit()
+            return
+        if not self._credit_offered and self._client is not None:
+            self._credit_offered = True
+            self._client.offer_credit(self)
 
     def announce_credit(self) -> None:
         """Tell the client, if there is anything to tell; see InputChannel."""
