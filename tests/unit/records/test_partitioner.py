@@ -273,6 +273,15 @@ def test_many_records_are_divided_as_one_by_one(
         assert {channel: share for channel, share in shares.items() if share} == expected
 
 
+def test_a_subclass_of_global_that_selects_otherwise_is_asked() -> None:
+    class ToTheLast(GlobalPartitioner):
+        def select(self, record: object) -> int:
+            return self.channels - 1
+
+    assert GlobalPartitioner.selects_first
+    assert not ToTheLast.selects_first
+
+
 def test_a_subclass_that_selects_otherwise_is_asked_for_every_record() -> None:
     """Also where its base knows how to divide many records at once."""
 

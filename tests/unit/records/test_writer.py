@@ -21,6 +21,7 @@ from flinknet.errors import (
 from flinknet.records.partitioner import (
     BroadcastPartitioner,
     CustomPartitioner,
+    GlobalPartitioner,
     HashPartitioner,
     Partitioner,
     RebalancePartitioner,
@@ -801,6 +802,21 @@ def test_a_flush_lets_everything_out(timeout: Any) -> None:
     arranged.writer.flush()
     arranged.writer.flush()
     assert arranged.views[0].backlog() == 1
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["global", "its subclass"])
+def test_a_partitioner_that_always_selects_the_first_is_not_asked(last: bool) -> None:
+    class ToTheLast(GlobalPartitioner):
+        def select(self, record: object) -> int:
+            return self.channels - 1
+
+    arranged = Arranged(2, partitioner=ToTheLast() if last else GlobalPartitioner())
+    for number in range(40):
+        arranged.emit(number)
+    arranged.writer.flush()
+    taken = [arranged.take(0), arranged.take(1)]
+    assert taken == ([[], list(range(40))] if last else [list(range(40)), []])
+    assert arranged.writer.records_out == 40
 
 
 def test_a_timeout_of_zero_flushes_every_record() -> None:
