@@ -114,6 +114,7 @@ class Connection:
         self._readers = ReaderRegistry(self, registry, config)
         self.on_credit = self._readers.add_credit
         self._outbox = Outbox(config.segment_bytes, on_output)
+        self.frames_written = self._outbox.frames_written
         self._liveness = Liveness(
             config.heartbeat_interval_ms / 1000, config.heartbeat_timeout_ms / 1000
         )
@@ -277,10 +278,6 @@ class Connection:
             self._said_goodbye = True
             frames.append(encode(MessageType.CLOSE_REQUEST))
         return frames
-
-    def frames_written(self) -> None:
-        """The socket has taken everything that ``next_frames`` returned: recycle the buffers."""
-        self._outbox.frames_written()
 
     def _send(self, message: bytes) -> None:
         if self.failure is not None or self._said_goodbye:

@@ -121,10 +121,11 @@ class Outbox:
         Buffers exceed the budget by one at most; control messages are sent whatever it is.
         """
         frames: list[bytes | memoryview] = []
-        control = self._take_control()
-        if control:
-            frames.append(control)
-            self.bytes_out += len(control)
+        if self._control or self._credit or self._buffer_sizes:
+            control = self._take_control()
+            if control:
+                frames.append(control)
+                self.bytes_out += len(control)
         left = budget_bytes
         while self._readers and left > 0 and len(frames) < PIECES_PER_WRITE_MAX:
             left -= self._take_turn(self._readers.popleft(), left, frames)

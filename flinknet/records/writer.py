@@ -23,6 +23,7 @@ stands in a new builder and nothing did before. With timeout 0 it flushes at onc
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
@@ -83,9 +84,6 @@ class RecordWriter:
     them, and a cancellation leaves some of them written and some not, each like any record.
     """
 
-    broadcast_emit: Callable[[Any], Coroutine[Any, Any, None]]
-    """The same for every subpartition; the record is serialised once, into shared buffers."""
-
     def __init__(
         self,
         partition: ResultPartition,
@@ -125,7 +123,6 @@ class RecordWriter:
         self._finished = False
         self._turn = LoopTurn()
         self._counts: list[Callable[[], int]] = []
-        self.broadcast_emit = self._make_emit_to(self._broadcast)
         self.emit = (
             self.broadcast_emit
             if self.partitioner.is_broadcast
@@ -137,6 +134,12 @@ class RecordWriter:
         )
 
     # -- emitting ---------------------------------------------------------------------------------
+
+    @cached_property
+    def broadcast_emit(self) -> Callable[[Any], Coroutine[Any, Any, None]]:
+        """The same as ``emit`` for every subpartition; the record is serialised once, into shared
+        buffers."""
+        return self._make_emit_to(self._broadcast)
 
     def _make_emit(
         self, select: Callable[[Any], int], outputs: Sequence[Output]
@@ -363,7 +366,10 @@ class RecordWriter:
     @property
     def records_out(self) -> int:
         """Records emitted; a broadcast one counts once, a cut one with each of its parts."""
-        return self._records_out + sum(count() for count in self._counts)
+        records = self._records_out
+        for count in self._counts:
+            records += count()
+        return records
 
     @property
     def progress(self) -> int:

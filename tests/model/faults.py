@@ -90,8 +90,8 @@ def _credit_on_receipt(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _recycles_twice(original: Callable[..., Any]) -> Callable[..., Any]:
-    def frames_written(self: Connection) -> None:
-        buffers = [buffer for buffer, _ in self._outbox._in_flight]
+    def frames_written(self: Outbox) -> None:
+        buffers = [buffer for buffer, _ in self._in_flight]
         original(self)
         for buffer in buffers:
             buffer.recycle()
@@ -293,7 +293,7 @@ FAULTS = (
     Fault("the backlog is one too high", PLAIN, PipelinedSubpartition, "backlog", _one_more),
     Fault("a flush is not notified", FLUSHED, PipelinedSubpartition, "flush", _says_nothing),
     # Buffers.
-    Fault("a buffer is recycled twice", PLAIN, Connection, "frames_written", _recycles_twice),
+    Fault("a buffer is recycled twice", PLAIN, Outbox, "frames_written", _recycles_twice),
     Fault(
         "a floating buffer goes back and makes credit as well",
         LONGER,
