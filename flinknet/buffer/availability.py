@@ -44,7 +44,10 @@ class Availability:
         self.available = available
         if available and self._subscribers:
             subscribers, self._subscribers = self._subscribers, []
-            _call_all(subscribers)
+            if len(subscribers) == 1:
+                subscribers[0]()
+            else:
+                _call_all(subscribers)
 
     @property
     def waiting(self) -> int:

@@ -87,7 +87,8 @@ class ReaderRegistry:
         """AddCredit."""
         if not self._needs_credit:
             raise RemoteProtocolError("the peer sent ADD_CREDIT, though flow control is off")
-        self._reader(channel, "ADD_CREDIT").add_credit(credit)
+        reader = self._readers.get(channel) or self._reader(channel, "ADD_CREDIT")
+        reader.add_credit(credit)
 
     def resume_consumption(self, channel: int) -> None:
         """ResumeConsumption."""

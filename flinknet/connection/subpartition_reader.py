@@ -112,7 +112,7 @@ class SubpartitionReader:
         if cause is not None:
             self._fail(cause)
             return
-        if self.available():
+        if self.may_send(view.next_data_type()):
             self._owner.on_reader_available(self)
         elif self.initial == 0 and self.credit == 0 and self.needs_credit:
             backlog = view.backlog()

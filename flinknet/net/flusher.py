@@ -49,7 +49,7 @@ class EventLoopFlusher:
     def request_flush(self, writer: RecordWriter) -> None:
         """Flush the writer when its buffer timeout says so; called once per need."""
         if writer.buffer_timeout_ms == 0:
-            self._flush(writer)
+            self._flush_at_once(writer)
             return
         if writer in self._pending:
             return
@@ -79,6 +79,9 @@ class EventLoopFlusher:
 
     def _flush(self, writer: RecordWriter) -> None:
         self._pending.pop(writer, None)
+        self._flush_at_once(writer)
+
+    def _flush_at_once(self, writer: RecordWriter) -> None:
         self._sender.sends_at_once = True
         writer.flush()
         self._sender.sends_at_once = False

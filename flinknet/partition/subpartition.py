@@ -258,7 +258,8 @@ class PipelinedSubpartition:
             return _make_polled(
                 (buffer, self._backlog + self._flush_requested, following, sequence)
             )
-        return _make_polled((buffer, self.backlog(), self.next_data_type(), sequence))
+        following = _DATA if self._flush_requested and not self._blocked else _NONE
+        return _make_polled((buffer, self.backlog(), following, sequence))
 
     def next_data_type(self) -> DataType:
         """Type of what is available now, NONE for nothing."""
