@@ -19,7 +19,11 @@ __all__ = ["Buffer", "BufferRecycler", "DataType"]
 
 
 class DataType(IntEnum):
-    """What a buffer holds; the ordinals are Flink's and travel on the wire."""
+    """What a buffer holds; the ordinals are Flink's and travel on the wire.
+
+    Modules on the way of every buffer keep the members they need in constants of their own: to
+    find one here takes as long as a call.
+    """
 
     is_buffer: bool
     is_event: bool

@@ -23,6 +23,9 @@ from flinknet.buffer.segment import MemorySegment
 
 __all__ = ["NO_BUILDER", "BufferBuilder"]
 
+_DATA = DataType.DATA_BUFFER
+_DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+
 
 class BufferBuilder:
     """Appends to one segment.
@@ -114,7 +117,7 @@ class BufferBuilder:
         """Close the builder and return its buffer; later calls return the same one."""
         if self._buffer is None:
             self._buffer = Buffer(
-                DataType.DATA_BUFFER if self.inside_record else DataType.DATA_BUFFER_WITH_CLEAR_END,
+                _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
                 self._segment,
                 self._recycler,
                 self._capacity - self.remaining,

@@ -22,6 +22,8 @@ from flinknet.wire.messages import BufferHeader
 
 __all__ = ["ChannelRegistry"]
 
+_FOR_MEMORY = Wait.FOR_MEMORY
+
 
 class ChannelRegistry:
     """Channels by number; what the peer says about them raises RemoteProtocolError if wrong."""
@@ -86,7 +88,7 @@ class ChannelRegistry:
                 f"before its consumer took one (events_per_channel_max)"
             )
         body = channel.begin_buffer(header)
-        if body is Wait.FOR_MEMORY:
+        if body is _FOR_MEMORY:
             self.stalled_on = channel
         else:
             self._arriving = channel

@@ -18,6 +18,9 @@ from flinknet.consumer.input_channel import (
 
 __all__ = ["LocalInputChannel"]
 
+_NONE = DataType.NONE
+_END_OF_PARTITION = DataType.END_OF_PARTITION
+
 
 class LocalInputChannel(InputChannel):
     """Reads a view; is the requester that the partition registry answers."""
@@ -50,7 +53,7 @@ class LocalInputChannel(InputChannel):
             self.fail(failure)
             return
         data_type = view.next_data_type()
-        if data_type is not DataType.NONE:
+        if data_type is not _NONE:
             self._listener.notify_channel_non_empty(self, priority=data_type.has_priority)
 
     def poll(self) -> tuple[Buffer, DataType] | None:
@@ -61,7 +64,7 @@ class LocalInputChannel(InputChannel):
         if polled is None:
             return None
         self._count(polled.buffer)
-        if polled.buffer.data_type is DataType.END_OF_PARTITION:
+        if polled.buffer.data_type is _END_OF_PARTITION:
             self.finished = True
         return polled.buffer, polled.next_data_type
 

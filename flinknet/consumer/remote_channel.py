@@ -84,6 +84,8 @@ class _Received(NamedTuple):
     sequence: int
 
 
+_NONE = DataType.NONE
+_END_OF_PARTITION = DataType.END_OF_PARTITION
 _make_received = partial(tuple.__new__, _Received)
 
 
@@ -180,7 +182,7 @@ class RemoteInputChannel(InputChannel):
         if self._arriving_event is not None:
             payload, self._arriving_event = bytes(self._arriving_event), None
             buffer = Buffer.event(data_type, payload)
-            self.complete = data_type is DataType.END_OF_PARTITION
+            self.complete = data_type is _END_OF_PARTITION
         else:
             segment, recycler = self._arriving
             self._arriving = (None, None)
@@ -244,9 +246,9 @@ class RemoteInputChannel(InputChannel):
         buffer = received.buffer
         self.buffers_in += 1
         self.bytes_in += buffer.size
-        if buffer.data_type is DataType.END_OF_PARTITION:
+        if buffer.data_type is _END_OF_PARTITION:
             self.finished = True
-        return buffer, queue[0].buffer.data_type if queue else DataType.NONE
+        return buffer, queue[0].buffer.data_type if queue else _NONE
 
     @property
     def buffers_in_use(self) -> int:

@@ -25,7 +25,8 @@ from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, Recor
 
 __all__ = ["RecordBatch", "RecordReader"]
 
-
+_DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+_IDLE = WaitReason.IDLE
 _MANY_RECORDS = 64
 """A buffer of so many takes longer than a message to the producer and its answer."""
 
@@ -92,7 +93,7 @@ class RecordReader:
             if polled is None:
                 if gate.finished:
                     return None
-                await self._wait(gate.availability, WaitReason.IDLE)
+                await self._wait(gate.availability, _IDLE)
                 continue
             index, buffer = polled
             if buffer.data_type.is_buffer:
@@ -118,7 +119,7 @@ class RecordReader:
     def _begin_batch(self, index: int, buffer: Buffer) -> RecordBatch:
         self._current = buffer
         self.bytes_in += buffer.size
-        clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
+        clear_end = buffer.data_type is _DATA_WITH_CLEAR_END
         try:
             with memoryview(buffer.view()) as view:
                 records = self._deserializers[index].records(

@@ -43,6 +43,7 @@ _CREDIT_STRUCT: Struct = _CREDIT_LAYOUT.struct
 _CREDIT_BYTES = _CREDIT_STRUCT.size
 _CREDIT_ARRAY, _ADD_CREDIT = (constant for _, constant in _CREDIT_LAYOUT.constants[:2])
 _DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
+_DATA = DataType.DATA_BUFFER
 _FIXINT_MAX = 0x7F
 
 
@@ -50,6 +51,9 @@ class Wait(Enum):
     """What ``begin_buffer`` answers if a frame has to wait for memory."""
 
     FOR_MEMORY = "for memory"
+
+
+_FOR_MEMORY = Wait.FOR_MEMORY
 
 
 class MessageReceiver(Protocol):
@@ -250,7 +254,7 @@ class FrameDecoder:
         prefix_end = start + _BUFFER_PREFIX_BYTES
         header = self._buffer_header(_unpack_buffer_prefix(data, start))
         body = self._receiver.begin_buffer(header)
-        if body is Wait.FOR_MEMORY:
+        if body is _FOR_MEMORY:
             self._waiting = True
             return start
         body_end: int = prefix_end + header.size
@@ -281,7 +285,7 @@ class FrameDecoder:
                 f"the peer announced {data_type.name} of {size} bytes on channel {channel}; the "
                 f"limit is {limit} bytes"
             )
-        if data_type is DataType.DATA_BUFFER:
+        if data_type is _DATA:
             cut = continued + unfinished <= size and (unfinished > 0 or continued == size)
         elif data_type.is_buffer:
             cut = continued <= size and not unfinished
