@@ -1,10 +1,10 @@
 """The output flusher: lets records leave part-filled buffers after the buffer timeout.
 
-*At once* (0): a record is sent before anything else happens, unless there is so much to send that
-this would make many small writes of it (``transport.py``).
-
 One flusher serves all writers of a worker; a writer asks once when something stands in a buffer
 that was empty, so an idle writer costs nothing and there is no timer per channel.
+
+*At once* (0): what is written leaves before anything else happens, unless there is so much of it
+that this would make many small writes (``transport.py``).
 
 *Periodic* (a positive timeout): everything the writer has written leaves when the timeout is over
 (Flink's OutputFlusher).
@@ -83,5 +83,7 @@ class EventLoopFlusher:
 
     def _flush_at_once(self, writer: RecordWriter) -> None:
         self._sender.sends_at_once = True
-        writer.flush()
-        self._sender.sends_at_once = False
+        try:
+            writer.flush()
+        finally:
+            self._sender.sends_at_once = False
