@@ -29,7 +29,8 @@ _pack = Packer().pack
 
 
 def key_hash(key: Any) -> int:
-    """Return a 32-bit hash. Raises SerializationError for None and for what msgpack cannot hold."""
+    """Return a 32-bit hash. Raises SerializationError for None, also as a part of the key (Flink's
+    NullKeyFieldException), and for what msgpack cannot hold."""
     if key is None:
         raise SerializationError(
             "a record's key is None: every record of a keyed exchange needs a key"
@@ -55,7 +56,10 @@ def mixed(value: Any) -> Any:
 
 
 def _canonical(key: Any) -> Any:
-    """Give equal keys one form: whole floats and booleans become integers, lists become tuples."""
+    """Give equal keys one form: whole floats and booleans become integers, lists become tuples.
+    Raises TypeError if a part is None."""
+    if key is None:
+        raise TypeError("one of its parts is None")
     if isinstance(key, bool):
         return int(key)
     if isinstance(key, float) and key.is_integer():

@@ -117,6 +117,13 @@ def test_none_is_no_key() -> None:
         key_hash(None)
 
 
+@pytest.mark.parametrize("key", [(None,), (1, None), ("a", (2, None)), ["a", None]])
+def test_none_is_no_part_of_a_key(key: object) -> None:
+    """As no column of a key may hold a null."""
+    with pytest.raises(SerializationError, match="one of its parts is None"):
+        key_hash(key)
+
+
 def test_hashes_spread_over_groups_and_subtasks() -> None:
     """No group of 128 is empty or has over twice its share, with consecutive and with text keys."""
     for keys in (range(20_000), [f"key {number}" for number in range(20_000)]):
