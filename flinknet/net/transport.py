@@ -4,8 +4,8 @@ Theory of operation. A protocol starts in the *handshake*: the dialling side has
 the accepting side waits for one; a deadline closes a peer that does not say who it is. Once both
 have agreed it carries a ``Connection`` and does nothing but move bytes: what the socket has is
 given to the connection at once and always; what the connection has to send is written once per
-loop turn, as one ``writelines``. Only what is flushed by a timeout, and is the only such thing of
-its turn, as in a dialogue, is written ahead of that, inside the call that flushes it.
+loop turn, as one ``writelines``. Only what is flushed by a timeout is written ahead of that, inside
+the call that flushes it: the first such thing of a turn, unless the turn before had several.
 
 The write buffer limits are 0, so that "paused" means exactly "the socket has not taken everything
 yet". While paused nothing more is asked of the connection: what the transport holds is bounded by
