@@ -9,7 +9,7 @@ round. There are no channels and no partitioning: one connection, in order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import metadata
 from struct import Struct
@@ -19,7 +19,7 @@ import msgpack
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.codec import unpack
+from bench.peers.codec import packer, unpack
 from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
 
 __all__ = ["PING_PONG", "SYSTEM"]
@@ -33,7 +33,7 @@ READ_BYTES_MAX = 1 << 20
 
 async def send_each(writer: asyncio.StreamWriter, blocks: AsyncIterable[Block]) -> None:
     """Send one message for every record."""
-    pack: Callable[[Any], bytes] = msgpack.Packer().pack
+    pack = packer()
     prefix = LENGTH.pack
     async for block in blocks:
         for record in block:

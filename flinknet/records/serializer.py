@@ -4,6 +4,12 @@ There is no length before a record: msgpack values delimit themselves, and any m
 reads the stream. The packer copies; the caller may change the record afterwards. An Arrow record
 batch is a value of an extension type (``arrow.py``).
 
+msgspec packs, in a third of the time that msgpack takes, and msgpack unpacks, because it makes
+tuples of arrays however deep they stand. What msgpack has no form for msgspec packs as something
+plainer if it knows the type: a set as an array, a dataclass as a map, a member of an enumeration as
+its value, and as text a date, a time, a time span, a datetime without a time zone, a UUID and a
+Decimal. That is what arrives.
+
 Large bytes and Arrow batches need no packer: a few bytes stand before what they are already
 (``large_form``), and they are not copied but into buffers and out of them.
 
@@ -24,6 +30,7 @@ from struct import Struct
 from typing import Any, Self
 
 import msgpack
+import msgspec
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
@@ -44,7 +51,7 @@ __all__ = [
     "record_packer",
 ]
 
-PACK_ERRORS = (TypeError, ValueError, OverflowError, BufferError)
+PACK_ERRORS = (TypeError, ValueError, OverflowError, BufferError, RecursionError)
 """What the packer raises for a value that is no record."""
 
 UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
@@ -60,6 +67,15 @@ LargeForm = tuple[bytes, bytes | memoryview]
 _ARROW_BATCH = 127
 """The extension type of an Arrow record batch."""
 
+_PLAIN_KINDS: dict[type, Callable[[Any], Any]] = {
+    int: int.__index__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+    bytearray: bytes,
+}
+"""Their subclasses are packed as what they are without their own methods."""
+
 _BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
 _BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
 _LARGE_HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
@@ -74,15 +90,17 @@ _INCOMPLETE = "Unpack failed: incomplete input"
 
 def record_packer() -> Callable[[Any], bytes]:
     """Return a function from a record to its bytes; it raises one of PACK_ERRORS."""
-    pack: Callable[[Any], bytes] = msgpack.Packer(datetime=True, default=_as_extension).pack
-    return pack
+    return msgspec.msgpack.Encoder(enc_hook=_plainer).encode
 
 
-def _as_extension(value: Any) -> msgpack.ExtType:
+def _plainer(value: Any) -> Any:
     """Return what the packer takes in place of a value that it does not know."""
-    if not _is_arrow_batch(value):
-        raise TypeError(f"can not serialize '{type(value).__name__}' object")
-    return msgpack.ExtType(_ARROW_BATCH, b"".join(_arrow_pieces(value)))
+    if _is_arrow_batch(value):
+        return msgspec.msgpack.Ext(_ARROW_BATCH, b"".join(_arrow_pieces(value)))
+    for kind, as_kind in _PLAIN_KINDS.items():
+        if isinstance(value, kind):
+            return as_kind(value)
+    raise TypeError(f"{type(value).__name__} has no form in msgpack")
 
 
 def _is_arrow_batch(value: Any) -> bool:
@@ -116,7 +134,7 @@ def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
     return SerializationError(
         f"a record of type {type(record).__name__} cannot be serialised: {cause}; records are "
         f"None, bool, int (64 bit), float, str, bytes, list, tuple, dict, datetime with a time "
-        f"zone and Arrow record batches"
+        f"zone, Arrow record batches and what arrives as one of these"
     )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.msgpack import Ext
 
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.reassembly import SpanningRecord
@@ -26,7 +26,7 @@ VALUES = (
     | st.binary(max_size=90)
     | st.lists(st.integers(-9, 2**40), max_size=9)
 )
-EXTENSIONS = st.builds(msgpack.ExtType, st.integers(0, 127) | st.just(127), st.binary(max_size=90))
+EXTENSIONS = st.builds(Ext, st.integers(0, 127) | st.just(127), st.binary(max_size=90))
 """Of any type; 127 stands for an Arrow record batch, which these bytes are not."""
 
 CONTENTS = [content_of_batch(batch_of(*names)) for names in (("integers",), ("dictionary",), ())]
@@ -38,7 +38,7 @@ def any_buffers(draw: st.DrawFn) -> Cut:
     content = draw(
         st.binary(max_size=60)
         | st.lists(VALUES | EXTENSIONS, max_size=4).map(
-            lambda all_: b"".join(map(msgpack.packb, all_))
+            lambda all_: b"".join(map(record_packer(), all_))
         )
     )
     size = len(content)
@@ -139,7 +139,7 @@ def test_any_changed_batch_is_a_batch_or_an_error(
     memory = make_memory(record_spill_bytes=2_000)
     unpacker = make_unpacker()
     deserializer = RecordDeserializer(unpacker, memory)
-    buffers = cut(["before", msgpack.ExtType(127, bytes(changed)), "behind"], segment_bytes)
+    buffers = cut(["before", Ext(127, bytes(changed)), "behind"], segment_bytes)
     try:
         came = [record for buffer in buffers for record in read(deserializer, buffer)]
     except ValueError:

@@ -138,7 +138,7 @@ def leave(record: Any) -> Any:
         (fail_on_two, r'"Source: Collection -> Map \(1/1\)" on worker.*two is not allowed'),
         (stray_cancellation, r"failed: CancelledError"),
         (leave, r"failed: SystemExit: 3"),
-        (lambda record: (record[0], {1, 2}), r"set"),
+        (lambda record: (record[0], range(2)), r"range"),
     ],
     ids=["ValueError", "CancelledError", "SystemExit", "not serialisable"],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from flinknet.buffer.buffer import DataType
@@ -29,7 +29,11 @@ class Cut(NamedTuple):
 
 def cut(records: Iterable[Any], segment_bytes: int) -> list[Cut]:
     """Serialise records and cut their bytes every ``segment_bytes``."""
-    packed = [record_packer()(record) for record in records]
+    return cut_packed([record_packer()(record) for record in records], segment_bytes)
+
+
+def cut_packed(packed: Sequence[bytes], segment_bytes: int) -> list[Cut]:
+    """Cut records that are bytes already."""
     stream = b"".join(packed)
     bounds = [0]
     for data in packed:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count, islice
 from random import Random
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from flinknet.errors import SerializationError
 from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.partitioner import (
     CustomPartitioner,
@@ -143,19 +146,31 @@ def test_broadcast_blocks_reach_every_channel() -> None:
     arranged.close()
 
 
-def test_a_record_that_no_array_may_hold_is_written_alone() -> None:
-    """It is as deep as the packer allows: inside an array it would be one level too deep."""
+def depth_of(value: Any) -> int:
+    """How many arrays stand one inside the other."""
+    depth = 0
+    while isinstance(value, tuple):
+        (value,) = value
+        depth += 1
+    return depth
+
+
+def test_a_record_at_the_limit_of_depth_is_written_alone_or_refused() -> None:
+    """How deep a record may be depends on the calls above, and inside an array it is one less."""
     deep: Any = 0
-    for _ in range(510):
+    written: list[bool] = []
+    for depth in range(1, sys.getrecursionlimit()):
         deep = [deep]
-    msgpack.packb(deep)
-    records = [1] * 520 + [2, deep, 3] + [4] * 40
-    arranged = Arranged(segment_bytes=4_096)
-    run(arranged.writer.emit_many(records))
-    arranged.writer.flush()
-    assert arranged.writer.records_out == len(records)
-    assert arranged.buffers()[0][0] == sum(len(msgpack.packb(record)) for record in records)
-    arranged.close()
+        arranged = Arranged(segment_bytes=4_096)
+        with suppress(SerializationError):
+            run(arranged.writer.emit_many([1] * 8 + [deep] + [2] * 8))
+        arranged.writer.flush()
+        arrived = arranged.take()
+        written.append(len(arrived) == 17)
+        assert list(map(depth_of, arrived)) == [0] * 8 + ([depth] + [0] * 8) * written[-1]
+        arranged.close()
+    assert sorted(written, reverse=True) == written
+    assert 500 < sum(written) < len(written)
 
 
 def test_a_bad_record_in_a_block_ends_it() -> None:

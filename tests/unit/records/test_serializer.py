@@ -1,15 +1,23 @@
 from __future__ import annotations
 
 import struct
+import sys
 import tracemalloc
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta, timezone
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from http import HTTPStatus
 from itertools import accumulate
 from random import Random
 from typing import Any, Literal
+from uuid import UUID
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +61,36 @@ RECORDS = (
 few_examples = settings(max_examples=40)
 
 
+class Colour(Enum):
+    """A member is its value on the wire."""
+
+    RED = "red"
+
+
+@dataclass
+class Order:
+    """A map of its fields."""
+
+    customer: str
+    items: list[int]
+
+
+class Shouted(str):
+    """What ``str`` makes of it is not what it is."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self.upper()
+
+
+class Offset(int):
+    """So is its index."""
+
+    def __index__(self) -> int:
+        return int(self) + 1
+
+
 # -- what a record can be --------------------------------------------------------------------------
 
 
@@ -87,8 +125,40 @@ def test_a_record_arrives_as_a_value(record: object, arrives: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("record", "arrives"),
+    [
+        (datetime(2026, 11, 21, 9, 30), "2026-11-21T09:30:00"),
+        (date(2026, 11, 21), "2026-11-21"),
+        (time(9, 30), "09:30:00"),
+        (timedelta(minutes=1), "PT60S"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (Decimal("1.50"), "1.50"),
+        (Colour.RED, "red"),
+        (HTTPStatus.OK, 200),
+        (Order("ann", [1]), {"customer": "ann", "items": (1,)}),
+        ({5}, (5,)),
+        (frozenset({(5, 6)}), ((5, 6),)),
+        (Shouted("quietly"), "quietly"),
+        (Offset(4), 4),
+        ([bytearray(b"a"), memoryview(b"bc")], (b"a", b"bc")),
+        (type("Octets", (bytes,), {})(b"de"), b"de"),
+        (type("Octets", (bytearray,), {})(b"de"), b"de"),
+        (np.float64(1.5), 1.5),
+        (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+    ],
+    ids=repr,
+)
+def test_what_msgpack_has_no_form_for_arrives_plainer(record: object, arrives: object) -> None:
+    """As do subclasses, whatever methods they have."""
+    data = record_packer()([record])
+    ((value,),) = read(make_deserializer(), Cut(data))
+    assert value == arrives
+    assert type(value) is type(arrives)
+
+
+@pytest.mark.parametrize(
     "record",
-    [{1}, object(), 2**64, -(2**63) - 1, datetime(2026, 1, 1), "\ud800", [1, [2, {3}]],
+    [range(1), object(), 2**64, -(2**63) - 1, 1j, "\ud800", [1, [2, {3j}]],
      {"a": print}, memoryview(b"abcd")[::2]],
     ids=repr,
 )  # fmt: skip
@@ -101,9 +171,18 @@ def test_what_is_no_record_is_explained(record: object) -> None:
     assert str(refused.value) in str(error)
 
 
+def test_a_record_of_more_arrays_inside_each_other_than_calls_is_explained() -> None:
+    record: list[Any] = []
+    for _ in range(sys.getrecursionlimit()):
+        record = [record]
+    with pytest.raises(PACK_ERRORS, match="maximum recursion depth") as refused:
+        record_packer()(record)
+    assert "a record of type list cannot be" in str(explain_unserializable(record, refused.value))
+
+
 def test_a_refused_record_leaves_nothing_in_the_packer() -> None:
     pack = record_packer()
-    for refused in ([1, 2, {3}], {"key": object()}, ["x" * 100, 2**64]):
+    for refused in ([1, 2, {3j}], {"key": object()}, ["x" * 100, 2**64]):
         with pytest.raises((TypeError, OverflowError)):
             pack(refused)
         assert pack((1, 2)) == b"\x92\x01\x02"

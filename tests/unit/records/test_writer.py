@@ -304,7 +304,7 @@ def test_a_partitioner_of_another_writer_is_refused(channels: int) -> None:
 
 # -- records that cannot be written ----------------------------------------------------------------
 
-NO_RECORDS = [{1}, object(), 2**64, [1, {2}], "\ud800", memoryview(b"abcd")[::2]]
+NO_RECORDS = [range(1), object(), 2**64, [1, {2j}], "\ud800", memoryview(b"abcd")[::2]]
 
 
 @pytest.mark.parametrize("record", NO_RECORDS, ids=repr)
