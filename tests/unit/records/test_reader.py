@@ -136,6 +136,36 @@ def test_records_come_until_the_end() -> None:
     arranged.close()
 
 
+@pytest.mark.parametrize("left_after", [1, 2, 3])
+def test_an_iteration_that_was_left_goes_on(left_after: int) -> None:
+    """Over records, or over batches with the rest of one; its buffer is held meanwhile."""
+    for rest in (all_records, all_batches):
+        arranged = Arranged()
+        arranged.arrive(packed(1, "two", (3,)))
+        arranged.arrive(packed(4))
+        begun = [run(anext(arranged.reader)) for _ in range(left_after)]
+        assert begun == [1, "two", (3,)][:left_after]
+        assert arranged.exclusive_in_use == 1
+        arranged.end()
+        first, size = [1, "two", (3,)][left_after:], len(packed(1, "two", (3,)))
+        if rest is all_records:
+            assert run(all_records(arranged.reader)) == [*first, 4]
+        else:
+            whole = [(0, size, first), (0, 1, [4])]
+            assert run(all_batches(arranged.reader)) == whole[not first :]
+        arranged.close()
+
+
+def test_nothing_of_a_batch_comes_after_close() -> None:
+    arranged = Arranged()
+    arranged.arrive(packed(1, 2, 3))
+    assert run(anext(arranged.reader)) == 1
+    arranged.close()
+    for read in (anext, all_records, all_batches):
+        with pytest.raises(ClosedResourceError):
+            run(read(arranged.reader))
+
+
 def test_a_batch_is_what_a_buffer_holds() -> None:
     arranged = Arranged(2)
     arranged.arrive(packed(1, 2), channel=1)
