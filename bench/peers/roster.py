@@ -36,6 +36,7 @@ __all__ = ["FLINKNET", "PEERS", "Peer"]
 
 RECORDS = tuple(case.name for case in RECORD_CASES)
 LARGE = ("bytes-32k", "bytes-1m")
+"""Whose block is as good as its records, for peers that send messages."""
 
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
@@ -149,7 +150,7 @@ class FlinkPeer:
                 partial(flink.measure, variant),
             )
             for variant in flink.VARIANTS
-            if variant != "large-buffers" or case.name in LARGE
+            if variant != "large-buffers" or case.name in PAYLOADS
         ]
 
 
@@ -175,7 +176,7 @@ FLINKNET: Peer = FlinknetPeer(
         "bulk",
         besides={
             "tuple": ("record", "bulk", "columnar"),
-            **dict.fromkeys(LARGE, ("record", "bulk", f"bulk{LARGE_BUFFERS}")),
+            **dict.fromkeys(PAYLOADS, ("record", "bulk", f"bulk{LARGE_BUFFERS}")),
             COLUMNAR.name: ("columnar", f"columnar{LARGE_BUFFERS}"),
         },
     ),
