@@ -81,9 +81,9 @@ def make_deserialise(case: Case, operations: int) -> Workload:
     buffers = list(_written(records))
     deserializer = RecordDeserializer(RecordUnpacker.of(CONFIG), ReassemblyMemory.of(CONFIG))
 
-    def deserialise() -> Iterator[list[Any]]:
-        for data, continued, unfinished, clear_end in buffers:
-            yield deserializer.records(data, continued, unfinished, clear_end=clear_end)
+    def deserialise() -> Iterator[tuple[Any, ...]]:
+        for data, continued, unfinished, whole, clear_end in buffers:
+            yield deserializer.records(data, continued, unfinished, whole, clear_end=clear_end)
 
     def run() -> None:
         for _ in deserialise():
@@ -226,7 +226,7 @@ def _partitioner(case: Case) -> Partitioner:
     return HashPartitioner(case.key) if case.key is not None else RebalancePartitioner()
 
 
-def _written(records: Block) -> list[tuple[memoryview, int, int, bool]]:
+def _written(records: Block) -> list[tuple[memoryview, int, int, int, bool]]:
     """Return copies of the buffers that a writer fills, with what a deserializer has to know."""
     partition = Worker("127.0.0.1:1", CONFIG).make_partition()
     sink = CopyingSink(partition)
@@ -241,14 +241,14 @@ class CopyingSink(Sink):
 
     def __init__(self, partition: ResultPartition) -> None:
         super().__init__(partition)
-        self.copies: list[tuple[memoryview, int, int, bool]] = []
+        self.copies: list[tuple[memoryview, int, int, int, bool]] = []
 
     def take(self, buffer: Buffer) -> None:
         """Copy and give back."""
         clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
-        with memoryview(buffer.view()) as content:
-            copy = memoryview(bytes(content))
-        self.copies.append((copy, buffer.continued, buffer.unfinished, clear_end))
+        with buffer.view_with_room() as content:
+            copy = memoryview(bytearray(content))
+        self.copies.append((copy, buffer.continued, buffer.unfinished, buffer.records, clear_end))
         super().take(buffer)
 
 

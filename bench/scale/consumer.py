@@ -27,7 +27,7 @@ class ChannelCheck:
         channel = batch.channel
         first = self._arrived[channel]
         following = first + len(batch)
-        if batch.records != [(channel, number) for number in range(first, following)]:
+        if batch.records != tuple((channel, number) for number in range(first, following)):
             self.in_order = False
         self._arrived[channel] = following
         self.records += len(batch)

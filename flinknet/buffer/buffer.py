@@ -65,7 +65,8 @@ class Buffer:
 
     ``continued`` bytes at the start go on with a record that an earlier buffer began (Flink's
     partial record length), ``unfinished`` bytes at the end begin one that goes on in the next; a
-    buffer in the middle of a long record has ``continued == size``.
+    buffer in the middle of a long record has ``continued == size``. Between them stand ``records``
+    whole records.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class Buffer:
         "_segment",
         "continued",
         "data_type",
+        "records",
         "references",
         "size",
         "unfinished",
@@ -91,11 +93,13 @@ class Buffer:
         references: int = 1,
         continued: int = 0,
         unfinished: int = 0,
+        records: int = 0,
     ) -> None:
         self.data_type = data_type
         self.size = size
         self.continued = continued
         self.unfinished = unfinished
+        self.records = records
         self.references = references
         self._segment = segment
         self._recycler = recycler
@@ -113,6 +117,12 @@ class Buffer:
         if self._segment is None:
             return self._payload
         return self._segment.view(self.size)
+
+    def view_with_room(self) -> memoryview:
+        """Return the content of a pooled buffer with ARRAY_HEADER_BYTES of room in front of it;
+        the same holds for the view."""
+        assert self._segment is not None, "an event has no room in front of it"
+        return self._segment.view_with_room(self.size)
 
     def recycle(self) -> None:
         """Give back one reference; the last one returns the segment to its recycler."""

@@ -10,6 +10,9 @@ per-record work at one comparison.
 Flink's BufferBuilder stays open when part of it is read. Sealing instead means that bytes and
 ownership of a segment never overlap between writer and reader.
 
+``records`` counts the whole records. Whoever writes past ``append`` adds to it, or counts by
+itself and says so with ``count_with``: then it is complete when the builder is sealed.
+
 A broadcast builder is shared: ``seal`` then makes a buffer with one reference per subpartition and
 gives every caller the same one.
 """
@@ -31,17 +34,20 @@ class BufferBuilder:
     """Appends to one segment.
 
     The writer's fast path is ``if len(data) <= builder.remaining``, then ``builder.remaining -=
-    len(data)`` and ``builder.write(data)``; ``append`` does the same with pieces that may not fit.
+    len(data)``, ``builder.write(data)`` and ``builder.records += 1``; ``append`` does the same with
+    pieces that may not fit.
     """
 
     __slots__ = (
         "_buffer",
         "_capacity",
         "_continued",
+        "_emitted",
         "_recycler",
         "_segment",
         "_unfinished",
         "inside_record",
+        "records",
         "remaining",
         "sharers",
         "write",
@@ -64,8 +70,10 @@ class BufferBuilder:
         self.remaining = self._capacity
         self.write = segment.writer()
         self.inside_record = False
+        self.records = 0
         self.sharers = sharers
         self._continued = 0
+        self._emitted: Callable[[], int] | None = None
         self._unfinished = 0
 
     @property
@@ -99,7 +107,14 @@ class BufferBuilder:
             self._continued = written
         elif self.inside_record:
             self._unfinished = written
+        else:
+            self.records += 1
         return size
+
+    def count_with(self, emitted: Callable[[], int]) -> None:
+        """Add to ``records``, once sealed, by how much ``emitted`` has grown since now."""
+        self._emitted = emitted
+        self.records -= emitted()
 
     @property
     def capacity(self) -> int:
@@ -116,6 +131,8 @@ class BufferBuilder:
     def seal(self) -> Buffer:
         """Close the builder and return its buffer; later calls return the same one."""
         if self._buffer is None:
+            if self._emitted is not None:
+                self.records += self._emitted()
             self._buffer = Buffer(
                 _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
                 self._segment,
@@ -124,6 +141,7 @@ class BufferBuilder:
                 references=self.sharers,
                 continued=self._continued,
                 unfinished=self._unfinished,
+                records=self.records,
             )
             self.remaining = 0
         return self._buffer
@@ -137,6 +155,7 @@ class _NoBuilder:
     sealed = True
     size = 0
     inside_record = False
+    records = 0
 
 
 NO_BUILDER = _NoBuilder()

@@ -5,6 +5,9 @@ because that is the one writable buffer of the standard library whose append is 
 its length is fixed by writing only what fits, which the builder above it guarantees. While any
 view of a segment is alive, writing to it raises ``BufferError``: a segment that is recycled while
 a socket still reads from it is found at once instead of sending somebody else's bytes.
+
+In front of the content stands room for the header of an array, so that whoever reads the records
+in it can take them for one, where they lie.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from io import BytesIO
 
-__all__ = ["MemorySegment"]
+__all__ = ["ARRAY_HEADER_BYTES", "MemorySegment"]
+
+ARRAY_HEADER_BYTES = 5
+"""A msgpack array of up to 2^32 - 1 elements: a marker and four bytes."""
 
 
 class MemorySegment:
@@ -22,18 +28,22 @@ class MemorySegment:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.stream = BytesIO(bytes(capacity))
+        self.stream = BytesIO(bytes(ARRAY_HEADER_BYTES + capacity))
 
     def writer(self) -> Callable[[bytes | memoryview], int]:
         """Return the append call, starting at the first byte. The caller never writes over
         capacity."""
-        self.stream.seek(0)
+        self.stream.seek(ARRAY_HEADER_BYTES)
         return self.stream.write
 
     def view(self, size: int) -> memoryview:
         """Return a writable view of the first ``size`` bytes; release it before the segment is
         reused."""
-        return self.stream.getbuffer()[:size]
+        return self.stream.getbuffer()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + size]
+
+    def view_with_room(self, size: int) -> memoryview:
+        """Return the same with the room in front of it."""
+        return self.stream.getbuffer()[: ARRAY_HEADER_BYTES + size]
 
     @property
     def is_viewed(self) -> bool:
@@ -46,4 +56,4 @@ class MemorySegment:
 
     def renew(self) -> None:
         """Leave the memory to whoever still looks at it, and take new."""
-        self.stream = BytesIO(bytes(self.capacity))
+        self.stream = BytesIO(bytes(ARRAY_HEADER_BYTES + self.capacity))

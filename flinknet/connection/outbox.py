@@ -158,6 +158,7 @@ class Outbox:
                 buffer.size,
                 buffer.continued,
                 buffer.unfinished,
+                buffer.records,
             )
             frames += (header, view)
             self._in_flight.append((buffer, view))

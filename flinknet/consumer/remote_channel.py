@@ -178,7 +178,8 @@ class RemoteInputChannel(InputChannel):
 
     def end_buffer(self) -> None:
         """The frame is complete: queue it, and ask for buffers for what stands behind it."""
-        _, sequence, backlog, data_type, size, continued, unfinished = self._arriving_header
+        header = self._arriving_header
+        _, sequence, backlog, data_type, size, continued, unfinished, records = header
         if self._arriving_event is not None:
             payload, self._arriving_event = bytes(self._arriving_event), None
             buffer = Buffer.event(data_type, payload)
@@ -187,7 +188,13 @@ class RemoteInputChannel(InputChannel):
             segment, recycler = self._arriving
             self._arriving = (None, None)
             buffer = Buffer(
-                data_type, segment, recycler, size, continued=continued, unfinished=unfinished
+                data_type,
+                segment,
+                recycler,
+                size,
+                continued=continued,
+                unfinished=unfinished,
+                records=records,
             )
         if self.released:
             buffer.recycle()

@@ -21,8 +21,8 @@ _BLOCK_RECORDS_MIN = 4
 _BLOCK_RECORDS_MAX = 128
 """More gain nothing, and what a block takes is only known when it is there."""
 
-_BLOCK_BYTES_MAX = 16_384
-"""Larger blocks would leave the processor's nearest cache."""
+_BLOCK_BYTES_MAX = 65_536
+"""Larger blocks would leave the processor's nearer caches."""
 
 _CHUNK_RECORDS = 512
 _CHUNKS_LEFT_ALONE = 32

@@ -2,13 +2,16 @@
 
 An output knows the builder that was opened last. Appending to it needs no more than its
 ``remaining``, which is 0 once anybody has sealed it; the writer then asks for the next one here.
+A builder counts its records, or an output is told what counts those that are appended to it.
+
 The outputs of one partition exclude each other by themselves: opening a builder in a subpartition
 seals the one before it, shared or not.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.partition.result_partition import ResultPartition
@@ -16,35 +19,55 @@ from flinknet.partition.result_partition import ResultPartition
 __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 
 
-class Output(Protocol):
+class Output(ABC):
     """What a record is appended to."""
 
-    builder: BufferBuilder
+    __slots__ = ("_emitted", "builder")
+
+    def __init__(self) -> None:
+        self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
+        self._emitted: Callable[[], int] | None = None
+
+    def count_with(self, emitted: Callable[[], int]) -> None:
+        """From now on whoever appends a whole record adds to what ``emitted`` returns, or to the
+        ``records`` of the builder."""
+        self._emitted = emitted
+        if not self.builder.sealed:
+            self.builder.count_with(emitted)
+
+    def _use(self, builder: BufferBuilder) -> None:
+        self.builder = builder
+        if self._emitted is not None:
+            builder.count_with(self._emitted)
 
     @property
+    @abstractmethod
     def released(self) -> bool:
         """Whether nobody reads it any more, so that what is written is dropped."""
 
+    @abstractmethod
     def open(self) -> bool:
         """Open the next builder, False if there is no buffer now."""
 
+    @abstractmethod
     def seal(self) -> None:
         """Close the open builder, so that what follows stands behind it."""
 
+    @abstractmethod
     def flush(self) -> None:
         """Let the readers have what is written so far."""
 
 
-class SubpartitionOutput:
+class SubpartitionOutput(Output):
     """One subpartition."""
 
-    __slots__ = ("_index", "_partition", "_subpartition", "builder")
+    __slots__ = ("_index", "_partition", "_subpartition")
 
     def __init__(self, partition: ResultPartition, index: int) -> None:
+        super().__init__()
         self._partition = partition
         self._subpartition = partition.subpartitions[index]
         self._index = index
-        self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
 
     @property
     def released(self) -> bool:
@@ -56,7 +79,7 @@ class SubpartitionOutput:
         builder = self._partition.request_builder(self._index)
         if builder is None:
             return False
-        self.builder = builder
+        self._use(builder)
         return True
 
     def seal(self) -> None:
@@ -68,14 +91,14 @@ class SubpartitionOutput:
         self._subpartition.flush()
 
 
-class BroadcastOutput:
+class BroadcastOutput(Output):
     """All subpartitions, which share each builder."""
 
-    __slots__ = ("_partition", "builder")
+    __slots__ = ("_partition",)
 
     def __init__(self, partition: ResultPartition) -> None:
+        super().__init__()
         self._partition = partition
-        self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
 
     @property
     def released(self) -> bool:
@@ -87,7 +110,7 @@ class BroadcastOutput:
         builder = self._partition.request_broadcast_builder()
         if builder is None:
             return False
-        self.builder = builder
+        self._use(builder)
         return True
 
     def seal(self) -> None:

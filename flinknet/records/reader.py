@@ -43,7 +43,7 @@ class RecordBatch:
 
     __slots__ = ("channel", "records", "size_bytes")
 
-    def __init__(self, records: list[Any], channel: int, size_bytes: int) -> None:
+    def __init__(self, records: tuple[Any, ...], channel: int, size_bytes: int) -> None:
         self.records = records
         self.channel = channel
         self.size_bytes = size_bytes
@@ -92,7 +92,7 @@ class RecordReader:
         """
         if self._batch is not None:
             batch, self._batch = self._batch, None
-            if records := list(self._records):
+            if records := tuple(self._records):
                 return RecordBatch(records, batch.channel, batch.size_bytes)
         if self._current is not None:
             self._return_buffer()
@@ -141,9 +141,13 @@ class RecordReader:
         self.bytes_in += buffer.size
         clear_end = buffer.data_type is _DATA_WITH_CLEAR_END
         try:
-            with memoryview(buffer.view()) as view:
+            with buffer.view_with_room() as view:
                 records = self._deserializers[index].records(
-                    view, buffer.continued, buffer.unfinished, clear_end=clear_end
+                    view,
+                    buffer.continued,
+                    buffer.unfinished,
+                    buffer.records,
+                    clear_end=clear_end,
                 )
         except UNPACK_ERRORS as cause:
             error = SerializationError(

@@ -15,12 +15,12 @@ Large bytes and Arrow batches need no packer: a few bytes stand before what they
 
 Theory of operation of the deserializer (Flink's NonSpanningWrapper and SpanningWrapper). A buffer
 is the end of a record that was begun before, whole records, and the beginning of one that goes on,
-each of which may be missing; the buffer says where one ends and the next begins. Whole records go
-through one unpacker, shared by all channels of a worker, which stands between records before and
-after. That is verified, because an unpacker left inside a record would corrupt the next channel's
-data: a nil is fed behind the records and must come out as itself. A record that spans buffers is
-put together outside of it (``reassembly.py``), and unpacked alone. So an idle channel costs
-nothing, with thousands of them.
+each of which may be missing; the buffer says where one ends and the next begins, and how many whole
+records there are. Behind the header of an array of so many they are one value, which is unpacked
+with one call, where it lies: the memory in front of a buffer's content has room for that header.
+Behind the end of another record there is none, so they are copied then. A record that spans buffers
+is put together (``reassembly.py``) and unpacked alone. So an idle channel costs nothing, with
+thousands of them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import Any, Self
 import msgpack
 import msgspec
 
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.config import NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.elements import Serialised, check_elements
@@ -80,10 +81,9 @@ _BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
 _BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
 _LARGE_HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
 _UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
+_ARRAY32_MARKER, _ARRAY32 = 0xDD, Struct(">BI")
 _unpackb = msgpack.unpackb
-_NIL = b"\xc0"
-_NOTHING = object()
-_CUT = "the peer cut a record where it announced a record's end"
+_CUT = "the peer cut a record where it announced a record's end, or it counted its records wrongly"
 _INCOMPLETE = "Unpack failed: incomplete input"
 """How msgpack says that bytes are missing; it has no error of its own for that."""
 
@@ -215,31 +215,15 @@ def _large_value(head: Serialised, content: bytes) -> Any:
 
 
 class RecordUnpacker:
-    """Unpacks the records of any number of channels; between calls it stands between records.
+    """Unpacks the records of any number of channels; it has no state.
 
-    Both methods raise one of UNPACK_ERRORS for bytes that are no record within the limits, and
-    RemoteProtocolError if the bytes end inside a record or behind it. Nothing of what was refused
-    is left in the unpacker.
+    Its methods raise one of UNPACK_ERRORS for bytes that are no record within the limits, and
+    RemoteProtocolError if the bytes end inside a record or behind it.
     """
 
-    def __init__(
-        self, *, record_bytes_max: int, record_elements_max: int, segment_bytes: int
-    ) -> None:
+    def __init__(self, *, record_bytes_max: int, record_elements_max: int) -> None:
         self._bytes_max = record_bytes_max
         self._elements_max = record_elements_max
-        self._options: dict[str, Any] = {
-            "use_list": False,
-            "timestamp": 3,
-            "strict_map_key": False,
-            "max_str_len": record_bytes_max,
-            "max_bin_len": record_bytes_max,
-            "max_array_len": record_elements_max,
-            "max_map_len": record_elements_max,
-            "max_ext_len": record_bytes_max,
-            "ext_hook": _read_extension,
-        }
-        self._buffer_bytes_max = segment_bytes + len(_NIL)
-        self._unpacker = self._make_unpacker()
 
     @classmethod
     def of(cls, config: NetworkConfig) -> Self:
@@ -247,33 +231,27 @@ class RecordUnpacker:
         return cls(
             record_bytes_max=config.record_bytes_max,
             record_elements_max=config.record_elements_max,
-            segment_bytes=config.segment_bytes,
         )
 
-    def _make_unpacker(self) -> msgpack.Unpacker:
-        return msgpack.Unpacker(**self._options, max_buffer_size=self._buffer_bytes_max)
+    def whole_records(self, data: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
+        """Return the records that part of a buffer consists of, so many.
 
-    def whole_records(self, data: memoryview, start: int, end: int) -> list[Any]:
-        """Return the records that part of a buffer consists of."""
-        head_bytes = _large_head_bytes(data, start, end, end - start)
-        if head_bytes and end - start <= self._bytes_max:
-            content = start + head_bytes
-            return [_large_value(data[start:content], bytes(data[content:end]))]
-        unpacker = self._unpacker
-        try:
-            unpacker.feed(data[start:end])
-            records = list(unpacker)
-        except UNPACK_ERRORS:
-            self._unpacker = self._make_unpacker()
-            raise
-        try:
-            unpacker.feed(_NIL)
-            ends = next(unpacker, _NOTHING) is None
-        except UNPACK_ERRORS:
-            ends = False
-        if not ends:
-            self._unpacker = self._make_unpacker()
-            raise RemoteProtocolError(_CUT)
+        What stands in front of them, at the start of ``data``, is overwritten if it is room.
+        """
+        if number == 1:
+            head_bytes = _large_head_bytes(data, start, end, end - start)
+            if head_bytes and end - start <= self._bytes_max:
+                content = start + head_bytes
+                head = bytes(data[start:content])
+                return (_large_value(head, bytes(data[content:end])),)
+        records: tuple[Any, ...]
+        if start == ARRAY_HEADER_BYTES:
+            _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
+            with data[:end] as array:
+                records = self._value(array)
+        else:
+            header = _ARRAY32.pack(_ARRAY32_MARKER, number)
+            records = self._value(b"".join((header, data[start:end])))
         return records
 
     def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
@@ -291,8 +269,11 @@ class RecordUnpacker:
         """Return the one record that was put together from several buffers."""
         if len(content) > self._elements_max:
             check_elements(content, self._elements_max)
+        return self._value(content)
+
+    def _value(self, content: Serialised) -> Any:
         try:
-            return _unpackb(  # the options again: as ``**`` they would take longer than a record
+            return _unpackb(
                 content,
                 use_list=False,
                 timestamp=3,
@@ -327,10 +308,13 @@ class RecordDeserializer:
         return self._spanning.size > 0
 
     def records(
-        self, data: memoryview, continued: int, unfinished: int, *, clear_end: bool
-    ) -> list[Any]:
-        """Return the records that end in a buffer, whose bytes are copied; ``continued`` and
-        ``unfinished`` are those of ``Buffer``.
+        self, data: memoryview, continued: int, unfinished: int, whole: int, *, clear_end: bool
+    ) -> tuple[Any, ...]:
+        """Return the records that end in a buffer, whose bytes are copied.
+
+        ``data`` is its content behind ARRAY_HEADER_BYTES of room, which are written to;
+        ``continued``, ``unfinished`` and ``whole``, its number of whole records, are those of
+        ``Buffer``.
 
         Raises one of UNPACK_ERRORS for bytes that are no record within the limits,
         RemoteProtocolError if records do not begin and end where the buffers say, and
@@ -338,22 +322,23 @@ class RecordDeserializer:
         """
         spanning = self._spanning
         if clear_end and not continued and not spanning.size:
-            return self._unpacker.whole_records(data, 0, len(data))
+            return self._unpacker.whole_records(data, ARRAY_HEADER_BYTES, len(data), whole)
         goes_on = not clear_end and not unfinished
         if not spanning.size and (continued or goes_on):
             raise RemoteProtocolError("the peer continued a record that it had not begun")
-        end = len(data) - unfinished
-        records = []
+        start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
+        records: tuple[Any, ...] = ()
         if goes_on:
-            spanning.append(data, 0, continued)
+            spanning.append(data, ARRAY_HEADER_BYTES, start)
         elif continued:
-            records.append(spanning.complete(data, continued, self._unpacker))
+            content = data[ARRAY_HEADER_BYTES:]
+            records = (spanning.complete(content, continued, self._unpacker),)
         elif spanning.size:
             raise RemoteProtocolError(
                 "the peer cut a record: it began one, and did not continue it in the next buffer"
             )
-        if continued < end:
-            records += self._unpacker.whole_records(data, continued, end)
+        if start < end or whole:
+            records += self._unpacker.whole_records(data, start, end, whole)
         if unfinished:
             spanning.append(data, end, len(data))
         return records

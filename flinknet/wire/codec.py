@@ -91,11 +91,12 @@ def encode_buffer_header(
     size: int,
     continued: int = 0,
     unfinished: int = 0,
+    records: int = 0,
 ) -> bytes:
     """Encode the header of a BufferResponse, whose fields are those of ``BufferHeader``; ``size``
     bytes of body must follow."""
     return _BUFFER_STRUCT.pack(
-        0x97,
+        0x98,
         0,
         0xCE,
         channel,
@@ -108,6 +109,8 @@ def encode_buffer_header(
         continued,
         0xCE,
         unfinished,
+        0xCE,
+        records,
         BODY_BIN32,
         size,
     )
@@ -273,8 +276,10 @@ class FrameDecoder:
 
     def _buffer_header(self, items: tuple[int, ...]) -> BufferHeader:
         mark1, channel, mark2, sequence, mark3, backlog, ordinal = items[2:9]
-        mark4, continued, mark5, unfinished, mark6, size = items[9:]
-        if not (mark1 == mark2 == mark3 == mark4 == mark5 == 0xCE and mark6 == BODY_BIN32):
+        mark4, continued, mark5, unfinished, mark6, records, body_mark, size = items[9:]
+        if not (
+            mark1 == mark2 == mark3 == mark4 == mark5 == mark6 == 0xCE and body_mark == BODY_BIN32
+        ):
             raise RemoteProtocolError("the peer sent a BUFFER_RESPONSE header of the wrong form")
         if not 0 < ordinal < len(_DATA_TYPES):
             raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
@@ -296,7 +301,14 @@ class FrameDecoder:
                 f"the peer announced {data_type.name} of {size} bytes on channel {channel}, which "
                 f"cannot be cut after {continued} and before the last {unfinished} bytes"
             )
-        return _make_header((channel, sequence, backlog, data_type, size, continued, unfinished))
+        if records > size - continued - unfinished or (records and data_type.is_event):
+            raise RemoteProtocolError(
+                f"the peer announced {data_type.name} of {size} bytes on channel {channel}, where "
+                f"{records} records have no place"
+            )
+        return _make_header(
+            (channel, sequence, backlog, data_type, size, continued, unfinished, records)
+        )
 
     def _continue_body(self, data: memoryview) -> int:
         size = min(self._body_missing, len(data))

@@ -20,7 +20,7 @@ from flinknet.errors import ConfigurationError, ErrorCode, HandshakeError
 __all__ = ["MAGIC", "PROTOCOL_VERSION", "Hello", "Verdict", "decode_hello", "judge"]
 
 MAGIC = b"flinknet"
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 _PREAMBLE = Struct(">8sHH")
 _FIXED = Struct(">BBBBIBIB")

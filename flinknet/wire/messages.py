@@ -55,7 +55,8 @@ class BufferHeader(NamedTuple):
     """What a BufferResponse says about its body.
 
     ``continued`` bytes at its start go on with a record of the buffer before (Flink's partial
-    record length), ``unfinished`` bytes at its end begin one that goes on in the next.
+    record length), ``unfinished`` bytes at its end begin one that goes on in the next. Between
+    them stand ``records`` whole records.
     """
 
     channel: int
@@ -65,6 +66,7 @@ class BufferHeader(NamedTuple):
     size: int
     continued: int = 0
     unfinished: int = 0
+    records: int = 0
 
 
 Items = Callable[[tuple[Any, ...]], tuple[Any, ...]]
@@ -148,10 +150,9 @@ def _layout(message_type: MessageType, *kinds: str, body: int | None = None) -> 
 LAYOUTS: dict[int, Layout] = {
     layout.message_type: layout
     for layout in (
-        # channel, sequence, backlog, data type, continued, unfinished; the body is a bin value
-        _layout(
-            MessageType.BUFFER_RESPONSE, "u32", "u32", "u32", "u7", "u32", "u32", body=BODY_BIN32
-        ),
+        # channel, sequence, backlog, data type, continued, unfinished, records; the body is a bin
+        # value
+        _layout(MessageType.BUFFER_RESPONSE, *["u32"] * 3, "u7", *["u32"] * 3, body=BODY_BIN32),
         # channel, code; then the text as the last element of the array
         _layout(MessageType.ERROR_RESPONSE, "u32", "u7", body=BODY_STR16),
         # channel, partition id, subpartition, initial credit

@@ -66,7 +66,7 @@ async def recording_proxy(address: str) -> AsyncIterator[tuple[str, Capture]]:
 def after_hello(stream: bytearray) -> tuple[list[Any], bytes]:
     """Split a direction into its hello and the messages; the preamble is 12 fixed bytes."""
     magic, version, size = struct.unpack_from(">8sHH", stream)
-    assert (magic, version) == (b"flinknet", 2)
+    assert (magic, version) == (b"flinknet", 3)
     hello = msgpack.unpackb(bytes(stream[12 : 12 + size]))
     return hello, bytes(stream[12 + size :])
 
@@ -127,12 +127,13 @@ async def test_a_captured_connection_is_plain_msgpack() -> None:
         if kind != BUFFER_RESPONSE:
             assert [kind, *fields] == [CLOSE]
             continue
-        channel, sequence, _, data_type, _, _ = fields
+        channel, sequence, _, data_type, continued, unfinished, number = fields
         body = answers.pop(0)
         assert sequence == len(types[channel])
         types[channel].append(data_type)
         if data_type in (DATA_BUFFER, CLEAR_END):
             data[channel] += body
+            assert len(read_all(body[continued : len(body) - unfinished])) == number
     for channel in (0, 1):
         assert [tuple(record) for record in read_all(data[channel])] == records[channel::2]
         assert types[channel][-2:] == [END_OF_DATA, END_OF_PARTITION]

@@ -36,6 +36,7 @@ from flinknet.partition.result_partition import ResultPartition
 from flinknet.partition.subpartition import PipelinedSubpartition
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.messages import BufferHeader
+from tests.unit.records.cutting import records_in
 
 T = TypeVar("T")
 
@@ -317,14 +318,17 @@ def deliver(
     backlog: int = 0,
     continued: int = 0,
     unfinished: int | None = None,
+    records: int | None = None,
 ) -> None:
     """Let a frame arrive; without a clear end, all of it that continues no record begins one."""
     if unfinished is None:
         unfinished = len(content) - continued if data_type is DataType.DATA_BUFFER else 0
-    memory = begin(
-        channel,
-        BufferHeader(0, sequence, backlog, data_type, len(content), continued, unfinished),
-    )
+    size = len(content)
+    if records is None:
+        whole = content[continued : size - unfinished] if data_type.is_buffer else b""
+        records = records_in(whole)
+    header = BufferHeader(0, sequence, backlog, data_type, size, continued, unfinished, records)
+    memory = begin(channel, header)
     memory[:] = content
     memory.release()
     channel.end_buffer()

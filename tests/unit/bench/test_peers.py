@@ -101,7 +101,7 @@ def test_flinknet_is_in_every_case_and_flink_in_all_of_records() -> None:
     for case in (*RECORD_CASES, KEYBY):
         entered = [str(each) for each in BY_NAME["flink"].enter(case)]
         assert entered[:2] == ["flink default", "flink parallel-gc"]
-        assert entered[2:] == ["flink large-buffers"] * (case.name in ("bytes-32k", "bytes-1m"))
+        assert entered[2:] == ["flink large-buffers"] * (case.name in PAYLOADS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -38,7 +38,7 @@ def test_the_memory_is_enough_for_both_ends() -> None:
 
 
 def batch(channel: int, *numbers: int) -> RecordBatch:
-    return RecordBatch([(channel, number) for number in numbers], channel, 0)
+    return RecordBatch(tuple((channel, number) for number in numbers), channel, 0)
 
 
 def test_a_check_is_complete_with_the_last_record_of_every_channel() -> None:
@@ -54,7 +54,7 @@ def test_a_check_is_complete_with_the_last_record_of_every_channel() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [batch(0, 1), batch(0, 0, 0), RecordBatch([(1, 0)], 0, 0)],
+    [batch(0, 1), batch(0, 0, 0), RecordBatch(((1, 0),), 0, 0)],
     ids=["gap", "twice", "other"],
 )
 def test_a_check_notices_what_does_not_belong_there(wrong: RecordBatch) -> None:

@@ -101,23 +101,23 @@ def test_a_buffer_says_whether_it_ends_with_a_record(
 @pytest.mark.parametrize(
     ("sizes", "marks"),
     [
-        ([10, 6], [(0, 0)]),
-        ([16], [(0, 0)]),
-        ([17], [(0, 16), (1, 0)]),
-        ([10, 10], [(0, 6), (4, 0)]),
-        ([10, 22], [(0, 6), (16, 0)]),
-        ([10, 40, 5], [(0, 6), (16, 0), (16, 0), (2, 0)]),
-        ([10, 40, 14], [(0, 6), (16, 0), (16, 0), (2, 0)]),
-        ([10, 40, 15], [(0, 6), (16, 0), (16, 0), (2, 14), (1, 0)]),
-        ([17, 3, 20], [(0, 16), (1, 12), (8, 0)]),
+        ([10, 6], [(0, 0, 2)]),
+        ([16], [(0, 0, 1)]),
+        ([17], [(0, 16, 0), (1, 0, 0)]),
+        ([10, 10], [(0, 6, 1), (4, 0, 0)]),
+        ([10, 22], [(0, 6, 1), (16, 0, 0)]),
+        ([10, 40, 5], [(0, 6, 1), (16, 0, 0), (16, 0, 0), (2, 0, 1)]),
+        ([10, 40, 14], [(0, 6, 1), (16, 0, 0), (16, 0, 0), (2, 0, 1)]),
+        ([10, 40, 15], [(0, 6, 1), (16, 0, 0), (16, 0, 0), (2, 14, 0), (1, 0, 0)]),
+        ([17, 3, 20], [(0, 16, 0), (1, 12, 1), (8, 0, 0)]),
     ],
     ids=str,
 )
 def test_a_buffer_says_how_much_of_it_is_part_of_a_record(
-    sizes: list[int], marks: list[tuple[int, int]]
+    sizes: list[int], marks: list[tuple[int, int, int]]
 ) -> None:
-    """A13, D6: how many bytes continue a record of the buffer before, and how many begin one that
-    goes on; a record may fill whole buffers, and end with one."""
+    """A13, D6: how many bytes continue a record of the buffer before, how many begin one that goes
+    on, and how many records stand between; a record may fill whole buffers, and end with one."""
     buffers = []
     builder = builder_of(capacity=16)
     for size in sizes:
@@ -129,7 +129,20 @@ def test_a_buffer_says_how_much_of_it_is_part_of_a_record(
             builder = builder_of(capacity=16)
             rest = rest[builder.append(rest, continues=continues) :]
     buffers.append(builder.seal())
-    assert [(buffer.continued, buffer.unfinished) for buffer in buffers] == marks
+    said = [(buffer.continued, buffer.unfinished, buffer.records) for buffer in buffers]
+    assert said == marks
+
+
+def test_records_that_somebody_else_counts_are_said_once_the_builder_is_sealed() -> None:
+    """Since the builder was told; whatever else was counted is added."""
+    emitted = 40
+    builder = builder_of(b"one", capacity=64)
+    builder.count_with(lambda: emitted)
+    builder.append(memoryview(b"two"))
+    emitted += 5
+    assert builder.seal().records == 7
+    emitted += 5
+    assert builder.seal().records == 7
 
 
 def test_a_shared_builder_makes_one_buffer_for_all() -> None:
@@ -181,3 +194,4 @@ def test_builders_cut_a_byte_stream_without_losing_any(
         inside = [end for end in ends if start <= end <= position] or [position]
         assert buffer.continued == min(inside) - start
         assert buffer.unfinished == position - max(inside)
+        assert buffer.records == len(inside) - 1

@@ -179,9 +179,7 @@ def test_objects_of_connections_and_of_what_peers_request() -> None:
 )
 def test_objects_of_a_record(element: object) -> None:
     """What an element takes is within the bound, for records with as many as there may be."""
-    unpacker = RecordUnpacker(
-        record_bytes_max=MIB, record_elements_max=20_000, segment_bytes=CONFIG.segment_bytes
-    )
+    unpacker = RecordUnpacker(record_bytes_max=MIB, record_elements_max=20_000)
 
     def unpack(packed: bytes, _: int) -> object:
         return unpacker.record(packed)

@@ -295,7 +295,7 @@ async def test_an_answer_in_another_version_says_so() -> None:
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         refused = asyncio.create_task(refusal_of(environment, host.address))
         (await host.accept()).send(b"flinknet\x00\x07\x00\x40")
-        assert "the peer speaks version 7 of the protocol, this side version 2" in str(
+        assert "the peer speaks version 7 of the protocol, this side version 3" in str(
             await refused
         )
 
@@ -327,8 +327,8 @@ async def test_every_other_verdict_is_a_refusal(verdict: Verdict) -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
         b"\x00" * 5000,
-        b"flinknet\x00\x02\xff\xff",
-        b"flinknet\x00\x02\x00\x16" + bytes(22),
+        b"flinknet\x00\x03\xff\xff",
+        b"flinknet\x00\x03\x00\x16" + bytes(22),
     ],
 )
 async def test_what_is_no_hello_is_closed_without_a_word(garbage: bytes) -> None:

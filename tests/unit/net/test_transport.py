@@ -236,13 +236,13 @@ async def emit_all(writer: Any, number: int) -> None:
 
 def take_buffers(stream: bytearray, received: dict[int, bytes]) -> None:
     """Take whole BufferResponses off a stream, checking their sequence."""
-    while len(stream) >= 33:
-        assert stream[:2] == b"\x97\x00"
-        size = int.from_bytes(stream[29:33], "big")
-        if len(stream) < 33 + size:
+    while len(stream) >= 38:
+        assert stream[:2] == b"\x98\x00"
+        size = int.from_bytes(stream[34:38], "big")
+        if len(stream) < 38 + size:
             return
-        received[int.from_bytes(stream[3:7], "big")] += stream[33 : 33 + size]
-        del stream[: 33 + size]
+        received[int.from_bytes(stream[3:7], "big")] += stream[38 : 38 + size]
+        del stream[: 38 + size]
 
 
 async def test_memory_that_a_write_has_freed_may_be_used_in_the_same_turn() -> None:
@@ -544,7 +544,7 @@ async def test_messages_right_behind_the_welcome_are_taken() -> None:
         found = await stranger.read_messages(2)
         assert {message[0] for message in found} == {M.PARTITION_REQUEST, M.BUFFER_RESPONSE}
         [data] = [message for message in found if message[0] is M.BUFFER_RESPONSE]
-        assert data[4:] == (DataType.DATA_BUFFER_WITH_CLEAR_END, b"\x07")
+        assert data[4:] == (DataType.DATA_BUFFER_WITH_CLEAR_END, b"\x07", 0, 0, 1)
         writer.close()
         gate.release()
 

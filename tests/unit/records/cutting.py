@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgpack
+
 from flinknet.buffer.buffer import DataType
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.records.elements import Serialised
 from flinknet.records.reassembly import ReassemblyMemory
 from flinknet.records.serializer import RecordDeserializer, RecordUnpacker, record_packer
@@ -22,9 +25,33 @@ class Cut(NamedTuple):
     clear_end: bool = True
 
     @property
+    def room_and_content(self) -> memoryview:
+        """What a deserializer reads, and writes to."""
+        return memoryview(bytearray(ARRAY_HEADER_BYTES) + self.content)
+
+    @property
+    def records(self) -> int:
+        """How many whole records there are, by what their first bytes say."""
+        return records_in(self.content[self.continued : len(self.content) - self.unfinished])
+
+    @property
     def data_type(self) -> DataType:
         """What a producer would call it."""
         return DataType.DATA_BUFFER_WITH_CLEAR_END if self.clear_end else DataType.DATA_BUFFER
+
+
+def records_in(content: bytes) -> int:
+    """Count msgpack values; what is none, or not complete, counts as one."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(content) + 1)
+    unpacker.feed(content)
+    number = 0
+    while unpacker.tell() < len(content):
+        number += 1
+        try:
+            unpacker.skip()
+        except (ValueError, msgpack.UnpackException):
+            break
+    return number
 
 
 def cut(records: Iterable[Any], segment_bytes: int) -> list[Cut]:
@@ -75,7 +102,6 @@ def make_unpacker(
     return RecordUnpacker(
         record_bytes_max=record_bytes_max,
         record_elements_max=record_elements_max,
-        segment_bytes=1 << 20,
     )
 
 
@@ -102,9 +128,14 @@ def make_deserializer(memory: ReassemblyMemory | None = None) -> RecordDeseriali
 
 def read(deserializer: RecordDeserializer, buffer: Cut) -> list[Any]:
     """Feed one buffer; return the records that end in it."""
-    return deserializer.records(
-        memoryview(buffer.content), buffer.continued, buffer.unfinished, clear_end=buffer.clear_end
+    records = deserializer.records(
+        buffer.room_and_content,
+        buffer.continued,
+        buffer.unfinished,
+        buffer.records,
+        clear_end=buffer.clear_end,
     )
+    return list(records)
 
 
 def read_each(deserializer: RecordDeserializer, buffers: Iterable[Cut]) -> list[list[Any]]:

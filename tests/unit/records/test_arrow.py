@@ -522,7 +522,8 @@ from flinknet.config import NetworkConfig
 
 unpacker = serializer.RecordUnpacker.of(NetworkConfig())
 for data in (bytes([0xC7, 3, 127, 1, 2, 3]), bytes([0xC9, 0, 0, 128, 0, 127]) + bytes(32768)):
-    for read in (lambda: unpacker.whole_records(memoryview(data), 0, len(data)),
+    behind_room = memoryview(bytearray(5) + data)
+    for read in (lambda: unpacker.whole_records(behind_room, 5, len(behind_room), 1),
                  lambda: unpacker.record(data)):
         try:
             read()

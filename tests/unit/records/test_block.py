@@ -45,7 +45,7 @@ def test_the_number_of_records_follows_their_size() -> None:
     assert blocks.records_in(ROOM) == 128
     blocks.pack([sized(10)] * 10 + [sized(90)] * 10)
     assert blocks.records_in(1_000) == 20
-    blocks.observe(10_000)
+    blocks.observe(20_000)
     assert not blocks.worthwhile
 
 

@@ -174,9 +174,13 @@ class RecordHistories(RuleBasedStateMachine):
         buffer = polled.buffer
         if buffer.data_type.is_buffer:
             clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
-            with memoryview(buffer.view()) as view:
+            with buffer.view_with_room() as view:
                 records = self.deserializers[channel].records(
-                    view, buffer.continued, buffer.unfinished, clear_end=clear_end
+                    view,
+                    buffer.continued,
+                    buffer.unfinished,
+                    buffer.records,
+                    clear_end=clear_end,
                 )
             self.received[channel] += [Record(*record) for record in records]
         elif buffer.data_type is DataType.END_OF_DATA:

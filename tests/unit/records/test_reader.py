@@ -255,7 +255,7 @@ def test_a_batch_can_be_read_again() -> None:
     arranged = Arranged()
     arranged.arrive(packed(1, 2))
     batch = arranged.batch()
-    assert [list(batch), list(batch), batch.records] == [[1, 2]] * 3
+    assert [list(batch), list(batch), list(batch.records)] == [[1, 2]] * 3
 
 
 def test_the_end_of_data_is_acknowledged_after_the_last_record() -> None:

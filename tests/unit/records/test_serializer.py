@@ -351,6 +351,28 @@ def test_a_cut_record_announced_as_whole_is_found(cut_off: bytes) -> None:
     assert read(RecordDeserializer(unpacker, memory), Cut(b"\x05")) == [5]
 
 
+@pytest.mark.parametrize("continued", [b"", b"\xa1"], ids=["at the start", "behind another's end"])
+@pytest.mark.parametrize("number", [0, 1, 3, 4, 1_000])
+def test_a_wrong_number_of_records_is_found(number: int, continued: bytes) -> None:
+    """Whether there are more or fewer."""
+    content = Cut(b"x" * len(continued) + b"\x01\xa1b", len(continued)).room_and_content
+    deserializer = make_deserializer()
+    if continued:
+        read(deserializer, Cut(continued, 0, 1, clear_end=False))
+    with pytest.raises(RemoteProtocolError, match="or it counted its records wrongly"):
+        deserializer.records(content, len(continued), 0, number, clear_end=True)
+    with pytest.raises(RemoteProtocolError, match="or it counted its records wrongly"):
+        deserializer.records(Cut(b"").room_and_content, 0, 0, number + 1, clear_end=True)
+
+
+def test_more_records_than_a_record_may_have_elements_are_refused() -> None:
+    """Before room is made for them; a writer's buffers never have so many."""
+    deserializer = RecordDeserializer(make_unpacker(record_elements_max=8), make_memory())
+    assert read(deserializer, Cut(bytes(8))) == [0] * 8
+    with pytest.raises(UNPACK_ERRORS, match="max_array_len"):
+        read(deserializer, Cut(bytes(9)))
+
+
 @pytest.mark.parametrize(
     "content",
     [*(cut_off for cut_off in CUT_OFF if len(cut_off) > 1), b"\x01\x02", b"\x91\x01\x91"],

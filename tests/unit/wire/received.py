@@ -19,9 +19,9 @@ SPEC = Path(__file__).parents[3] / "flinknet" / "wire" / "SPEC.md"
 
 def buffer_event(header: BufferHeader, body: bytes) -> tuple[Any, ...]:
     """A BufferResponse as an event: type, channel, sequence, backlog, data type, body; and behind
-    it, for a buffer that is cut inside a record, ``continued`` and ``unfinished``."""
+    it, unless all are 0, ``continued``, ``unfinished`` and ``records``."""
     event = (MessageType.BUFFER_RESPONSE, *header[:4], body)
-    cut = (header.continued, header.unfinished)
+    cut = (header.continued, header.unfinished, header.records)
     return (*event, *cut) if any(cut) else event
 
 
@@ -104,14 +104,15 @@ def buffer_response(
     size: int | None = None,
     continued: int = 0,
     unfinished: int | None = None,
+    records: int = 0,
 ) -> bytes:
     """A BufferResponse, or with ``size`` one whose body is not as long as it says; the whole body
     of a DATA_BUFFER begins a record by default."""
     size = len(body) if size is None else size
     if unfinished is None:
         unfinished = size - continued if data_type == DataType.DATA_BUFFER else 0
-    head = b"\x97\x00" + u32(channel) + u32(sequence) + u32(backlog) + bytes([data_type])
-    head += u32(continued) + u32(unfinished)
+    head = b"\x98\x00" + u32(channel) + u32(sequence) + u32(backlog) + bytes([data_type])
+    head += u32(continued) + u32(unfinished) + u32(records)
     return head + b"\xc6" + size.to_bytes(4, "big") + body
 
 

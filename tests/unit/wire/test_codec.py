@@ -49,8 +49,10 @@ def buffers(draw: st.DrawFn) -> tuple[Any, ...]:
         continued = draw(st.integers(0, len(body)))
     if data_type is DataType.DATA_BUFFER and continued < len(body):
         unfinished = draw(st.integers(1, len(body) - continued))
+    whole = len(body) - continued - unfinished if data_type.is_buffer else 0
+    records = draw(st.integers(0, whole))
     channel, sequence, backlog = draw(U32), draw(U32), draw(U32)
-    header = BufferHeader(channel, sequence, backlog, data_type, 0, continued, unfinished)
+    header = BufferHeader(channel, sequence, backlog, data_type, 0, continued, unfinished, records)
     return buffer_event(header, body)
 
 
@@ -272,6 +274,33 @@ def test_a_body_too_long_is_refused_on_its_header_alone(data_type: DataType, siz
         f"bytes"
     )
     assert received.bodies_begun == 0
+
+
+@pytest.mark.parametrize(
+    ("data_type", "continued", "unfinished", "records"),
+    [
+        (DataType.DATA_BUFFER_WITH_CLEAR_END, 0, 0, 9),
+        (DataType.DATA_BUFFER_WITH_CLEAR_END, 3, 0, 6),
+        (DataType.DATA_BUFFER, 3, 4, 2),
+        (DataType.DATA_BUFFER, 8, 0, 1),
+        (DataType.DATA_BUFFER, 0, 8, 2**32 - 1),
+        (DataType.END_OF_DATA, 0, 0, 1),
+    ],
+)
+def test_more_records_than_bytes_are_refused_on_the_header_alone(
+    data_type: DataType, continued: int, unfinished: int, records: int
+) -> None:
+    """An event has none."""
+    received = Received()
+    decoder = make_decoder(received)
+    marks = {"continued": continued, "unfinished": unfinished}
+    decoder.feed(buffer_response(9, 0, 0, data_type, bytes(8), **marks))
+    assert received.bodies_begun == 1
+    header = buffer_response(9, 1, 0, data_type, b"", size=8, **marks, records=records)
+    decoder.feed(header[:-1])
+    with pytest.raises(RemoteProtocolError, match=f"channel 9, where {records} records have no"):
+        decoder.feed(header[-1:])
+    assert received.bodies_begun == 1
 
 
 @pytest.mark.parametrize("size", [LIMITS.error_text_bytes_max + 1, 2**16 - 1])

@@ -25,16 +25,18 @@ HELLOS = {
 
 MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
     "buffer_response": (
-        encode_buffer_header(0x01020304, 5, 6, DataType.DATA_BUFFER, 3, 1, 2) + b"\x01\x92\x93",
+        encode_buffer_header(0x01020304, 5, 6, DataType.DATA_BUFFER, 4, 1, 2, 1)
+        + b"\x01\x05\x92\x93",
         (
             MessageType.BUFFER_RESPONSE,
             0x01020304,
             5,
             6,
             DataType.DATA_BUFFER,
-            b"\x01\x92\x93",
+            b"\x01\x05\x92\x93",
             1,
             2,
+            1,
         ),
     ),
     "buffer_response_event": (

@@ -144,13 +144,13 @@ def test_another_protocol_is_refused_at_its_first_wrong_byte(data: bytes) -> Non
     refusal(data[: wrong + 1])
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, 256, 65535])
+@pytest.mark.parametrize("version", [0, 1, 2, 256, 65535])
 def test_another_version_is_refused_by_its_preamble_alone(version: int) -> None:
     preamble = b"flinknet" + version.to_bytes(2, "big") + b"\x00\x40"
     assert decode_hello(preamble[:11], LIMITS) is None
     error = refusal(preamble)
     assert error.code is ErrorCode.VERSION
-    assert f"the peer speaks version {version} of the protocol, this side version 2" in str(error)
+    assert f"the peer speaks version {version} of the protocol, this side version 3" in str(error)
 
 
 def test_only_another_version_is_a_matter_of_version() -> None:
@@ -160,7 +160,7 @@ def test_only_another_version_is_a_matter_of_version() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 21, 513, 65535])
 def test_an_impossible_length_is_refused_by_the_preamble_alone(size: int) -> None:
-    error = refusal(b"flinknet\x00\x02" + size.to_bytes(2, "big"))
+    error = refusal(b"flinknet\x00\x03" + size.to_bytes(2, "big"))
     assert str(error) == f"the peer announced a hello of {size} bytes; the limit is 512"
 
 
