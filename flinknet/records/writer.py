@@ -49,6 +49,10 @@ from flinknet.records.serializer import (
 __all__ = ["OutputFlusher", "RecordWriter"]
 
 
+_LARGE_RECORDS = 64
+"""As many large records are written before somebody looks whether they are still large."""
+
+
 def _the_only(record: Any) -> int:
     """Choose the first of one output."""
     return 0
@@ -123,15 +127,16 @@ class RecordWriter:
         self._finished = False
         self._turn = LoopTurn()
         self._counts: list[Callable[[], int]] = []
-        self.emit = (
-            self.broadcast_emit
-            if self.partitioner.is_broadcast
-            else self._emit_cut
-            if self.partitioner.cuts_records
-            else self._make_emit_to(self._outputs[0])
-            if self.partitioner.selects_first
-            else self._make_emit(self._select, self._outputs)
-        )
+        self._only: Output | None = None
+        if self.partitioner.is_broadcast:
+            self._only, self.emit = self._broadcast, self.broadcast_emit
+        elif self.partitioner.cuts_records:
+            self.emit = self._emit_cut
+        elif self.partitioner.selects_first:
+            self._only = self._outputs[0]
+            self.emit = self._make_emit_to(self._only)
+        else:
+            self.emit = self._make_emit(self._select, self._outputs)
 
     # -- emitting ---------------------------------------------------------------------------------
 
@@ -211,13 +216,15 @@ class RecordWriter:
         """Write many records: the same as ``emit`` for each, at a fraction of the cost.
 
         The order within a subpartition is that of the records. After an error or a cancellation
-        some of them are written and some are not.
+        some of them are written and some are not. A list must not be changed meanwhile.
         """
         partitioner, blocks = self.partitioner, self._blocks
+        if self._only is not None:
+            for part in [records] if type(records) is list else chunks(records):
+                await self._emit_blocks(self._only, part)
+            return
         for chunk in chunks(records):
-            if partitioner.is_broadcast:
-                await self._emit_blocks(self._broadcast, chunk)
-            elif partitioner.cuts_records:
+            if partitioner.cuts_records:
                 for record in chunk:
                     await self._emit_cut(record)
             elif partitioner.looks_at_queues or not blocks.wants(chunk):
@@ -304,8 +311,8 @@ class RecordWriter:
                     builder.records += count
                     self._records_out += count
             if count <= 1:
-                await self._emit_each(records[start : start + 1], _the_only, (output,))
-                count = 1
+                count = 1 if blocks.worthwhile else _LARGE_RECORDS
+                await self._emit_each(records[start : start + count], _the_only, (output,))
             start += count
 
     async def _emit_large(self, output: Output, head: bytes, content: bytes | memoryview) -> None:
