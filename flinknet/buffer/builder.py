@@ -11,7 +11,7 @@ Flink's BufferBuilder stays open when part of it is read. Sealing instead means 
 ownership of a segment never overlap between writer and reader.
 
 ``records`` counts the whole records. Whoever writes past ``append`` adds to it, or counts by
-itself and says so with ``count_with``: then it is complete when the builder is sealed.
+itself and says with ``take_emitted`` how many, when the builder is sealed.
 
 A broadcast builder is shared: ``seal`` then makes a buffer with one reference per subpartition and
 gives every caller the same one.
@@ -42,7 +42,6 @@ class BufferBuilder:
         "_buffer",
         "_capacity",
         "_continued",
-        "_emitted",
         "_recycler",
         "_segment",
         "_unfinished",
@@ -50,6 +49,7 @@ class BufferBuilder:
         "records",
         "remaining",
         "sharers",
+        "take_emitted",
         "write",
     )
 
@@ -73,7 +73,7 @@ class BufferBuilder:
         self.records = 0
         self.sharers = sharers
         self._continued = 0
-        self._emitted: Callable[[], int] | None = None
+        self.take_emitted: Callable[[], int] | None = None
         self._unfinished = 0
 
     @property
@@ -111,11 +111,6 @@ class BufferBuilder:
             self.records += 1
         return size
 
-    def count_with(self, emitted: Callable[[], int]) -> None:
-        """Add to ``records``, once sealed, by how much ``emitted`` has grown since now."""
-        self._emitted = emitted
-        self.records -= emitted()
-
     @property
     def capacity(self) -> int:
         """Bytes that may be written altogether."""
@@ -131,8 +126,8 @@ class BufferBuilder:
     def seal(self) -> Buffer:
         """Close the builder and return its buffer; later calls return the same one."""
         if self._buffer is None:
-            if self._emitted is not None:
-                self.records += self._emitted()
+            if self.take_emitted is not None:
+                self.records += self.take_emitted()
             self._buffer = Buffer(
                 _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
                 self._segment,

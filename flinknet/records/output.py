@@ -22,23 +22,18 @@ __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 class Output(ABC):
     """What a record is appended to."""
 
-    __slots__ = ("_emitted", "builder")
+    __slots__ = ("_take_emitted", "builder")
 
     def __init__(self) -> None:
         self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
-        self._emitted: Callable[[], int] | None = None
+        self._take_emitted: Callable[[], int] | None = None
 
-    def count_with(self, emitted: Callable[[], int]) -> None:
-        """From now on whoever appends a whole record adds to what ``emitted`` returns, or to the
-        ``records`` of the builder."""
-        self._emitted = emitted
+    def count_with(self, take_emitted: Callable[[], int]) -> None:
+        """From now on a whole record is counted by whoever appends it, who says how many there were
+        since the last time, or by the builder."""
+        self._take_emitted = take_emitted
         if not self.builder.sealed:
-            self.builder.count_with(emitted)
-
-    def _use(self, builder: BufferBuilder) -> None:
-        self.builder = builder
-        if self._emitted is not None:
-            builder.count_with(self._emitted)
+            self.builder.take_emitted = take_emitted
 
     @property
     @abstractmethod
@@ -79,7 +74,8 @@ class SubpartitionOutput(Output):
         builder = self._partition.request_builder(self._index)
         if builder is None:
             return False
-        self._use(builder)
+        self.builder = builder
+        builder.take_emitted = self._take_emitted
         return True
 
     def seal(self) -> None:
@@ -110,7 +106,8 @@ class BroadcastOutput(Output):
         builder = self._partition.request_broadcast_builder()
         if builder is None:
             return False
-        self._use(builder)
+        self.builder = builder
+        builder.take_emitted = self._take_emitted
         return True
 
     def seal(self) -> None:

@@ -156,7 +156,8 @@ class SpanningRecord:
             gathered = self._gathered
             self.release()
             memory.check_size(len(gathered) + end)
-            return unpacker.joined_record(gathered, data[:end])
+            with data[:end] as rest:
+                return unpacker.joined_record(gathered, rest)
         try:
             memory.check_size(self.size + end)
             memory.spill_file.write(self._extent, self.size, data, 0, end)

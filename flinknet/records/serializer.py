@@ -331,8 +331,8 @@ class RecordDeserializer:
         if goes_on:
             spanning.append(data, ARRAY_HEADER_BYTES, start)
         elif continued:
-            content = data[ARRAY_HEADER_BYTES:]
-            records = (spanning.complete(content, continued, self._unpacker),)
+            with data[ARRAY_HEADER_BYTES:] as content:
+                records = (spanning.complete(content, continued, self._unpacker),)
         elif spanning.size:
             raise RemoteProtocolError(
                 "the peer cut a record: it began one, and did not continue it in the next buffer"

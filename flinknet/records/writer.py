@@ -205,11 +205,15 @@ class RecordWriter:
                 builder.write(data)
                 count += 1
 
-        def emitted() -> int:
-            return count
+        taken = 0
 
-        output.count_with(emitted)
-        self._counts.append(emitted)
+        def take_emitted() -> int:
+            nonlocal taken
+            since, taken = count - taken, count
+            return since
+
+        output.count_with(take_emitted)
+        self._counts.append(lambda: count)
         return emit
 
     async def emit_many(self, records: Iterable[Any]) -> None:

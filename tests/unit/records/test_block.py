@@ -13,7 +13,9 @@ import pytest
 from flinknet.errors import SerializationError
 from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.partitioner import (
+    BroadcastPartitioner,
     CustomPartitioner,
+    ForwardPartitioner,
     GlobalPartitioner,
     HashPartitioner,
     Partitioner,
@@ -143,6 +145,26 @@ def test_broadcast_blocks_reach_every_channel() -> None:
         run(arranged.writer.broadcast_emit(record))
     arranged.writer.flush()
     assert arranged.take(0) == arranged.take(1) == records[:5]
+    arranged.close()
+
+
+@pytest.mark.parametrize("partitioner", [ForwardPartitioner, BroadcastPartitioner])
+@pytest.mark.parametrize("segment_bytes", [4_096, 90_000])
+def test_a_list_whose_records_change_in_size_is_written_in_order(
+    partitioner: Callable[[], Partitioner], segment_bytes: int
+) -> None:
+    """Many small ones, many large ones, and both by turns; one list after the other."""
+    small, large = list(range(300)), [b"x" * 20_000, b"y" * 17_000] * 40
+    mixed = [each for pair in zip(small, large, strict=False) for each in pair]
+    arranged = Arranged(partitioner=partitioner(), segment_bytes=segment_bytes)
+    for records in (small, large, mixed, small, []):
+        emitting = Running(arranged.writer.emit_many(records))
+        taken: list[Any] = []
+        while not emitting.done:
+            taken += arranged.take()
+            emitting.go_on()
+        arranged.writer.flush()
+        assert taken + arranged.take() == records
     arranged.close()
 
 

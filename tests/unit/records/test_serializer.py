@@ -365,6 +365,32 @@ def test_a_wrong_number_of_records_is_found(number: int, continued: bytes) -> No
         deserializer.records(Cut(b"").room_and_content, 0, 0, number + 1, clear_end=True)
 
 
+NO_BATCH = b"\xc9" + (20_000).to_bytes(4, "big") + b"\x7f" + bytes(20_000)
+
+
+@pytest.mark.parametrize(
+    "buffers",
+    [
+        [Cut(b"\x01\xc1")],
+        [Cut(b"\xa1", 0, 1, clear_end=False), Cut(b"x\xc1", 1)],
+        [Cut(b"\x92", 0, 1, clear_end=False), Cut(b"\x01\xc1", 2)],
+        [Cut(NO_BATCH)],
+        [Cut(NO_BATCH[:99], 0, 99, clear_end=False), Cut(NO_BATCH[99:], len(NO_BATCH) - 99)],
+    ],
+    ids=["whole", "behind another's end", "put together", "large", "large, put together"],
+)
+def test_a_refused_buffer_can_be_reused_at_once(buffers: list[Cut]) -> None:
+    """Though somebody keeps the error, and with it whatever was at work."""
+    *before, last = buffers
+    deserializer = make_deserializer()
+    assert read_all(deserializer, before) == []
+    memory = bytearray(last.room_and_content)
+    with memoryview(memory) as view, pytest.raises(UNPACK_ERRORS) as refused:
+        deserializer.records(view, last.continued, 0, last.records, clear_end=True)
+    memory.clear()  # a BufferError if anybody still looks at it
+    assert refused.tb is not None
+
+
 def test_more_records_than_a_record_may_have_elements_are_refused() -> None:
     """Before room is made for them; a writer's buffers never have so many."""
     deserializer = RecordDeserializer(make_unpacker(record_elements_max=8), make_memory())
