@@ -36,7 +36,7 @@ __all__ = ["FLINKNET", "PEERS", "Peer"]
 
 RECORDS = tuple(case.name for case in RECORD_CASES)
 LARGE = ("bytes-32k", "bytes-1m")
-"""Whose block is as good as its records, for peers that send messages."""
+"""Records so long that a message for a block of them gains nothing."""
 
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"

@@ -9,7 +9,7 @@ released, whoever does that.
 
 The reader is its own iterator over records, so that an iteration that was left can go on: what it
 has not handed out of its batch comes next, as records or as a batch. An asynchronous generator
-would cost a fifth more for every record, and lose the rest of the batch.
+would cost the consumer a sixth more for every record, and lose the rest of the batch.
 
 One task reads at a time. Cancelling a waiting read loses nothing.
 """
