@@ -51,7 +51,7 @@ class SubpartitionView(Protocol):
         """Fill new buffers only up to this size (buffer debloating)."""
 
     def failure_cause(self) -> BaseException | None:
-        """Why the producer failed, None if it did not."""
+        """Why the producer failed, None if it did not; there is nothing to poll then."""
 
     def release(self, cause: BaseException | None = None) -> None:
         """Stop reading: what is queued is recycled, what is written from now on is dropped.

@@ -38,6 +38,8 @@ class ChannelRegistry:
         self._channels: dict[int, RemoteInputChannel] = {}
         self._numbers: dict[RemoteInputChannel, int] = {}
         self._next_number = 0
+        self.number_of = self._numbers.get
+        """Returns a channel's number, None if it is closed."""
         self._arriving: RemoteInputChannel | None = None
 
     def __len__(self) -> int:
@@ -52,10 +54,6 @@ class ChannelRegistry:
         self._channels[number] = channel
         self._numbers[channel] = number
         return number
-
-    def number_of(self, channel: RemoteInputChannel) -> int | None:
-        """Return a channel's number, None if it is closed."""
-        return self._numbers.get(channel)
 
     def remove(self, channel: RemoteInputChannel) -> None:
         """Forget a channel; frames on their way to it are skipped on arrival."""

@@ -16,8 +16,8 @@ already.
 
 Bytes out: ``next_frames`` takes from the ``Outbox``, which decides the order. The frames refer to
 the buffers' own memory: the shell calls ``frames_written`` when the socket has taken all of them,
-and only then are the buffers recycled. ``on_output`` asks the shell to look here again; it may be
-called more than once per need.
+and only then are the buffers recycled. ``on_output`` asks the shell to look here again: whenever
+something is added, and when the budget has kept something back.
 
 Time: the shell calls ``tick`` once per heartbeat interval. That sends a heartbeat if nothing else
 was sent, and gives up a peer that has sent or taken nothing for too long (``Liveness``).
@@ -114,6 +114,8 @@ class Connection:
         self._readers = ReaderRegistry(self, registry, config)
         self.on_credit = self._readers.add_credit
         self._outbox = Outbox(config.segment_bytes, on_output)
+        self.on_reader_available = self._outbox.add_reader
+        self.next_frames = self._outbox.next_frames
         self.frames_written = self._outbox.frames_written
         self._liveness = Liveness(
             config.heartbeat_interval_ms / 1000, config.heartbeat_timeout_ms / 1000
@@ -250,10 +252,6 @@ class Connection:
 
     # -- the producer's readers (ReaderOwner) -----------------------------------------------------
 
-    def on_reader_available(self, reader: SubpartitionReader) -> None:
-        """Queue the reader, once."""
-        self._outbox.add_reader(reader)
-
     def on_reader_failed(self, reader: SubpartitionReader, cause: BaseException) -> None:
         """Send the error of one channel."""
         code = cause.code if isinstance(cause, RemoteError) else ErrorCode.INTERNAL
@@ -271,10 +269,10 @@ class Connection:
         goodbye = self.closing and not self._said_goodbye
         return bool(self._outbox or goodbye)
 
-    def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
-        """Return frames of about ``budget_bytes`` for one ``writelines``; see Outbox."""
+    def _last_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
+        """Return frames as the outbox does, and the goodbye behind the last of them."""
         frames = self._outbox.next_frames(budget_bytes)
-        if self.closing and not (self._said_goodbye or self._outbox):
+        if not (self._said_goodbye or self._outbox):
             self._said_goodbye = True
             frames.append(encode(MessageType.CLOSE_REQUEST))
         return frames
@@ -322,6 +320,7 @@ class Connection:
         """Say goodbye when everything is sent: the peer then takes the end of the stream as
         intended."""
         self.closing = True
+        self.next_frames = self._last_frames
         self._on_output()
 
     def farewell(self, cause: RemoteProtocolError) -> bytes:

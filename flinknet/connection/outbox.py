@@ -11,7 +11,7 @@ the connection. A reader with nothing more to send keeps its debt and loses what
 
 ``next_frames`` hands out views of the buffers' own memory; ``frames_written`` says that the socket
 has taken all of them, and only then are the buffers recycled. ``on_output`` is called when
-something is added, as often as that happens.
+something is added, as often as that happens, and when the budget has kept something back.
 
 Owned counters: control bytes, buffers in flight, and what was sent from the start. Invariants: a
 reader is marked as queued iff it stands here; control bytes are 0 iff no control message is here.
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from flinknet.buffer.buffer import Buffer
+from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.wire.codec import encode, encode_buffer_header, encode_credit
@@ -33,6 +33,7 @@ __all__ = ["PIECES_PER_WRITE_MAX", "Outbox"]
 PIECES_PER_WRITE_MAX = 1000
 """Headers and bodies of 500 buffers; systems take 1,024 pieces in one call (IOV_MAX)."""
 
+_NONE = DataType.NONE
 _MESSAGE_OVERHEAD_BYTES = 64
 """What a queued message costs beside its bytes: the object around them and its place in the
 queue."""
@@ -130,6 +131,8 @@ class Outbox:
         while self._readers and left > 0 and len(frames) < PIECES_PER_WRITE_MAX:
             left -= self._take_turn(self._readers.popleft(), left, frames)
         self.bytes_out += budget_bytes - left
+        if self._readers:
+            self._on_output()
         return frames
 
     def _take_turn(
@@ -166,7 +169,7 @@ class Outbox:
             size = len(header) + buffer.size
             sent += size
             reader.allowance_bytes -= size
-            more = reader.may_send(polled.next_data_type)
+            more = polled.next_data_type is not _NONE and reader.may_send(polled.next_data_type)
         if more:
             reader.queued = True
             self._requeue(reader)
@@ -191,8 +194,9 @@ class Outbox:
             if credit:
                 messages.append(encode_credit(number, credit))
                 self.credit_messages_out += 1
-        messages += self._buffer_sizes.values()
-        self._buffer_sizes.clear()
+        if self._buffer_sizes:
+            messages += self._buffer_sizes.values()
+            self._buffer_sizes.clear()
         return b"".join(messages)
 
     def frames_written(self) -> None:

@@ -108,12 +108,12 @@ class SubpartitionReader:
         view = self._view
         if view is None or self.done:
             return
+        if self.may_send(view.next_data_type()):
+            self._owner.on_reader_available(self)
+            return
         cause = view.failure_cause()
         if cause is not None:
             self._fail(cause)
-            return
-        if self.may_send(view.next_data_type()):
-            self._owner.on_reader_available(self)
         elif self.initial == 0 and self.credit == 0 and self.needs_credit:
             backlog = view.backlog()
             if backlog:

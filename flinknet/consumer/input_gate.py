@@ -285,7 +285,7 @@ class InputGate:
                 if buffer.data_type.is_event:
                     self._on_event(channel, buffer)
                 return channel.index, buffer
-        self.availability.set(self.finished)
+        self.availability.available = self.finished
         return None
 
     def _check_not_released(self) -> None:

@@ -73,8 +73,9 @@ class TimerGauge:
 
     def mark_start(self, now: float) -> None:
         """A span begins, unless one is running."""
-        self._update(now)
         if self._started is None:
+            if now - self._interval_start >= INTERVAL_S:
+                self._close_intervals(now)
             self._started = self._counted_until = now
 
     def mark_end(self, now: float) -> None:
@@ -178,17 +179,28 @@ class TaskTimes:
         self._begun = now
         self._waits = dict.fromkeys(WaitReason, 0)
         self._gauges = {reason: TimerGauge(now) for reason in WaitReason}
+        self._waiting = 0
         self._state: WaitReason | None = None
 
     def begin_wait(self, reason: WaitReason, now: float) -> None:
         """Somebody begins to wait."""
         self._waits[reason] += 1
-        self._switch(now)
+        self._waiting += 1
+        if self._waiting == 1:
+            self._state = reason
+            self._gauges[reason].mark_start(now)
+        else:
+            self._switch(now)
 
     def end_wait(self, reason: WaitReason, now: float) -> None:
         """Somebody has waited."""
         self._waits[reason] -= 1
-        self._switch(now)
+        self._waiting -= 1
+        if not self._waiting:
+            self._state = None
+            self._gauges[reason].mark_end(now)
+        else:
+            self._switch(now)
 
     @contextmanager
     def waiting(self, reason: WaitReason, clock: Callable[[], float]) -> Iterator[None]:
@@ -220,18 +232,10 @@ class TaskTimes:
         )
 
     def _switch(self, now: float) -> None:
-        state = self._present_state()
+        """Let the weightiest reason count, of those for which somebody waits before and after."""
+        state = next(reason for reason in _BY_WEIGHT if self._waits[reason])
         if state is not self._state:
-            if self._state is not None:
-                self._gauges[self._state].mark_end(now)
-            if state is not None:
-                self._gauges[state].mark_start(now)
+            assert self._state is not None
+            self._gauges[self._state].mark_end(now)
+            self._gauges[state].mark_start(now)
             self._state = state
-
-    def _present_state(self) -> WaitReason | None:
-        """What the task waits for; None while it is busy."""
-        waits = self._waits
-        for reason in _BY_WEIGHT:
-            if waits[reason]:
-                return reason
-        return None

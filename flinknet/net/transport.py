@@ -78,13 +78,15 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._registrar = registrar
         self._config = config
         self._loop = loop
+        self._may_stall = config.flow_control == "off"
         self._hello = hello
         self._transport: asyncio.Transport | None = None
         self._handshake_bytes = bytearray()
         self._handshake_memory = bytearray(_HANDSHAKE_READ_BYTES)
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._heartbeat_timer: asyncio.TimerHandle | None = None
-        self._write_scheduled = False
+        self._turn_ends = False
+        self._has_output = False
         self._is_quiet = True
         self._hurried = 0
         self._paused = False
@@ -134,6 +136,9 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._stop_timers()
         self.connection = connection
         self.peer = peer
+        if self._transport is not None:
+            self.get_buffer = connection.get_buffer  # type: ignore[method-assign]
+            self._transport.set_protocol(self)  # some loops look it up only here
         self._arm_heartbeat()
         if not self.established.done():
             self.established.set_result(connection)
@@ -156,9 +161,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
     # -- bytes in ---------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview | bytearray:
-        """Return where the socket should put what it has."""
-        if self.connection is not None:
-            return self.connection.get_buffer()
+        """Return where the socket should put what it has; later that is the connection's."""
         return self._handshake_memory
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -174,7 +177,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
                 connection.received(nbytes, self._loop.time())
         except RemoteProtocolError as violation:
             self._reject(violation)
-        if connection is not None and connection.stalled is not self._stalled:
+        if self._may_stall:
             self._pause_or_resume_reading()
 
     def _resume(self, connection: Connection) -> None:
@@ -255,19 +258,23 @@ class PeerProtocol(asyncio.BufferedProtocol):
     def schedule_write(self) -> None:
         """Write at the end of this loop turn, once. What cannot wait for that is written now,
         unless more than one did not want to wait in the turn before."""
-        if not self._write_scheduled:
-            self._write_scheduled = True
+        if not self._turn_ends:
+            self._turn_ends = True
             self._loop.call_soon(self._end_turn)
         if self._registrar.sends_at_once:
             self._hurried += 1
             if self._is_quiet:
                 self._is_quiet = False
                 self._write()
+                return
+        self._has_output = True
 
     def _end_turn(self) -> None:
-        self._write_scheduled = False
+        self._turn_ends = False
         self._is_quiet, self._hurried = self._hurried <= 1, 0
-        self._write()
+        if self._has_output:
+            self._has_output = False
+            self._write()
 
     def _write(self) -> None:
         connection, transport = self.connection, self._transport
@@ -282,7 +289,6 @@ class PeerProtocol(asyncio.BufferedProtocol):
             return
         if self._paused:
             return
-        connection.frames_written()
         frames = connection.next_frames(self._config.outbox_bytes_max)
         if frames:
             transport.writelines(frames)
@@ -292,9 +298,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
                 transport.set_write_buffer_limits(high=0)
                 return
             connection.frames_written()
-        if connection.has_output:
-            self.schedule_write()
-        elif self._leaving and not transport.is_closing():
+        if self._leaving and not (connection.has_output or transport.is_closing()):
             self._said_goodbye = True
             transport.write_eof()
 
@@ -305,6 +309,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The socket has taken everything: its buffers are free, and there is room for more."""
         self._paused = False
+        if self.connection is not None:
+            self.connection.frames_written()
         self.schedule_write()
 
     # -- handshake --------------------------------------------------------------------------------

@@ -210,6 +210,11 @@ class ResultPartition(SubpartitionOwner):
         """Let the reader of one subpartition have what is written so far."""
         self.subpartitions[index].flush()
 
+    def seal_all(self) -> None:
+        """Close the open builder of every subpartition."""
+        for subpartition in self.subpartitions:
+            subpartition.seal_open()
+
     def flush_all(self) -> None:
         """Let every reader have what is written so far."""
         for subpartition in self.subpartitions:

@@ -188,11 +188,11 @@ class PipelinedSubpartition:
 
     def flush(self) -> None:
         """Let the reader have what the open builder holds, without waiting until it is full."""
-        if self._open is None or not self._open.size or self._flush_requested:
+        if self._open is None or self._flush_requested or not self._open.size:
             return
         self._flush_requested = True
-        if not self._queue and not self._blocked:
-            self._notify()
+        if not self._queue and not self._blocked and self._listener is not None:
+            self._listener.notify_data_available()
 
     def _enqueue(self, buffer: Buffer) -> None:
         was_available = bool(self._queue) or self._flush_requested
@@ -235,7 +235,7 @@ class PipelinedSubpartition:
         if self._queue:
             buffer = self._queue.popleft()
             self._sealed_bytes -= buffer.size
-        elif self._open is not None and self._open.size:
+        elif self._open is not None and (self._flush_requested or self._open.size):
             buffer = self._open.seal()
             self._open = None
             self._flush_requested = False

@@ -77,7 +77,9 @@ class RecordAppender:
 
     def _write(self, output: Output, data: memoryview, head: bytes) -> memoryview:
         """Begin a record and write as much of it as there are buffers for; return the rest."""
-        rest = self._fill_up(output.builder, data, head)
+        rest = data
+        if output.builder.remaining:
+            rest = self._fill_up(output.builder, data, head)
         if rest:
             output.seal()
             return self._write_on(output, rest, head)
@@ -89,7 +91,7 @@ class RecordAppender:
         while rest:
             if not partition.writable:
                 partition.check_writable()
-            if output.released:
+            if output.target.released:
                 return rest[:0]
             if not output.open():
                 return rest
@@ -101,7 +103,7 @@ class RecordAppender:
     def _fill_up(self, builder: BufferBuilder, data: memoryview, head: bytes) -> memoryview:
         """Use what is left of an open builder, for a record that may be cut; return the rest."""
         size = len(head) + len(data)
-        if builder.sealed or builder.remaining < size <= builder.capacity // _UNCUT_SHARE:
+        if builder.remaining < size <= builder.capacity // _UNCUT_SHARE:
             return data
         rest = data[builder.append(data, head=head) :]
         self.torn = 0 < len(rest) < len(data)
@@ -110,8 +112,15 @@ class RecordAppender:
     def _fill(self, builder: BufferBuilder, rest: memoryview, head: bytes) -> memoryview:
         """Write to a new builder and return what did not fit."""
         self.buffers_opened += 1
-        if len(head) + len(rest) > builder.remaining:
-            builder.expand(len(head) + len(rest))
+        size = len(head) + len(rest)
+        if size <= builder.remaining and not self.torn:
+            if head:
+                builder.write(head)
+            builder.write(rest)
+            builder.remaining -= size
+            builder.records += 1
+            return rest[:0]
+        builder.expand(size)
         rest = rest[builder.append(rest, head=head, continues=self.torn) :]
         self.torn = bool(rest)
         return rest

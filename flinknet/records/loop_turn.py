@@ -19,18 +19,18 @@ ones, or four that were flushed with next to nothing in them."""
 class LoopTurn:
     """Tells a writer or a reader when to let the loop turn, by the work since the last time."""
 
-    __slots__ = ("_work_before",)
+    __slots__ = ("_work",)
 
     def __init__(self) -> None:
-        self._work_before = 0
+        self._work = 0
 
     def is_over(self, buffers: int, records: int) -> bool:
-        """Whether to let the loop turn, so many buffers and records having been written or read so
-        far; to be asked when there is one more buffer."""
-        work = buffers * _BUFFER_RECORDS + records
-        if work - self._work_before < _TURN_RECORDS:
+        """Whether to let the loop turn, so many more buffers and records having been written or
+        read."""
+        self._work += buffers * _BUFFER_RECORDS + records
+        if self._work < _TURN_RECORDS:
             return False
-        self._work_before = work
+        self._work = 0
         return True
 
 

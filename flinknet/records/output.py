@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.partition.result_partition import ResultPartition
+from flinknet.partition.subpartition import PipelinedSubpartition
 
 __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 
@@ -22,7 +23,15 @@ __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 class Output(ABC):
     """What a record is appended to."""
 
-    __slots__ = ("_take_emitted", "builder")
+    __slots__ = ("_take_emitted", "builder", "flush", "seal", "target")
+
+    target: PipelinedSubpartition | ResultPartition
+    """If it is ``released``, nobody reads it any more: what is written is dropped."""
+
+    seal: Callable[[], None]
+    """Closes the open builder, shared or not, so that what follows stands behind it."""
+    flush: Callable[[], None]
+    """Lets the readers have what is written so far."""
 
     def __init__(self) -> None:
         self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
@@ -35,39 +44,22 @@ class Output(ABC):
         if not self.builder.sealed:
             self.builder.take_emitted = take_emitted
 
-    @property
-    @abstractmethod
-    def released(self) -> bool:
-        """Whether nobody reads it any more, so that what is written is dropped."""
-
     @abstractmethod
     def open(self) -> bool:
         """Open the next builder, False if there is no buffer now."""
-
-    @abstractmethod
-    def seal(self) -> None:
-        """Close the open builder, so that what follows stands behind it."""
-
-    @abstractmethod
-    def flush(self) -> None:
-        """Let the readers have what is written so far."""
 
 
 class SubpartitionOutput(Output):
     """One subpartition."""
 
-    __slots__ = ("_index", "_partition", "_subpartition")
+    __slots__ = ("_index", "_partition")
 
     def __init__(self, partition: ResultPartition, index: int) -> None:
         super().__init__()
         self._partition = partition
-        self._subpartition = partition.subpartitions[index]
         self._index = index
-
-    @property
-    def released(self) -> bool:
-        """Whether its reader has gone."""
-        return self._subpartition.released
+        self.target = subpartition = partition.subpartitions[index]
+        self.seal, self.flush = subpartition.seal_open, subpartition.flush
 
     def open(self) -> bool:
         """Open a builder of its own."""
@@ -78,14 +70,6 @@ class SubpartitionOutput(Output):
         builder.take_emitted = self._take_emitted
         return True
 
-    def seal(self) -> None:
-        """Close the builder that is open in it, shared or not."""
-        self._subpartition.seal_open()
-
-    def flush(self) -> None:
-        """Let its reader have what is written so far."""
-        self._subpartition.flush()
-
 
 class BroadcastOutput(Output):
     """All subpartitions, which share each builder."""
@@ -94,12 +78,8 @@ class BroadcastOutput(Output):
 
     def __init__(self, partition: ResultPartition) -> None:
         super().__init__()
-        self._partition = partition
-
-    @property
-    def released(self) -> bool:
-        """Whether all readers have gone; the writer sees that by itself."""
-        return False
+        self._partition = self.target = partition
+        self.seal, self.flush = partition.seal_all, partition.flush_all
 
     def open(self) -> bool:
         """Open a builder that all subpartitions share."""
@@ -109,12 +89,3 @@ class BroadcastOutput(Output):
         self.builder = builder
         builder.take_emitted = self._take_emitted
         return True
-
-    def seal(self) -> None:
-        """Close the open builder of every subpartition."""
-        for subpartition in self._partition.subpartitions:
-            subpartition.seal_open()
-
-    def flush(self) -> None:
-        """Let every reader have what is written so far."""
-        self._partition.flush_all()

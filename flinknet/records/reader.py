@@ -76,7 +76,6 @@ class RecordReader:
         self._current: Buffer | None = None
         self._batch: RecordBatch | None = None
         self._records: Iterator[Any] = iter(())
-        self._buffers_in = 0
         self._turn = LoopTurn()
         self._turn_is_over = False
         self._is_slow = False
@@ -94,8 +93,10 @@ class RecordReader:
             batch, self._batch = self._batch, None
             if records := tuple(self._records):
                 return RecordBatch(records, batch.channel, batch.size_bytes)
-        if self._current is not None:
-            self._return_buffer()
+        buffer = self._current
+        if buffer is not None:
+            self._current = None
+            buffer.recycle()
             if self._turn_is_over:
                 await yield_to_loop()
         gate = self.gate
@@ -160,16 +161,15 @@ class RecordReader:
             self.gate.fail(error)
             raise
         self.records_in += len(records)
-        self._buffers_in += 1
-        self._turn_is_over = self._turn.is_over(self._buffers_in, self.records_in)
-        self._say_whether_slow(len(records) >= _MANY_RECORDS)
+        self._turn_is_over = self._turn.is_over(1, len(records))
+        if self._is_slow is not (len(records) >= _MANY_RECORDS):
+            self._say_whether_slow()
         return RecordBatch(records, index, buffer.size)
 
-    def _say_whether_slow(self, is_slow: bool) -> None:
-        if is_slow is not self._is_slow:
-            self._is_slow = is_slow
-            for gate in self.gate.gates:
-                gate.reader_is_slow = is_slow
+    def _say_whether_slow(self) -> None:
+        self._is_slow = not self._is_slow
+        for gate in self.gate.gates:
+            gate.reader_is_slow = self._is_slow
 
     def _return_buffer(self) -> None:
         buffer, self._current = self._current, None

@@ -349,10 +349,15 @@ class RecordWriter:
             self._check_writable()
         if output is not self._broadcast and not self._broadcast.builder.sealed:
             self._broadcast.seal()
+        filled, opened = output.builder, appender.buffers_opened
         await appender.append(output, data, head)
         self._records_out += 1
-        self._ask_for_flush(output)
-        if output.released or self._turn.is_over(appender.buffers_opened, self.records_out):
+        if self._unflushed:
+            self._unflushed.add(output)
+        else:
+            self._ask_for_flush(output)
+        opened = appender.buffers_opened - opened
+        if output.target.released or self._turn.is_over(opened, filled.records):
             await yield_to_loop()
 
     def _check_writable(self) -> None:
@@ -370,9 +375,9 @@ class RecordWriter:
     # -- flushing ---------------------------------------------------------------------------------
 
     def _ask_for_flush(self, output: Output) -> None:
-        is_first = not self._unflushed
+        """Something stands in an output, and nothing is to be flushed yet."""
         self._unflushed.add(output)
-        if is_first and self.buffer_timeout_ms != -1:
+        if self.buffer_timeout_ms != -1:
             self._flusher.request_flush(self)
 
     def flush(self) -> None:

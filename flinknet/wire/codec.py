@@ -44,6 +44,7 @@ _CREDIT_BYTES = _CREDIT_STRUCT.size
 _CREDIT_ARRAY, _ADD_CREDIT = (constant for _, constant in _CREDIT_LAYOUT.constants[:2])
 _DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
 _DATA = DataType.DATA_BUFFER
+_DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _FIXINT_MAX = 0x7F
 
 
@@ -169,8 +170,8 @@ class FrameDecoder:
         self._body_missing = 0
         self._failure: RemoteProtocolError | None = None
 
-    def get_buffer(self) -> memoryview:
-        """Return memory to read into; valid until the next call of ``received``."""
+    def get_buffer(self, sizehint: int = -1) -> memoryview:
+        """Return memory to read into, of any size; valid until the next call of ``received``."""
         return self._memory[self._end :]
 
     def received(self, size: int) -> None:
@@ -284,6 +285,23 @@ class FrameDecoder:
         if not 0 < ordinal < len(_DATA_TYPES):
             raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
         data_type = _DATA_TYPES[ordinal]
+        is_plain = data_type is _DATA_WITH_CLEAR_END and not continued
+        if not (is_plain and not unfinished and records <= size <= self._segment_bytes):
+            self._check_buffer(channel, data_type, size, continued, unfinished, records)
+        return _make_header(
+            (channel, sequence, backlog, data_type, size, continued, unfinished, records)
+        )
+
+    def _check_buffer(
+        self,
+        channel: int,
+        data_type: DataType,
+        size: int,
+        continued: int,
+        unfinished: int,
+        records: int,
+    ) -> None:
+        """Judge what a header says of its body. Raises RemoteProtocolError."""
         limit = self._segment_bytes if data_type.is_buffer else self._limits.event_bytes_max
         if size > limit:
             raise RemoteProtocolError(
@@ -306,9 +324,6 @@ class FrameDecoder:
                 f"the peer announced {data_type.name} of {size} bytes on channel {channel}, where "
                 f"{records} records have no place"
             )
-        return _make_header(
-            (channel, sequence, backlog, data_type, size, continued, unfinished, records)
-        )
 
     def _continue_body(self, data: memoryview) -> int:
         size = min(self._body_missing, len(data))
