@@ -11,6 +11,9 @@ buffers end with a record and the consumer can take them apart at once.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.partition.result_partition import ResultPartition
@@ -38,12 +41,18 @@ class RecordAppender:
         self.buffers_opened = 0
         self.torn = False
 
-    async def append(self, output: Output, data: bytes | memoryview, head: bytes) -> None:
-        """Write a record, ``head`` and then ``data``, waiting for buffers; to be called while the
-        slow path is free.
+    def append(
+        self, output: Output, data: bytes | memoryview, head: bytes
+    ) -> Coroutine[Any, Any, None] | None:
+        """Write a record, ``head`` and then ``data``; to be called while the slow path is free.
 
-        Raises ConsumerCancelledError or the cause with which the consumers were lost. A cancelled
-        call has written nothing, or has torn the record, which takes one longer than a buffer.
+        What it returns is to be awaited at once: that waits for buffers, and writes what is left.
+        Most records are written without, and None is returned: for one that is small, a coroutine
+        would take as long as everything else here.
+
+        Both raise ConsumerCancelledError or the cause with which the consumers were lost. If the
+        waiting is cancelled, nothing is written, or the record is torn, which takes one longer than
+        a buffer.
         """
         rest = memoryview(data)
         size = len(head) + len(data)
@@ -51,10 +60,10 @@ class RecordAppender:
         if may_begin or size <= output.builder.remaining:
             rest = self._write(output, rest, head)
             if rest:
-                await self._write_rest(output, rest, head)
-        else:
-            await self._begin_and_write(output, rest, head)
-        self.torn = False
+                return self._write_rest(output, rest, head)
+            self.torn = False
+            return None
+        return self._begin_and_write(output, rest, head)
 
     async def _begin_and_write(self, output: Output, data: memoryview, head: bytes) -> None:
         """Hold a record back until the pool is available and a buffer certain: a record no longer
@@ -65,8 +74,7 @@ class RecordAppender:
                 await self._wait(self._availability, WaitReason.SOFT_BACKPRESSURE)
                 self._partition.check_writable()
             rest = self._write(output, data, head)
-        if rest:
-            await self._write_rest(output, rest, head)
+        await self._write_rest(output, rest, head)
 
     async def _write_rest(self, output: Output, rest: memoryview, head: bytes) -> None:
         """Go on with a record that has run out of buffers."""
@@ -74,6 +82,7 @@ class RecordAppender:
             while rest:
                 await self._wait(self._availability, WaitReason.HARD_BACKPRESSURE)
                 rest = self._write_on(output, rest, head)
+        self.torn = False
 
     def _write(self, output: Output, data: memoryview, head: bytes) -> memoryview:
         """Begin a record and write as much of it as there are buffers for; return the rest."""

@@ -350,7 +350,9 @@ class RecordWriter:
         if output is not self._broadcast and not self._broadcast.builder.sealed:
             self._broadcast.seal()
         filled, opened = output.builder, appender.buffers_opened
-        await appender.append(output, data, head)
+        waiting = appender.append(output, data, head)
+        if waiting is not None:
+            await waiting
         self._records_out += 1
         if self._unflushed:
             self._unflushed.add(output)
