@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Protocol, Self
 
-from flinknet.buffer.segment import MemorySegment
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
 
 __all__ = ["Buffer", "BufferRecycler", "DataType"]
 
@@ -114,15 +114,16 @@ class Buffer:
     def view(self) -> memoryview | bytes:
         """Return the content; a view of a pooled buffer must be released before its last
         recycle."""
-        if self._segment is None:
+        segment = self._segment
+        if segment is None:
             return self._payload
-        return self._segment.view(self.size)
+        return segment.stream.getbuffer()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + self.size]
 
     def view_with_room(self) -> memoryview:
         """Return the content of a pooled buffer with ARRAY_HEADER_BYTES of room in front of it;
         the same holds for the view."""
         assert self._segment is not None, "an event has no room in front of it"
-        return self._segment.view_with_room(self.size)
+        return self._segment.stream.getbuffer()[: ARRAY_HEADER_BYTES + self.size]
 
     def recycle(self) -> None:
         """Give back one reference; the last one returns the segment to its recycler."""

@@ -41,10 +41,6 @@ class MemorySegment:
         reused."""
         return self.stream.getbuffer()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + size]
 
-    def view_with_room(self, size: int) -> memoryview:
-        """Return the same with the room in front of it."""
-        return self.stream.getbuffer()[: ARRAY_HEADER_BYTES + size]
-
     @property
     def is_viewed(self) -> bool:
         """Whether somebody still has a view of the memory, so that it must not be reused."""

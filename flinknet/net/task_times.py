@@ -80,7 +80,9 @@ class TimerGauge:
 
     def mark_end(self, now: float) -> None:
         """The running span ends; harmless if there is none."""
-        self._update(now)
+        if now - self._interval_start >= INTERVAL_S:
+            self._close_intervals(now)
+        self._count(now)
         self._started = None
 
     def ms_per_second(self, now: float) -> float:
@@ -105,8 +107,7 @@ class TimerGauge:
     def _update(self, now: float) -> None:
         if now - self._interval_start >= INTERVAL_S:
             self._close_intervals(now)
-        if self._started is not None:
-            self._count(now)
+        self._count(now)
 
     def _close_intervals(self, now: float) -> None:
         """Close the intervals that have passed, of long ago only as many as can be seen."""
@@ -120,10 +121,12 @@ class TimerGauge:
 
     def _count(self, now: float) -> None:
         if self._started is not None:
-            self._marked += now - self._counted_until
-            self._total += now - self._counted_until
+            passed = now - self._counted_until
+            self._marked += passed
+            self._total += passed
             self._counted_until = now
-            self._longest = max(self._longest, now - self._started)
+            if now - self._started > self._longest:
+                self._longest = now - self._started
 
 
 class TaskTimesStatistics(NamedTuple):

@@ -238,17 +238,21 @@ class RecordUnpacker:
 
         What stands in front of them, at the start of ``data``, is overwritten if it is room.
         """
-        if number == 1:
-            head_bytes = _large_head_bytes(data, start, end, end - start)
-            if head_bytes and end - start <= self._bytes_max:
+        size = end - start
+        if number == 1 and LARGE_RECORD_BYTES <= size <= self._bytes_max:
+            head_bytes = _large_head_bytes(data, start, end, size)
+            if head_bytes:
                 content = start + head_bytes
                 head = bytes(data[start:content])
                 return (_large_value(head, bytes(data[content:end])),)
         records: tuple[Any, ...]
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
-            with data[:end] as array:
-                records = self._value(array)
+            if end == len(data):
+                records = self._value(data)
+            else:
+                with data[:end] as array:
+                    records = self._value(array)
         else:
             header = _ARRAY32.pack(_ARRAY32_MARKER, number)
             records = self._value(b"".join((header, data[start:end])))

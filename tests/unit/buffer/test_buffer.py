@@ -4,7 +4,7 @@ import pytest
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
-from flinknet.buffer.segment import MemorySegment
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
 from tests.unit.arrangements import Recycler, assert_everything_returned, content_of
 
 ORDINALS = [
@@ -86,6 +86,18 @@ def test_a_buffer_shows_what_is_in_it_and_no_more() -> None:
     segment = MemorySegment(16)
     segment.writer()(b"twelve bytes----")
     assert content_of(Buffer(DataType.DATA_BUFFER, segment, Recycler(), 12)) == b"twelve bytes"
+
+
+def test_in_front_of_the_content_is_room_for_the_header_of_an_array() -> None:
+    segment = MemorySegment(8)
+    segment.writer()(b"content!")
+    buffer = Buffer(DataType.DATA_BUFFER, segment, Recycler(), 7)
+    with buffer.view_with_room() as view:
+        assert bytes(view[ARRAY_HEADER_BYTES:]) == b"content"
+        view[:ARRAY_HEADER_BYTES] = b"array"
+    assert bytes(segment.view(8)) == b"content!"
+    segment.renew()
+    assert len(buffer.view_with_room()) == ARRAY_HEADER_BYTES + 7
 
 
 def test_a_segment_abandoned_with_its_socket_is_safe_to_reuse() -> None:

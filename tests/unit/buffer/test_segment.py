@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
+from flinknet.buffer.segment import MemorySegment
 
 
 def test_writing_starts_at_the_first_byte_each_time() -> None:
@@ -27,17 +27,6 @@ def test_a_view_of_a_segment_is_its_memory() -> None:
     view[:] = b"read"
     view.release()
     assert bytes(segment.view(4)) == b"read"
-
-
-def test_in_front_of_the_content_is_room_for_the_header_of_an_array() -> None:
-    segment = MemorySegment(8)
-    segment.writer()(b"content!")
-    with segment.view_with_room(7) as view:
-        assert bytes(view[ARRAY_HEADER_BYTES:]) == b"content"
-        view[:ARRAY_HEADER_BYTES] = b"array"
-    assert bytes(segment.view(8)) == b"content!"
-    segment.renew()
-    assert len(segment.view_with_room(8)) == ARRAY_HEADER_BYTES + 8
 
 
 def test_writing_under_a_view_is_found_at_once() -> None:
