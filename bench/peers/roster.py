@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from bench.peers import (
     arrow_flight,
     dask_comm,
     flinknet_ends,
+    flinknet_job,
     grpc_aio,
     keyby,
     pyzmq,
@@ -38,6 +39,9 @@ RECORDS = tuple(case.name for case in RECORD_CASES)
 LARGE = ("bytes-32k", "bytes-1m")
 """Records so long that a message for a block of them gains nothing."""
 
+JOBS = ("tuple", KEYBY.name)
+"""Cases in which flinknet's job is compared with Flink's."""
+
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
 NO_RECORDS = "the limit for bytes, not a way to move records"
@@ -46,6 +50,8 @@ NO_WAY_BACK = "no path from a sink back to its source"
 NO_TRIPS = "made for batches one after the other, not for one record at a time"
 REASONS = {KEYBY.name: NO_KEYS, COLUMNAR.name: NO_BATCHES, PING_PONG.name: NO_TRIPS}
 
+Parameters = Callable[[Case], Mapping[str, Any]]
+Measure = Callable[[Case, Plan, Pinning], Measurement]
 Variants = Mapping[str, tuple[str, ...]]
 """By the names of cases."""
 
@@ -106,27 +112,23 @@ class FlinknetPeer(PythonPeer):
         """Take part in every case."""
         if case is PING_PONG:
             return PythonPeer.enter(self, case)
-        if case is not KEYBY:
-            return [
-                Entrant(
-                    self.name,
-                    variant,
-                    self.system.version,
-                    partial(flinknet_ends.parameters, variant),
-                    partial(trial.measure, Contestant(self.system, variant)),
-                )
-                for variant in self.variants[case.name]
-            ]
         return [
-            Entrant(
-                self.name,
-                variant,
-                self.system.version,
-                keyby.parameters,
-                partial(keyby.measure, variant),
-            )
-            for variant in keyby.VARIANTS
+            Entrant(self.name, variant, self.system.version, parameters, measure)
+            for variant, parameters, measure in self._forms(case)
         ]
+
+    def _forms(self, case: Case) -> Iterator[tuple[str, Parameters, Measure]]:
+        """The variants on a case, what describes them and what measures them."""
+        if case is KEYBY:
+            for variant in keyby.VARIANTS:
+                yield variant, keyby.parameters, partial(keyby.measure, variant)
+        else:
+            for variant in self.variants[case.name]:
+                contestant = Contestant(self.system, variant)
+                parameters = partial(flinknet_ends.parameters, variant)
+                yield variant, parameters, partial(trial.measure, contestant)
+        if case.name in JOBS:
+            yield flinknet_job.VARIANT, flinknet_job.parameters, flinknet_job.measure
 
 
 class FlinkPeer:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import AggregateFunction
+from flinknet.task.functions import AggregateFunction, find_attributes_fast
 from flinknet.task.operators import (
     FunctionOperator,
     in_batches,
@@ -43,6 +43,7 @@ class KeyedOperator(FunctionOperator):
 
     def __init__(self, function: Any, method: str, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, method)
+        find_attributes_fast(key_of)
         self._key_of = key_of
 
 

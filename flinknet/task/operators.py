@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import Function
+from flinknet.task.functions import Function, find_attributes_fast
 
 __all__ = [
     "BATCH_RECORDS",
@@ -102,6 +102,7 @@ class FunctionOperator(Operator):
     def __init__(self, function: Any, method: str) -> None:
         self._function = function
         self._call = bound_function(function, method)
+        find_attributes_fast(function)
         awaiting = is_awaiting(self._call)
         if awaiting and not self.awaits:
             raise ConfigurationError(f"{method} cannot be a coroutine function here: use process()")

@@ -29,6 +29,7 @@ from flinknet.records.partitioner import (
     RescalePartitioner,
     ShufflePartitioner,
 )
+from flinknet.task.functions import find_attributes_fast
 from flinknet.task.graph import OperatorFactory, PartitionerFactory
 
 __all__ = [
@@ -79,7 +80,12 @@ GLOBAL = _keyless("GLOBAL", GlobalPartitioner)
 
 def hash_partitioning(key: Callable[[Any], Any]) -> Partitioning:
     """By key group of the key."""
-    return Partitioning("HASH", lambda groups: partial(HashPartitioner, key, groups))
+    return Partitioning("HASH", lambda groups: partial(_hash_partitioner, key, groups))
+
+
+def _hash_partitioner(key: Callable[[Any], Any], groups: int) -> Partitioner:
+    find_attributes_fast(key)
+    return HashPartitioner(key, groups)
 
 
 def column_hash_partitioning(columns: tuple[str, ...]) -> Partitioning:

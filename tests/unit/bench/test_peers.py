@@ -104,6 +104,12 @@ def test_flinknet_is_in_every_case_and_flink_in_all_of_records() -> None:
         assert entered[2:] == ["flink large-buffers"] * (case.name in PAYLOADS)
 
 
+def test_a_job_is_compared_with_flinks_where_records_are_small() -> None:
+    entered = {case.name: [str(each) for each in FLINKNET.enter(case)] for case in CASES}
+    jobs = [name for name, names in entered.items() if "flinknet job" in names]
+    assert jobs == ["tuple", "keyby"]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_case_can_be_sent_to_a_process_and_weighs_as_an_integer(case: Case) -> None:
     sent: Case = pickle.loads(pickle.dumps(case))

@@ -1,0 +1,210 @@
+"""flinknet as a job of the DataStream API, as Flink takes part: what ExchangeJob.java is there.
+
+A source hands out the block over and over, a function is called for every record on its way out,
+and a sink's function for every record that has arrived. That is all a program says; the runtime
+takes the records of a network buffer together. The case ``keyby`` has two sources and two sinks, a
+worker each, any other one source and one sink, in slots of their own. Every run is two jobs, each
+on a new cluster of two worker processes: one block of which every field is checked, and the
+measured time, with the warm-up before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from bench.errors import BenchError
+from bench.exchange.flinknet_system import network_parameters
+from bench.harness.case import Block, Case, Tally
+from bench.harness.pinning import Pinning, pin
+from bench.harness.process import Clocks
+from bench.harness.side import Round
+from bench.harness.trial import Measurement, Plan
+from bench.peers.cases import KEYBY
+from flinknet import NetworkConfig
+from flinknet.errors import FlinknetError
+from flinknet.task import RuntimeContext, SinkFunction, StreamExecutionEnvironment
+from flinknet.task.execution import JobResult
+from flinknet.task.sources import Source
+
+__all__ = ["VARIANT", "measure", "parameters"]
+
+VARIANT = "job"
+SOURCE, SINK = "source", "sink"
+LOOK_RECORDS = 512
+"""So often a sink looks at the clock, until the warm-up is over."""
+
+
+class Stage(NamedTuple):
+    """What the tasks of a job are to do: which records, for how long, counted from when, where."""
+
+    case: Case
+    round: Round
+    warm_up_s: float
+    source_cpus: Sequence[int | None]
+    sink_cpus: Sequence[int | None]
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether each worker has a source and a sink."""
+        return self.case.name == KEYBY.name
+
+
+class Window:
+    """The time that counts: from the end of the warm-up to the end of the records."""
+
+    def __init__(self, warm_up_s: float) -> None:
+        self._warm_up_s = warm_up_s
+        self._created = Clocks.read()
+        self._begun: Clocks | None = None
+
+    def look(self) -> bool:
+        """Look at the clock: it begins if the warm-up is over; return whether it has begun."""
+        if self._begun is None:
+            now = Clocks.read()
+            if (now - self._created).wall < self._warm_up_s:
+                return False
+            self._begun = now
+        return True
+
+    def until_now(self) -> Clocks:
+        """Return its length, next to nothing if it has not begun."""
+        now = Clocks.read()
+        return now - (self._begun or now)
+
+
+class BlockSource(Source):
+    """The block, until the time is over; on its CPU."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def batches(self, context: RuntimeContext) -> Iterator[Block]:
+        """Hand it out, and leave in the metrics what it was."""
+        stage = self._stage
+        pin(stage.source_cpus[context.index])
+        feed = stage.round.feed(stage.case, stage.case.make_block())
+        window = Window(stage.warm_up_s)
+        for block in feed:
+            window.look()
+            yield block
+        context.metrics.update(feed.tally()._asdict(), cpu_s=window.until_now().cpu)
+
+
+class CountingSink(SinkFunction):
+    """Counts records and adds up what they weigh; on its CPU."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._weigh = stage.round.weigh(stage.case)
+        self._records = self._checksum = 0
+        self._records_before = 0
+        self._look_at = 1
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Have the clocks start with the first record."""
+        self._context = runtime_context
+        pin(self._stage.sink_cpus[runtime_context.index])
+
+    def invoke(self, value: Any) -> None:
+        """Take one record."""
+        self._records += 1
+        self._checksum += self._weigh(value)
+        if self._records == self._look_at:
+            self._look()
+
+    def _look(self) -> None:
+        if self._records == 1:
+            self._window = Window(self._stage.warm_up_s)
+        if self._window.look():
+            self._records_before = self._records
+        else:
+            self._look_at += LOOK_RECORDS
+
+    def finish(self) -> None:
+        """Leave in the metrics what has arrived, and in what time."""
+        if not self._records:
+            raise BenchError("no record has arrived")
+        wall, cpu = self._window.until_now()
+        self._context.metrics.update(
+            Tally(self._records, self._checksum)._asdict(),
+            window_records=self._records - self._records_before,
+            window_s=wall,
+            cpu_s=cpu,
+        )
+
+
+def passed(record: Any) -> Any:
+    """The function that is called for every record on its way out."""
+    return record
+
+
+def measure(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+    """Run once. Raises BenchError if a job fails, or does not use the network."""
+    places = (pinning, pinning) if case.name == KEYBY.name else (pinning[:1], pinning[1:])
+    check = _run(Stage(case, Round(None), 0.0, *places))
+    seconds = plan.warm_up_s + plan.seconds
+    result = _run(Stage(case, Round(seconds), plan.warm_up_s, *places))
+    received = result.received
+    first, second = received if len(received) == 2 else (*result.sent, *received)
+    return Measurement(
+        records=sum(report["window_records"] for report in received),
+        seconds=sum(report["window_s"] for report in received) / len(received),
+        producer_cpu_seconds=first["cpu_s"],
+        consumer_cpu_seconds=second["cpu_s"],
+        verified=check.agrees and result.agrees,
+        observations={"workers": 2, "edge": "remote"},
+    )
+
+
+class Result(NamedTuple):
+    """What the subtasks of a job have left."""
+
+    sent: list[dict[str, Any]]
+    received: list[dict[str, Any]]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything that was sent has arrived."""
+        return _tally_of(self.sent) == _tally_of(self.received)
+
+
+def _tally_of(reports: Sequence[dict[str, Any]]) -> Tally:
+    return Tally(*(sum(report[field] for report in reports) for field in Tally._fields))
+
+
+def _run(stage: Stage) -> Result:
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    environment.set_parallelism(len(stage.sink_cpus))
+    sent = environment.from_source(BlockSource(stage), SOURCE)
+    if not stage.is_keyed:
+        sent.slot_sharing_group(SOURCE)
+    sent = sent.map(passed)
+    edge = sent.key_by(stage.case.key) if stage.is_keyed and stage.case.key else sent.forward()
+    received = edge.sink_to(CountingSink(stage)).name(SINK)
+    if not stage.is_keyed:
+        received.slot_sharing_group(SINK)
+    try:
+        result = environment.execute(stage.case.name)
+    except FlinknetError as error:
+        raise BenchError(f"{stage.case.name}, flinknet {VARIANT}: {error}") from error
+    if len({row["worker_id"] for row in result.vertices}) != 2:
+        raise BenchError(f"flinknet has put all tasks into one worker: {result.vertices}")
+    return Result(_reports(result, SOURCE), _reports(result, SINK))
+
+
+def _reports(result: JobResult, operator: str) -> list[dict[str, Any]]:
+    """What the subtasks of an operator have left in their metrics."""
+    metrics = [row["metrics"] for row in result.vertices]
+    return [each[operator] for each in metrics if operator in each]
+
+
+def parameters(case: Case) -> dict[str, Any]:
+    """Return what matters for a fair reading."""
+    return {
+        "workers": 2,
+        "functions": "one for every record before the edge, one behind it",
+        "edge": "key groups" if case.name == KEYBY.name else "forward",
+        "credit": "on",
+        **network_parameters(NetworkConfig()),
+    }
