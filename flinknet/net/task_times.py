@@ -12,7 +12,7 @@ So no time counts twice, however many readers and writers share an account, and 
 to the time that has passed. ``now`` is given, in seconds, and never goes back; nothing has to be
 called regularly, because intervals that have passed are made up for with the next call.
 
-Owned counters: how many wait for each reason, seconds in each state.
+Owned counters: how many wait, for each reason and in all; seconds in each state.
 """
 
 from __future__ import annotations
