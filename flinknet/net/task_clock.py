@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable
+from asyncio import AbstractEventLoop
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.consumer.gate import Gate
@@ -28,15 +27,6 @@ class TaskClock:
 
     async def wait(self, availability: Availability) -> None:
         """Suspend until something is available; a cancelled waiter leaves nothing behind."""
-        future, wake = self._subscribe(availability)
-        try:
-            await future
-        except BaseException:
-            availability.unsubscribe(wake)
-            raise
-
-    def _subscribe(self, availability: Availability) -> tuple[Future[None], Callable[[], None]]:
-        """Return what to await, and the callback that ends it."""
         future = self._loop.create_future()
 
         def wake() -> None:
@@ -44,7 +34,11 @@ class TaskClock:
                 future.set_result(None)
 
         availability.subscribe(wake)
-        return future, wake
+        try:
+            await future
+        except BaseException:
+            availability.unsubscribe(wake)
+            raise
 
     def measured_wait(
         self, owner: ResultPartition | Gate, name: str, times: TaskTimes | None
@@ -57,12 +51,8 @@ class TaskClock:
 
         async def wait(availability: Availability, reason: WaitReason) -> None:
             account.begin_wait(reason, task_time())
-            future, wake = self._subscribe(availability)
             try:
-                await future
-            except BaseException:
-                availability.unsubscribe(wake)
-                raise
+                await self.wait(availability)
             finally:
                 account.end_wait(reason, task_time())
 

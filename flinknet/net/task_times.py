@@ -80,9 +80,7 @@ class TimerGauge:
 
     def mark_end(self, now: float) -> None:
         """The running span ends; harmless if there is none."""
-        if now - self._interval_start >= INTERVAL_S:
-            self._close_intervals(now)
-        self._count(now)
+        self._update(now)
         self._started = None
 
     def ms_per_second(self, now: float) -> float:
