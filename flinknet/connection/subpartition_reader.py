@@ -108,8 +108,7 @@ class SubpartitionReader:
         view = self._view
         if view is None or self.done:
             return
-        data_type = view.next_data_type()
-        if data_type is not _NONE and (self.credit or self.may_send(data_type)):
+        if self.may_send(view.next_data_type()):
             self._owner.on_reader_available(self)
             return
         cause = view.failure_cause()

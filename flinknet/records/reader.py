@@ -93,10 +93,8 @@ class RecordReader:
             batch, self._batch = self._batch, None
             if records := tuple(self._records):
                 return RecordBatch(records, batch.channel, batch.size_bytes)
-        buffer = self._current
-        if buffer is not None:
-            self._current = None
-            buffer.recycle()
+        if self._current is not None:
+            self._return_buffer()
             if self._turn_is_over:
                 await yield_to_loop()
         gate = self.gate

@@ -248,11 +248,8 @@ class RecordUnpacker:
         records: tuple[Any, ...]
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
-            if end == len(data):
-                records = self._value(data)
-            else:
-                with data[:end] as array:
-                    records = self._value(array)
+            with data[:end] as array:
+                records = self._value(array)
         else:
             header = _ARRAY32.pack(_ARRAY32_MARKER, number)
             records = self._value(b"".join((header, data[start:end])))

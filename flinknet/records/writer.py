@@ -354,10 +354,7 @@ class RecordWriter:
         if waiting is not None:
             await waiting
         self._records_out += 1
-        if self._unflushed:
-            self._unflushed.add(output)
-        else:
-            self._ask_for_flush(output)
+        self._ask_for_flush(output)
         opened = appender.buffers_opened - opened
         if output.target.released or self._turn.is_over(opened, filled.records):
             await yield_to_loop()
@@ -377,9 +374,9 @@ class RecordWriter:
     # -- flushing ---------------------------------------------------------------------------------
 
     def _ask_for_flush(self, output: Output) -> None:
-        """Something stands in an output, and nothing is to be flushed yet."""
+        is_first = not self._unflushed
         self._unflushed.add(output)
-        if self.buffer_timeout_ms != -1:
+        if is_first and self.buffer_timeout_ms != -1:
             self._flusher.request_flush(self)
 
     def flush(self) -> None:
