@@ -10,12 +10,13 @@ measured time, with the warm-up before it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bench.errors import BenchError
 from bench.exchange.flinknet_system import network_parameters
-from bench.harness.case import Block, Case, Tally
+from bench.harness.case import Block, Case, Tally, fingerprint
 from bench.harness.pinning import Pinning, pin
 from bench.harness.process import Clocks
 from bench.harness.side import Round
@@ -31,7 +32,7 @@ __all__ = ["VARIANT", "measure", "parameters"]
 
 VARIANT = "job"
 SOURCE, SINK = "source", "sink"
-LOOK_RECORDS = 512
+LOOK_S = 0.005
 """So often a sink looks at the clock, until the warm-up is over."""
 
 
@@ -48,6 +49,11 @@ class Stage(NamedTuple):
     def is_keyed(self) -> bool:
         """Whether each worker has a source and a sink."""
         return self.case.name == KEYBY.name
+
+    @property
+    def is_check(self) -> bool:
+        """Whether every field of one block is checked, and nothing is measured."""
+        return self.round.seconds is None
 
 
 class Window:
@@ -68,9 +74,10 @@ class Window:
         return True
 
     def until_now(self) -> Clocks:
-        """Return its length, next to nothing if it has not begun."""
-        now = Clocks.read()
-        return now - (self._begun or now)
+        """Return its length. Raises BenchError if it has not begun."""
+        if self._begun is None:
+            raise BenchError("the records have ended before the warm-up")
+        return Clocks.read() - self._begun
 
 
 class BlockSource(Source):
@@ -88,42 +95,47 @@ class BlockSource(Source):
         for block in feed:
             window.look()
             yield block
-        context.metrics.update(feed.tally()._asdict(), cpu_s=window.until_now().cpu)
+        context.metrics.update(feed.tally()._asdict())
+        if not stage.is_check:
+            context.metrics.update(cpu_s=window.until_now().cpu)
 
 
 class CountingSink(SinkFunction):
-    """Counts records and adds up what they weigh; on its CPU."""
+    """Counts records and adds up a field of each; on its CPU.
+
+    The clock is read by a timer, between two batches, from the first record on.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._weigh = stage.round.weigh(stage.case)
         self._records = self._checksum = 0
         self._records_before = 0
-        self._look_at = 1
+        self._window: Window | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Have the clocks start with the first record."""
+        """Wait for the first record."""
         self._context = runtime_context
         pin(self._stage.sink_cpus[runtime_context.index])
+        self._look()
 
-    def invoke(self, value: Any) -> None:
+    def invoke(self, value: tuple[int, int, float]) -> None:
         """Take one record."""
         self._records += 1
-        self._checksum += self._weigh(value)
-        if self._records == self._look_at:
-            self._look()
+        self._checksum += value[1]
 
     def _look(self) -> None:
-        if self._records == 1:
+        """Have the clocks start with the first record, and the window with the warm-up's end."""
+        if self._window is None and self._records:
             self._window = Window(self._stage.warm_up_s)
-        if self._window.look():
+        if self._window is not None and self._window.look():
             self._records_before = self._records
         else:
-            self._look_at += LOOK_RECORDS
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def finish(self) -> None:
         """Leave in the metrics what has arrived, and in what time."""
-        if not self._records:
+        if self._window is None:
             raise BenchError("no record has arrived")
         wall, cpu = self._window.until_now()
         self._context.metrics.update(
@@ -132,6 +144,29 @@ class CountingSink(SinkFunction):
             window_s=wall,
             cpu_s=cpu,
         )
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class CheckingSink(SinkFunction):
+    """Counts records and adds up a checksum of every field of each."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Begin with nothing."""
+        self._context = runtime_context
+        self._records = self._checksum = 0
+
+    def invoke(self, value: Any) -> None:
+        """Take one record."""
+        self._records += 1
+        self._checksum += fingerprint(value)
+
+    def finish(self) -> None:
+        """Leave in the metrics what has arrived."""
+        self._context.metrics.update(Tally(self._records, self._checksum)._asdict())
 
 
 def passed(record: Any) -> Any:
@@ -181,7 +216,8 @@ def _run(stage: Stage) -> Result:
         sent.slot_sharing_group(SOURCE)
     sent = sent.map(passed)
     edge = sent.key_by(stage.case.key) if stage.is_keyed and stage.case.key else sent.forward()
-    received = edge.sink_to(CountingSink(stage)).name(SINK)
+    sink = CheckingSink() if stage.is_check else CountingSink(stage)
+    received = edge.sink_to(sink).name(SINK)
     if not stage.is_keyed:
         received.slot_sharing_group(SINK)
     try:
