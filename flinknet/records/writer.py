@@ -172,7 +172,8 @@ class RecordWriter:
                 await append(output, data)
             else:
                 builder.remaining = remaining
-                builder.write(data)
+                write = builder.write
+                write(data)
                 builder.records += 1
                 count += 1
 
@@ -202,7 +203,8 @@ class RecordWriter:
                 await append(output, data)
             else:
                 builder.remaining = remaining
-                builder.write(data)
+                write = builder.write
+                write(data)
                 count += 1
 
         taken = 0
@@ -287,7 +289,8 @@ class RecordWriter:
                 await self._append(output, data)
             else:
                 builder.remaining = remaining
-                builder.write(data)
+                write = builder.write
+                write(data)
                 builder.records += 1
                 self._records_out += 1
         if data:
