@@ -257,6 +257,7 @@ def test_a_copy_chooses_like_its_original(partitioner: Partitioner) -> None:
         RebalancePartitioner,
         RescalePartitioner,
         lambda: HashPartitioner(lambda record: record % 13),
+        lambda: HashPartitioner(lambda record: [record % 13]),
         lambda: ShufflePartitioner(Random(5).randrange),
     ],
 )
@@ -271,6 +272,22 @@ def test_many_records_are_divided_as_one_by_one(
             expected.setdefault(one_by_one.select(record), []).append(record)
         shares = divided.divide(records)
         assert {channel: share for channel, share in shares.items() if share} == expected
+
+
+def test_dividing_fails_as_choosing_does() -> None:
+    """An error of the key's function is raised, also one that would end a ``map`` early."""
+
+    def key(record: int) -> int:
+        if record == 2:
+            raise StopIteration("no key")
+        return record
+
+    partitioner = set_up(HashPartitioner(key), 3)
+    partitioner.divide([0, 1, 3])
+    with pytest.raises(StopIteration, match="no key"):
+        partitioner.divide([0, 1, 2, 3])
+    with pytest.raises(SerializationError, match="a record's key is None"):
+        set_up(HashPartitioner(lambda record: None), 3).divide([0])
 
 
 def test_a_subclass_of_global_that_selects_otherwise_is_asked() -> None:
