@@ -35,7 +35,8 @@ class BufferBuilder:
 
     The writer's fast path is ``if len(data) <= builder.remaining``, then ``builder.remaining -=
     len(data)``, ``builder.write(data)`` and ``builder.records += 1``; ``append`` does the same with
-    pieces that may not fit.
+    pieces that may not fit. For every record ``write`` is loaded before it is called: CPython 3.11
+    is quick with either, but not with the call of what stands in a slot.
     """
 
     __slots__ = (
