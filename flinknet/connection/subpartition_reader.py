@@ -108,7 +108,8 @@ class SubpartitionReader:
         view = self._view
         if view is None or self.done:
             return
-        if self.may_send(view.next_data_type()):
+        data_type = view.next_data_type()
+        if data_type is not _NONE and (self.credit or self.may_send(data_type)):
             self._owner.on_reader_available(self)
             return
         cause = view.failure_cause()

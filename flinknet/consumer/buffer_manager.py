@@ -132,25 +132,20 @@ class BufferManager:
     def require(self, number: int) -> None:
         """Ask for floating buffers until ``number`` are available, or wait for them."""
         self.required = number
-        if len(self._exclusive) + len(self._floating) < number:
-            gained = self._request_floating()
-            if gained:
-                self._on_available(gained)
-
-    def _request_floating(self) -> int:
-        if self.waiting or self._released:
-            return 0
-        pool, floating = self._floating_pool, self._floating
+        missing = number - len(self._exclusive) - len(self._floating)
+        if missing <= 0 or self.waiting or self._released:
+            return
+        pool = self._floating_pool
         gained = 0
-        missing = self.required - len(self._exclusive) - len(floating)
         while gained < missing and not self.waiting:
             segment = pool.request()
             if segment is not None:
-                floating.append(segment)
+                self._floating.append(segment)
                 gained += 1
             elif pool.add_listener(self):
                 self.waiting = True
-        return gained
+        if gained:
+            self._on_available(gained)
 
     def recycle(self, segment: MemorySegment) -> None:
         """Take back an exclusive buffer: it makes credit, or frees a floating one."""

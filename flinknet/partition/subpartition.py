@@ -253,13 +253,14 @@ class PipelinedSubpartition:
         self.sequence = (sequence + 1) & 0xFFFFFFFF
         self._buffers_out += 1
         self._bytes_out += buffer.size
-        if self._queue and not self._blocked:
-            following = self._queue[0].data_type
-            return _make_polled(
-                (buffer, self._backlog + self._flush_requested, following, sequence)
-            )
-        following = _DATA if self._flush_requested and not self._blocked else _NONE
-        return _make_polled((buffer, self.backlog(), following, sequence))
+        following, backlog = _NONE, 0
+        if not self._blocked:
+            backlog = self._backlog + self._flush_requested
+            if self._queue:
+                following = self._queue[0].data_type
+            elif self._flush_requested:
+                following = _DATA
+        return _make_polled((buffer, backlog, following, sequence))
 
     def next_data_type(self) -> DataType:
         """Type of what is available now, NONE for nothing."""

@@ -86,6 +86,10 @@ class BlockPacker:
 
 def chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
     """Cut records into lists; if the iterable raises, what it gave before comes first."""
+    if type(records) is list:
+        for start in range(0, len(records), _CHUNK_RECORDS):
+            yield records[start : start + _CHUNK_RECORDS]
+        return
     iterator = iter(records)
     while True:
         chunk: list[Any] = []

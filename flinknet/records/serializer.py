@@ -248,8 +248,11 @@ class RecordUnpacker:
         records: tuple[Any, ...]
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
-            with data[:end] as array:
-                records = self._value(array)
+            if end == len(data):
+                records = self._value(data)
+            else:
+                with data[:end] as array:
+                    records = self._value(array)
         else:
             header = _ARRAY32.pack(_ARRAY32_MARKER, number)
             records = self._value(b"".join((header, data[start:end])))

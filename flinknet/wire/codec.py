@@ -41,11 +41,13 @@ _make_header = partial(tuple.__new__, BufferHeader)
 _CREDIT_LAYOUT = LAYOUTS[MessageType.ADD_CREDIT]
 _CREDIT_STRUCT: Struct = _CREDIT_LAYOUT.struct
 _CREDIT_BYTES = _CREDIT_STRUCT.size
+_unpack_credit = _CREDIT_STRUCT.unpack_from
 _CREDIT_ARRAY, _ADD_CREDIT = (constant for _, constant in _CREDIT_LAYOUT.constants[:2])
 _DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _FIXINT_MAX = 0x7F
+_WRONG_CREDIT = "the peer sent an ADD_CREDIT header of the wrong form"
 
 
 class Wait(Enum):
@@ -224,7 +226,12 @@ class FrameDecoder:
             if type_id == _ADD_CREDIT and data[position] == _CREDIT_ARRAY:
                 if end - position < _CREDIT_BYTES:
                     break
-                self._credit(data, position)
+                _, _, mark1, channel, mark2, credit = _unpack_credit(data, position)
+                if not mark1 == mark2 == 0xCE:
+                    raise RemoteProtocolError(
+                        "the peer sent an ADD_CREDIT header of the wrong form"
+                    )
+                self._receiver.on_credit(channel, credit)
                 position += _CREDIT_BYTES
                 continue
             layout = self._layout(data[position], type_id)
@@ -236,12 +243,6 @@ class FrameDecoder:
                 break
             position = advanced
         return position
-
-    def _credit(self, data: memoryview, start: int) -> None:
-        _, _, mark1, channel, mark2, credit = _CREDIT_STRUCT.unpack_from(data, start)
-        if not mark1 == mark2 == 0xCE:
-            raise RemoteProtocolError("the peer sent an ADD_CREDIT header of the wrong form")
-        self._receiver.on_credit(channel, credit)
 
     def _layout(self, array_header: int, type_id: int) -> Layout:
         layout = LAYOUTS.get(type_id)

@@ -78,6 +78,7 @@ def test_records_are_cut_into_lists() -> None:
     assert all(0 < len(chunk) <= 512 for chunk in chunks(numbers))
     assert next(chunks(count())) == list(range(512))
     assert list(chunks([])) == []
+    assert list(chunks(numbers)) == list(chunks(iter(numbers)))
 
 
 def test_what_came_before_an_error_comes_first() -> None:
