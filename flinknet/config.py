@@ -213,6 +213,11 @@ class NetworkConfig:
     two counts. A part-filled buffer costs both workers some 30 us, so this keeps what flushing a
     busy writer costs to a third of the time."""
 
+    busy_poll_us: float = 0.0
+    """How long the event loop goes on looking at its sockets, instead of sleeping, after something
+    has come or gone; 0 not at all. A record then meets a worker that is awake, for up to so much
+    processor time after each arrival. Linux: net.core.busy_poll (0)."""
+
     record_bytes_max: int = 64 * MIB
     """Largest serialised record, wherever it is put together."""
 
@@ -325,6 +330,11 @@ class NetworkConfig:
         )
         check_buffer_timeout(self.buffer_timeout_ms)
         _require_positive(self, "adaptive_flush_ms_max", "adaptive_flush_us_per_channel")
+        _require(
+            0 <= self.busy_poll_us <= 1_000_000,
+            f"busy_poll_us is {self.busy_poll_us}: choose 0 (the event loop sleeps at once) to "
+            f"1,000,000 (a second)",
+        )
 
     def _check_records(self) -> None:
         _require(

@@ -31,6 +31,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
 from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
 from flinknet.net.address import split_address
+from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.transport import PeerProtocol
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.wire.handshake import Hello, Verdict, judge
@@ -66,6 +67,7 @@ class PeerDirectory:
         self._config = config
         self._loop = loop
         self.sends_at_once = False
+        self.busy_poll = BusyPoll(loop, config.busy_poll_us) if config.busy_poll_us else None
         self._established: dict[str, PeerProtocol] = {}
         self._known_as: dict[str, str] = {}
         self._dials: dict[str, asyncio.Task[Connection]] = {}

@@ -26,6 +26,7 @@ from typing import Protocol, cast
 from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
 from flinknet.errors import ErrorCode, HandshakeError, RemoteProtocolError, RemoteTransportError
+from flinknet.net.busy_poll import BusyPoll
 from flinknet.wire.handshake import Hello, Verdict, decode_hello
 
 __all__ = ["PeerProtocol", "PeerRegistrar"]
@@ -38,6 +39,8 @@ class PeerRegistrar(Protocol):
 
     sends_at_once: bool
     """Whether something is being flushed that cannot wait for the end of the loop turn."""
+    busy_poll: BusyPoll | None
+    """What keeps the event loop awake after something has come or gone, if anything does."""
 
     def on_connected(self, protocol: PeerProtocol) -> None:
         """There is a socket."""
@@ -79,6 +82,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._config = config
         self._loop = loop
         self._may_stall = config.flow_control == "off"
+        self._busy_poll = registrar.busy_poll
         self._hello = hello
         self._transport: asyncio.Transport | None = None
         self._handshake_bytes = bytearray()
@@ -168,6 +172,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         """Handle what the socket had."""
         if self._violation is not None:
             return
+        if self._busy_poll is not None:
+            self._busy_poll.extend()
         connection = self.connection
         try:
             if connection is None:
@@ -293,6 +299,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         if frames:
             transport.writelines(frames)
             del frames
+            if self._busy_poll is not None:
+                self._busy_poll.extend()
             if transport.get_write_buffer_size():
                 # This pauses where writelines forgot to (Python up to 3.12.8 and 3.13.1).
                 transport.set_write_buffer_limits(high=0)
