@@ -20,8 +20,8 @@ __all__ = ["PeersFamily", "absences"]
 
 LATENCY_KEY = (
     "trips/s: round trips of one record per second, median of the interleaved runs. p50, p99: "
-    "microseconds of a round trip, medians of the runs. p50 / row: flinknet's p50 over the row's, "
-    "so less than 1 is faster."
+    "microseconds of a round trip, medians of the runs. record / row, busy-poll / row: the p50 of "
+    "that variant of flinknet over the row's, so less than 1 is faster."
 )
 
 
@@ -104,9 +104,20 @@ def _print_round_trips(rows: Sequence[Row], console: Console) -> None:
         low,
         high,
         *(Column(f"{name} µs", partial(_latency, name)) for name in ("p50", "p99")),
-        Column("p50\n/ row", partial(_ratio_of_p50, rows), highlight=True),
+        *(
+            Column(f"{own.variant}\n/ row", partial(_ratio_of_p50, own), highlight=True)
+            for own in rows
+            if own.system == SUBJECT
+        ),
     ]
-    print_table(rows, columns, LATENCY_KEY, console, label=lambda row: row.system)
+    print_table(
+        rows,
+        columns,
+        LATENCY_KEY,
+        console,
+        name="system",
+        label=lambda row: f"{row.system} {row.variant}",
+    )
 
 
 def _latency(percentile: str, row: Row) -> str:
@@ -114,8 +125,7 @@ def _latency(percentile: str, row: Row) -> str:
     return f"{row.latency_us[percentile]:,.0f}"
 
 
-def _ratio_of_p50(rows: Sequence[Row], row: Row) -> str:
-    for own in rows:
-        if own.system == SUBJECT != row.system and own.latency_us and row.latency_us:
-            return f"{own.latency_us['p50'] / row.latency_us['p50']:.2f}x"
-    return ""
+def _ratio_of_p50(own: Row, row: Row) -> str:
+    if row.system == SUBJECT or not (own.latency_us and row.latency_us):
+        return ""
+    return f"{own.latency_us['p50'] / row.latency_us['p50']:.2f}x"

@@ -4,7 +4,8 @@
 Arrow record batches. Every default is kept, but by ``bulk-132k`` and ``columnar-132k``: buffers of
 132 KiB are what a program would choose whose records are as long as a buffer is by default, or
 longer; four records of 32 KiB fit in, or a batch of 128 KiB. The ping-pong has a partition at
-either end and no buffer timeout, so every record is sent at once.
+either end and no buffer timeout, so every record is sent at once; ``busy-poll`` is the setting of
+that name.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bench.exchange.flinknet_system import (
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
 from bench.peers.columns import ColumnBlock, tally_of
-from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.pingpong.system import BUSY_POLL, Echo, Pack, Ping, PingPongSystem
 from flinknet import (
     ForwardPartitioner,
     NetworkConfig,
@@ -35,7 +36,17 @@ from flinknet import (
     RecordWriter,
 )
 
-__all__ = ["LARGE_BUFFERS", "PING_PONG", "SYSTEM", "consume_columns", "emit_columns", "parameters"]
+__all__ = [
+    "LARGE_BUFFERS",
+    "PING_PONGS",
+    "SYSTEM",
+    "consume_columns",
+    "emit_columns",
+    "parameters",
+]
+
+BUSY_POLL_US = 200.0
+"""More than a round trip takes, so that neither end sleeps while the record is with the other."""
 
 LARGE_BUFFERS = "-132k"
 KIB = 1024
@@ -124,17 +135,17 @@ class FlinknetPing:
 
 
 @asynccontextmanager
-async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo(config: NetworkConfig, pack: Pack) -> AsyncIterator[Echo]:
     """Open an environment."""
-    async with NetworkEnvironment() as environment:
+    async with NetworkEnvironment(config=config) as environment:
         yield FlinknetEcho(environment)
 
 
 @asynccontextmanager
-async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(config: NetworkConfig, pack: Pack, address: str) -> AsyncIterator[Ping]:
     """Open an environment; at the end, end the partition here and read the other one's end."""
     async with (
-        NetworkEnvironment() as environment,
+        NetworkEnvironment(config=config) as environment,
         environment.open_reader(address, "pong") as reader,
     ):
         returned = aiter(reader)
@@ -170,10 +181,22 @@ SYSTEM = System(
     open_producer=open_producer,
     open_consumer=open_consumer,
 )
-PING_PONG = PingPongSystem(
-    "flinknet",
-    version,
-    {**network_parameters(NetworkConfig()), "credit": "on", "buffer_timeout_ms": 0},
-    open_echo,
-    open_ping,
+PING_PONGS = tuple(
+    PingPongSystem(
+        "flinknet",
+        version,
+        {
+            **network_parameters(config),
+            "credit": "on",
+            "buffer_timeout_ms": 0,
+            "busy_poll_us": config.busy_poll_us,
+        },
+        partial(open_echo, config),
+        partial(open_ping, config),
+        variant,
+    )
+    for variant, config in (
+        ("record", NetworkConfig()),
+        (BUSY_POLL, NetworkConfig(busy_poll_us=BUSY_POLL_US)),
+    )
 )

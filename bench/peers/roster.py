@@ -31,6 +31,7 @@ from bench.peers.contest import Absence, Entrant
 from bench.peers.flink import system as flink
 from bench.peers.flinknet_ends import LARGE_BUFFERS
 from bench.peers.pingpong import trial as ping_pong_trial
+from bench.peers.pingpong.busy_poll import busy
 from bench.peers.pingpong.system import PingPongSystem
 
 __all__ = ["FLINKNET", "PEERS", "Peer"]
@@ -77,7 +78,7 @@ class PythonPeer:
 
     system: System
     variants: Variants
-    ping_pong: PingPongSystem | None = None
+    ping_pongs: tuple[PingPongSystem, ...] = ()
 
     @property
     def name(self) -> str:
@@ -91,8 +92,8 @@ class PythonPeer:
 
     def enter(self, case: Case) -> list[Entrant | Absence]:
         """Take part with the variants for the case."""
-        if case is PING_PONG and self.ping_pong is not None:
-            return [_play_ping_pong(self.ping_pong)]
+        if case is PING_PONG and self.ping_pongs:
+            return [_play_ping_pong(system) for system in self.ping_pongs]
         return [
             Entrant(
                 self.name,
@@ -163,7 +164,7 @@ def _play_ping_pong(system: PingPongSystem) -> Entrant:
     def measure(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
         return ping_pong_trial.measure(system, case, plan, pinning)
 
-    return Entrant(system.name, "record", system.version, parameters, measure)
+    return Entrant(system.name, system.variant, system.version, parameters, measure)
 
 
 def _every(*variants: str, besides: Variants | None = None) -> Variants:
@@ -182,18 +183,18 @@ FLINKNET: Peer = FlinknetPeer(
             COLUMNAR.name: ("columnar", f"columnar{LARGE_BUFFERS}"),
         },
     ),
-    flinknet_ends.PING_PONG,
+    flinknet_ends.PING_PONGS,
 )
 PEERS: tuple[Peer, ...] = (
     FlinkPeer(),
     PythonPeer(
         pyzmq.SYSTEM,
         _every("record", "bulk", besides=dict.fromkeys(LARGE, ("record",))),
-        pyzmq.PING_PONG,
+        (pyzmq.PING_PONG,),
     ),
-    PythonPeer(pyzmq_asyncio.SYSTEM, _every("record"), pyzmq_asyncio.PING_PONG),
-    PythonPeer(grpc_aio.SYSTEM, _every("record"), grpc_aio.PING_PONG),
-    PythonPeer(websockets.SYSTEM, _every("record"), websockets.PING_PONG),
+    PythonPeer(pyzmq_asyncio.SYSTEM, _every("record"), (pyzmq_asyncio.PING_PONG,)),
+    PythonPeer(grpc_aio.SYSTEM, _every("record"), (grpc_aio.PING_PONG,)),
+    PythonPeer(websockets.SYSTEM, _every("record"), (websockets.PING_PONG,)),
     PythonPeer(
         dask_comm.SYSTEM,
         _every(
@@ -201,12 +202,12 @@ PEERS: tuple[Peer, ...] = (
             "bulk",
             besides={**dict.fromkeys(LARGE, ("record",)), COLUMNAR.name: ("columnar",)},
         ),
-        dask_comm.PING_PONG,
+        (dask_comm.PING_PONG,),
     ),
     PythonPeer(
         arrow_flight.SYSTEM,
         _every("bulk", besides={"tuple": ("bulk", "columnar"), COLUMNAR.name: ("columnar",)}),
     ),
-    PythonPeer(stream.SYSTEM, _every("record"), stream.PING_PONG),
-    PythonPeer(sockets.SYSTEM, dict.fromkeys(PAYLOADS, ("bytes",)), sockets.PING_PONG),
+    PythonPeer(stream.SYSTEM, _every("record"), (stream.PING_PONG, busy(stream.PING_PONG))),
+    PythonPeer(sockets.SYSTEM, dict.fromkeys(PAYLOADS, ("bytes",)), (sockets.PING_PONG,)),
 )

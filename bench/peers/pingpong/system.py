@@ -7,7 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Echo", "Pack", "Ping", "PingPongSystem"]
+__all__ = ["BUSY_POLL", "Echo", "Pack", "Ping", "PingPongSystem"]
+
+BUSY_POLL = "busy-poll"
+"""The variant whose event loops do not sleep while something may come."""
 
 Pack = Callable[[Any], bytes]
 
@@ -47,3 +50,4 @@ class PingPongSystem:
     parameters: Mapping[str, Any]
     open_echo: Callable[[Pack], AbstractAsyncContextManager[Echo]]
     open_ping: Callable[[Pack, str], AbstractAsyncContextManager[Ping]]
+    variant: str = "record"

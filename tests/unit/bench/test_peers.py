@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from io import StringIO
 from pathlib import Path
 
 import matplotlib.image
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from bench.cli import _require_verified
 from bench.errors import BenchError, UnavailableError
@@ -67,6 +70,11 @@ def entrant(
     return Entrant(system, "record", version, lambda _: {"credit": "on"}, measure)
 
 
+def trips(p50: float) -> Callable[[Case, Plan, Pinning], Measurement]:
+    latency_us = {"p50": p50, "p99": 2 * p50}
+    return lambda case, plan, pinning: RoundTrips(1000, 1.0, 0.5, 0.5, True, {}, latency_us)
+
+
 def contest(*entered: Entrant | Absence, log: Log | None = None) -> list[Row]:
     return run_case("peers", TUPLE, entered, SELECTION, log or Log())
 
@@ -108,6 +116,13 @@ def test_a_job_is_compared_with_flinks_where_records_are_small() -> None:
     entered = {case.name: [str(each) for each in FLINKNET.enter(case)] for case in CASES}
     jobs = [name for name, names in entered.items() if "flinknet job" in names]
     assert jobs == ["tuple", "keyby"]
+
+
+def test_who_does_not_sleep_is_compared_with_a_stream_that_does_not() -> None:
+    entered = [str(each) for peer in (FLINKNET, *PEERS) for each in peer.enter(PING_PONG)]
+    busy = [name for name in entered if name.endswith(" busy-poll")]
+    assert busy == ["flinknet busy-poll", "stream busy-poll"]
+    assert {"flinknet record", "stream record"} <= set(entered)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -250,15 +265,29 @@ def test_absences_are_told_once_for_each_reason() -> None:
 
 
 def test_the_figure_has_a_panel_for_each_case(tmp_path: Path) -> None:
-    def trips(case: Case, plan: Plan, pinning: Pinning) -> RoundTrips:
-        return RoundTrips(1000, 1.0, 0.5, 0.5, True, {}, {"p50": 30.0, "p99": 40.0})
-
     one_way = contest(entrant("flinknet"), entrant("pyzmq"), Absence("flink", "no Java"))
     round_trips = run_case(
-        "peers", PING_PONG, [entrant("flinknet", trips), entrant("pyzmq", trips)], SELECTION, Log()
+        "peers",
+        PING_PONG,
+        [entrant("flinknet", trips(30.0)), entrant("pyzmq", trips(30.0))],
+        SELECTION,
+        Log(),
     )
     heights = []
     for rows in (one_way, one_way + round_trips):
         PeersFamily().draw(rows, tmp_path / "peers.png")
         heights.append(matplotlib.image.imread(tmp_path / "peers.png").shape)
     assert heights[1][1] > heights[0][1] * 1.5
+
+
+def test_round_trips_are_compared_with_each_form_of_flinknet() -> None:
+    entered = [
+        entrant("flinknet", trips(30.0)),
+        replace(entrant("flinknet", trips(15.0)), variant="busy-poll"),
+        entrant("stream", trips(20.0)),
+    ]
+    console = Console(width=120, record=True, file=StringIO())
+    PeersFamily().print(run_case("peers", PING_PONG, entered, SELECTION, Log()), console)
+    lines = console.export_text().splitlines()
+    (stream,) = (line.split() for line in lines if "stream record" in line)
+    assert stream[-3:] == ["1.50x", "0.75x", "yes"]
