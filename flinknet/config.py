@@ -179,8 +179,9 @@ class NetworkConfig:
     while the other is consumed. Flink: taskmanager.network.memory.buffers-per-channel (2)."""
 
     floating_buffers_per_gate: int = 8
-    """Buffers that the channels of a gate share by backlog.
-    Flink: taskmanager.network.memory.floating-buffers-per-gate (8)."""
+    """Buffers that the channels of a gate share by backlog, so that more than half of
+    buffers_per_subpartition_max, which bounds the backlog, help no channel on a link that takes
+    time. Flink: taskmanager.network.memory.floating-buffers-per-gate (8)."""
 
     buffers_per_subpartition_max: int = 10
     """Soft quota of a subpartition in its partition's pool, so that one slow consumer cannot take

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WindowFamily", "share_of_link", "share_of_most", "share_of_product"]
 
-COLOURS = (*SUBJECT_COLOURS[:2], PEER_COLOURS[1], PEER_COLOURS[3], PEER_COLOURS[2])
+COLOURS = (*SUBJECT_COLOURS[:2], *(PEER_COLOURS[number] for number in (1, 3, 2, 4)))
 LINES = 14
 
 KEY = (

@@ -1,4 +1,5 @@
-"""flinknet with windows of different sizes: the variants are *exclusive + floating* buffers.
+"""flinknet with windows of different sizes: the variants are *exclusive + floating* buffers, and
+how many a producer may queue if not the default.
 
 One channel has the connection to itself, so the window of its gate is the window of the link.
 """
@@ -43,8 +44,12 @@ WINDOWS = {
         buffers_per_channel=exclusive, floating_buffers_per_gate=floating
     )
     for exclusive, floating in ((2, 8), (24, 8), (2, 126), (120, 8), (504, 8))
+} | {
+    "2 + 126, 128 queued": NetworkConfig(
+        buffers_per_channel=2, floating_buffers_per_gate=126, buffers_per_subpartition_max=128
+    )
 }
-"""By the names of the variants, the default first; the third and the fourth have equal sums."""
+"""By the names of the variants, the default first; 2 + 126 and 120 + 8 have equal sums."""
 
 
 def window_bytes(config: NetworkConfig) -> int:
