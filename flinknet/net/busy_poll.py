@@ -6,8 +6,8 @@ caches and branch predictors are cold. A loop that has something to call does no
 ``extend`` on, which every arrival and every departure calls, one callback keeps itself scheduled
 until the time is over; then the loop sleeps as any other.
 
-The processor is offered to other programs before every look, so that those that share it lose
-little; but an idle program that does not sleep looks busy to everybody.
+The processor is offered to other programs before every look, so that who shares it need not
+wait until the system takes it away; but an idle program that does not sleep looks busy to all.
 """
 
 from __future__ import annotations

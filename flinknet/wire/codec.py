@@ -228,9 +228,7 @@ class FrameDecoder:
                     break
                 _, _, mark1, channel, mark2, credit = _unpack_credit(data, position)
                 if not mark1 == mark2 == 0xCE:
-                    raise RemoteProtocolError(
-                        "the peer sent an ADD_CREDIT header of the wrong form"
-                    )
+                    raise RemoteProtocolError(_WRONG_CREDIT)
                 self._receiver.on_credit(channel, credit)
                 position += _CREDIT_BYTES
                 continue
