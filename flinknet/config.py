@@ -217,7 +217,7 @@ class NetworkConfig:
     busy_poll_us: float = 0.0
     """How long the event loop goes on looking at its sockets, instead of sleeping, after something
     has come or gone; 0 not at all. A record then meets a worker that is awake, for up to so much
-    processor time after each arrival. Linux: net.core.busy_poll (0)."""
+    processor time each time. Linux: net.core.busy_poll (0)."""
 
     record_bytes_max: int = 64 * MIB
     """Largest serialised record, wherever it is put together."""
