@@ -5,12 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard flinknet bench tests)
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration))
+PYPY_VENV := .venv-pypy
+PYPY := pypy3
+PYPY_TESTS := $(filter-out tests/unit,$(TESTS)) $(filter-out %/bench %/spark,$(wildcard tests/unit/*))
 FAMILIES := exchange peers isolation credit-cost broadcast scale timeouts latency channels window micro
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test model check bench bench-all java clean
+.PHONY: help demo test test-pypy model check bench bench-all java clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,6 +24,9 @@ demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spa
 
 test: $(VENV)/.dev java ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(TESTS) $(ARGS)
+
+test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
+	@$(PYPY_VENV)/bin/python -m pytest $(PYPY_TESTS) $(ARGS)
 
 model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)
@@ -42,7 +48,7 @@ bench: $(VENV)/.bench ## run the benchmarks that fit in ten minutes
 bench-all: $(VENV)/.bench ## run every benchmark in full
 	@$(foreach family,$(FAMILIES),$(BIN)/python -m bench run $(family) $(ARGS) &&) :
 
-clean: ## remove what builds and runs leave behind; .venv stays
+clean: ## remove what builds and runs leave behind; the environments stay
 	@rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf flinknet-demo bench-output spark-warehouse metastore_db derby.log
 	@find $(SOURCES) -type d -name __pycache__ -prune -exec rm -rf {} +
@@ -76,6 +82,21 @@ $(BIN)/pip:
 	    "or name it with make PYTHON=/path/to/python." >&2; \
 	fi; \
 	exit 1
+
+# PyPy has an environment of its own; no pip need come with it, that of the other one will do.
+$(PYPY_VENV) $(PYPY_VENV)/.test: pyproject.toml | $(BIN)/pip
+	@$(PYPY) -c 'import sys; sys.exit(sys.implementation.name != "pypy" or sys.version_info < (3, 11))' \
+	  2>/dev/null || { \
+	    echo "$(PYPY) is no PyPy for Python 3.11 or newer: install one (Debian 13: apt-get install" \
+	      "pypy3; Debian 12: bench/peers/unpack_pypy.sh FOLDER), or name it with" \
+	      "make $(PYPY_VENV) PYPY=/path/to/pypy3." >&2; \
+	    exit 1; \
+	  }
+	@echo "Installing flinknet[test] into $(PYPY_VENV); this happens once and takes a minute."
+	@test -e $(PYPY_VENV)/bin/python || $(PYPY) -m venv --without-pip $(PYPY_VENV)
+	@$(BIN)/python -m pip --python $(PYPY_VENV)/bin/python install --quiet \
+	  --disable-pip-version-check --editable '.[test]'
+	@touch $(PYPY_VENV) $(PYPY_VENV)/.test
 
 # -- Java 17 or newer, for Spark: JAVA_HOME if it fits, else the one on PATH -----------------------
 

@@ -5,19 +5,32 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvloop
 from pytest_asyncio import is_async_test
 
+from flinknet.interpreter import COMPILES_PYTHON
+
 LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "uvloop": uvloop.new_event_loop,
     "asyncio": asyncio.new_event_loop,
 }
+if not COMPILES_PYTHON:
+    import uvloop
+
+    LOOP_FACTORIES["uvloop"] = uvloop.new_event_loop
+
+DEFAULT_LOOP = list(LOOP_FACTORIES)[-1]
+
+NEEDS_CPYTHON = re.compile(
+    r"^\s*(import|from) (msgspec|numpy|pandas|pyarrow|uvloop|tests\S*\.arrow_batches)\b",
+    re.MULTILINE,
+)
+"""What there is not for PyPy."""
 
 TURNS_TO_CLOSE = 5
 """Loop turns after which what a test has closed must be gone: transports close in callbacks."""
@@ -27,9 +40,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--loop",
         choices=[*LOOP_FACTORIES, "both"],
-        default="uvloop",
-        help="event loop of asynchronous tests (default: uvloop)",
+        default=DEFAULT_LOOP,
+        help=f"event loop of asynchronous tests (default: {DEFAULT_LOOP})",
     )
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """With PyPy, leave out modules that need a library which it does not have."""
+    if COMPILES_PYTHON and collection_path.suffix == ".py":
+        return NEEDS_CPYTHON.search(collection_path.read_text()) is not None or None
+    return None
+
+
+def pytest_report_header() -> str | None:
+    """Say what is left out, so that nobody takes it for tested."""
+    if not COMPILES_PYTHON:
+        return None
+    root = Path(__file__).parent
+    left_out = [
+        str(path.relative_to(root))
+        for path in sorted(root.rglob("test_*.py"))
+        if NEEDS_CPYTHON.search(path.read_text())
+    ]
+    return f"PyPy: left out, for want of numpy, pyarrow, msgspec or uvloop: {' '.join(left_out)}"
 
 
 def pytest_asyncio_loop_factories(
@@ -44,7 +77,8 @@ def _only_new_objects_are_scanned() -> None:
     """Garbage is collected after every test; what is there before a module's tests (all that was
     imported, and what earlier tests have left for good) need not be scanned each time."""
     gc.collect()
-    gc.freeze()
+    if not COMPILES_PYTHON:
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import NamedTuple
 
@@ -25,5 +26,20 @@ def choose_pinning() -> Pinning:
 
 def pin(cpu: int | None) -> None:
     """Keep the calling process, and the threads that it will start, on one CPU."""
-    if cpu is not None:
+    if cpu is None:
+        return
+    if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {cpu})
+    else:
+        _set_affinity(cpu)
+
+
+def _set_affinity(cpu: int) -> None:
+    """The same by the system's call, which PyPy does not offer."""
+    cpus = bytearray(cpu // 8 + 1)
+    cpus[cpu // 8] = 1 << cpu % 8
+    # Whole words, as the kernel wants them.
+    mask = bytes(cpus).ljust((len(cpus) + 7) // 8 * 8, b"\0")
+    if ctypes.CDLL(None, use_errno=True).sched_setaffinity(0, len(mask), mask):
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))

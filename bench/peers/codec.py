@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgpack
-from msgspec.msgpack import Encoder
 
 from bench.harness.case import Case
 
@@ -37,6 +36,8 @@ def codec_of(case: Case) -> Codec:
 
 def packer() -> Callable[[Any], bytes]:
     """Return a function from a record to its bytes."""
+    from msgspec.msgpack import Encoder
+
     return Encoder().encode
 
 

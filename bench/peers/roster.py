@@ -19,6 +19,7 @@ from bench.peers import (
     flinknet_job,
     grpc_aio,
     keyby,
+    pypy,
     pyzmq,
     pyzmq_asyncio,
     sockets,
@@ -41,7 +42,7 @@ LARGE = ("bytes-32k", "bytes-1m")
 """Records so long that a message for a block of them gains nothing."""
 
 JOBS = ("tuple", KEYBY.name)
-"""Cases in which flinknet's job is compared with Flink's."""
+"""Cases in which flinknet's job is compared with Flink's, and PyPy with CPython."""
 
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
@@ -113,12 +114,26 @@ class FlinknetPeer(PythonPeer):
         """Take part in every case."""
         if case is PING_PONG:
             return PythonPeer.enter(self, case)
-        return [
+        forms = list(self.forms(case))
+        entrants: list[Entrant | Absence] = [
             Entrant(self.name, variant, self.system.version, parameters, measure)
-            for variant, parameters, measure in self._forms(case)
+            for variant, parameters, measure in forms
         ]
+        if case.name in JOBS:
+            entrants += [
+                Entrant(
+                    self.name,
+                    f"{variant} {pypy.NAME}",
+                    pypy.version,
+                    partial(pypy.parameters, parameters),
+                    partial(pypy.measure, variant),
+                )
+                for variant, parameters, _ in forms
+                if variant != COLUMNAR.name
+            ]
+        return entrants
 
-    def _forms(self, case: Case) -> Iterator[tuple[str, Parameters, Measure]]:
+    def forms(self, case: Case) -> Iterator[tuple[str, Parameters, Measure]]:
         """The variants on a case, what describes them and what measures them."""
         if case is KEYBY:
             for variant in keyby.VARIANTS:
@@ -172,7 +187,7 @@ def _every(*variants: str, besides: Variants | None = None) -> Variants:
     return {**dict.fromkeys(RECORDS, variants), **(besides or {})}
 
 
-FLINKNET: Peer = FlinknetPeer(
+FLINKNET = FlinknetPeer(
     flinknet_ends.SYSTEM,
     _every(
         "record",

@@ -117,13 +117,13 @@ class Buffer:
         segment = self._segment
         if segment is None:
             return self._payload
-        return segment.stream.getbuffer()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + self.size]
+        return segment.memory()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + self.size]
 
     def view_with_room(self) -> memoryview:
         """Return the content of a pooled buffer with ARRAY_HEADER_BYTES of room in front of it;
         the same holds for the view."""
         assert self._segment is not None, "an event has no room in front of it"
-        return self._segment.stream.getbuffer()[: ARRAY_HEADER_BYTES + self.size]
+        return self._segment.memory()[: ARRAY_HEADER_BYTES + self.size]
 
     def recycle(self) -> None:
         """Give back one reference; the last one returns the segment to its recycler."""
@@ -132,7 +132,7 @@ class Buffer:
         if self.references == 0 and self._segment is not None:
             assert self._recycler is not None
             segment, self._segment = self._segment, None
-            if self._abandoned and segment.is_viewed:
+            if self._abandoned and segment.may_be_viewed:
                 segment.renew()
             self._recycler.recycle(segment)
 

@@ -1,10 +1,13 @@
 """The memory segment: the fixed piece of memory that every network buffer is made of.
 
-A segment is allocated once, when its pool is created, and never grows. It wraps a ``BytesIO``
-because that is the one writable buffer of the standard library whose append is a single C call;
-its length is fixed by writing only what fits, which the builder above it guarantees. While any
-view of a segment is alive, writing to it raises ``BufferError``: a segment that is recycled while
-a socket still reads from it is found at once instead of sending somebody else's bytes.
+A segment is allocated once, when its pool is created, and never grows. It wraps one
+of the writable buffers of the standard library whose append is a single call; its length is fixed
+by writing only what fits, which the builder above it guarantees.
+
+In CPython that is a ``BytesIO``. While any view of it is alive, writing to it raises
+``BufferError``: a segment that is recycled while a socket still reads from it is found at once
+instead of sending somebody else's bytes. PyPy copies a view of a ``BytesIO`` byte by byte, so there
+it is memory of the operating system's, which does not know its views.
 
 In front of the content stands room for the header of an array, so that whoever reads the records
 in it can take them for one, where they lie.
@@ -12,8 +15,12 @@ in it can take them for one, where they lie.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
+
+from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = ["ARRAY_HEADER_BYTES", "MemorySegment"]
 
@@ -24,32 +31,49 @@ ARRAY_HEADER_BYTES = 5
 class MemorySegment:
     """``capacity`` bytes of memory, owned by exactly one holder at a time."""
 
-    __slots__ = ("capacity", "stream")
+    __slots__ = ("_stream", "capacity", "memory")
+
+    memory: Callable[[], memoryview]
+    """Returns a writable view of all of it, the room in front included; release it before the
+    segment is reused."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.stream = BytesIO(bytes(ARRAY_HEADER_BYTES + capacity))
+        self.renew()
 
     def writer(self) -> Callable[[bytes | memoryview], int]:
         """Return the append call, starting at the first byte. The caller never writes over
         capacity."""
-        self.stream.seek(ARRAY_HEADER_BYTES)
-        return self.stream.write
+        self._stream.seek(ARRAY_HEADER_BYTES)
+        return self._stream.write
 
     def view(self, size: int) -> memoryview:
         """Return a writable view of the first ``size`` bytes; release it before the segment is
         reused."""
-        return self.stream.getbuffer()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + size]
+        return self.memory()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + size]
 
     @property
-    def is_viewed(self) -> bool:
-        """Whether somebody still has a view of the memory, so that it must not be reused."""
+    def may_be_viewed(self) -> bool:
+        """Whether somebody may still have a view of the memory, so that it must not be reused."""
+        if isinstance(self._stream, mmap.mmap):
+            return True
         try:
-            self.stream.write(b"")
+            self._stream.write(b"")
         except BufferError:
             return True
         return False
 
     def renew(self) -> None:
         """Leave the memory to whoever still looks at it, and take new."""
-        self.stream = BytesIO(bytes(ARRAY_HEADER_BYTES + self.capacity))
+        size = ARRAY_HEADER_BYTES + self.capacity
+        self._stream: BytesIO | mmap.mmap
+        if COMPILES_PYTHON:
+            mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._stream, self.memory = mapped, partial(_view_of, mapped)
+        else:
+            self._stream = BytesIO(bytes(size))
+            self.memory = self._stream.getbuffer
+
+
+def _view_of(mapped: mmap.mmap) -> memoryview:
+    return memoryview(mapped)

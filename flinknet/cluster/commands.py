@@ -34,7 +34,7 @@ JobArguments = Annotated[
 Workers = Annotated[int | None, typer.Option(help="Worker processes.")]
 Slots = Annotated[int | None, typer.Option(help="Slots of each worker.")]
 EventLoop = Annotated[
-    Literal["uvloop", "asyncio"] | None, typer.Option(help="Event loop of the workers.")
+    Literal["auto", "uvloop", "asyncio"] | None, typer.Option(help="Event loop of the workers.")
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A TOML file, as deploy/cluster.toml.")

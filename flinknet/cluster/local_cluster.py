@@ -34,6 +34,7 @@ from flinknet.cluster.preflight import check_cluster, check_job
 from flinknet.cluster.submission import Submission
 from flinknet.config import FlinknetConfig
 from flinknet.errors import JobError, LocalProtocolError, RemoteTransportError, WorkerLostError
+from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.settings import VARIABLE_PREFIX, options
 from flinknet.task.graph import JobGraph
 
@@ -49,6 +50,9 @@ LAUNCHER = "launcher"
 """This process's name, where it has something to say about a run."""
 
 T = TypeVar("T")
+
+_PYPY_NURSERY = "PYPY_GC_NURSERY"
+"""Where PyPy looks, before anything of flinknet runs, for how large its nursery is."""
 
 
 def print_output(process: str, line: str) -> None:
@@ -210,7 +214,9 @@ class LocalCluster:
             option.variable: option.render(attrgetter(name)(self._config))
             for name, option in options().items()
         }
+        nursery = {_PYPY_NURSERY: str(self._config.cluster.pypy_nursery_bytes)}
         return {
+            **(nursery if COMPILES_PYTHON else {}),
             **inherited,
             **configured,
             TOKEN_VARIABLE: self._token,

@@ -10,10 +10,10 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-import cloudpickle
 import msgpack
 
 from flinknet.errors import ConfigurationError, JobError, SerializationError
+from flinknet.task.pickler import dumps
 from flinknet.task.subtask import SubtaskProgress, SubtaskResult
 
 __all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_collected"]
@@ -30,7 +30,7 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
     pickled = b""
     if result.collected:
         try:
-            pickled = cloudpickle.dumps(result.collected)
+            pickled = dumps(result.collected)
         except Exception as error:
             raise SerializationError(
                 f"the records of collect sink {', '.join(map(repr, result.collected))} cannot be "

@@ -42,6 +42,7 @@ from flinknet.cluster.messages import (
 from flinknet.cluster.parent import watch_parent
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
+from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.settings import load_settings
 
@@ -151,7 +152,7 @@ async def work(
 
 
 def _loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
-    if config.event_loop == "asyncio":
+    if config.event_loop == "asyncio" or COMPILES_PYTHON:
         return asyncio.new_event_loop
     import uvloop
 

@@ -73,7 +73,7 @@ def _parts_of_schema(data: bytes) -> Iterator[int]:
         for field in _entries(data, fields):
             name = _target(data, field, _FIELD_NAME)
             yield _count(data, name)
-            str(data[name + _U32.size :][: _count(data, name)], "utf-8")
+            bytes(data[name + _U32.size :][: _count(data, name)]).decode()
             yield from _key_values(data, field, _FIELD_METADATA)
             type_is = _place(data, field, _FIELD_TYPE_IS)
             if type_is and _U8.unpack_from(data, type_is)[0] in _TYPES_WITH_TEXT:

@@ -4,10 +4,11 @@ There is no length before a record: msgpack values delimit themselves, and any m
 reads the stream. The packer copies; the caller may change the record afterwards. An Arrow record
 batch is a value of an extension type (``arrow.py``).
 
-msgspec packs, in a third of the time that msgpack takes, and msgpack unpacks, because it makes
-tuples of arrays however deep they stand. What msgpack has no form for msgspec packs as something
-plainer if it knows the type: a set as an array, a dataclass as a map, a member of an enumeration as
-its value, and as text a date, a time, a time span, a datetime without a time zone, a UUID and a
+In CPython msgspec packs, in a third of the time that msgpack takes, and msgpack unpacks, because
+it makes tuples of arrays however deep they stand; PyPy compiles ``python_packer`` and
+``python_unpacker``, which do the same. What msgpack has no form for is packed as something plainer
+if the type is known: a set as an array, a dataclass as a map, a member of an enumeration as its
+value, and as text a date, a time, a time span, a datetime without a time zone, a UUID and a
 Decimal. That is what arrives.
 
 Large bytes and Arrow batches need no packer: a few bytes stand before what they are already
@@ -26,16 +27,20 @@ thousands of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Any, Self
 
 import msgpack
-import msgspec
 
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.config import NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.records import python_packer
 from flinknet.records.elements import Serialised, check_elements
+from flinknet.records.plain_values import plainer
+from flinknet.records.python_unpacker import INCOMPLETE, PythonUnpacker
 from flinknet.records.reassembly import ReassemblyMemory, SpanningRecord
 
 __all__ = [
@@ -68,39 +73,44 @@ LargeForm = tuple[bytes, bytes | memoryview]
 _ARROW_BATCH = 127
 """The extension type of an Arrow record batch."""
 
-_PLAIN_KINDS: dict[type, Callable[[Any], Any]] = {
-    int: int.__index__,
-    float: float.__float__,
-    str: str.__str__,
-    bytes: bytes.__bytes__,
-    bytearray: bytes,
-}
-"""Their subclasses are packed as what they are without their own methods."""
-
 _BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
 _BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
 _LARGE_HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
 _UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
 _ARRAY32_MARKER, _ARRAY32 = 0xDD, Struct(">BI")
-_unpackb = msgpack.unpackb
 _CUT = "the peer cut a record where it announced a record's end, or it counted its records wrongly"
-_INCOMPLETE = "Unpack failed: incomplete input"
-"""How msgpack says that bytes are missing; it has no error of its own for that."""
 
 
 def record_packer() -> Callable[[Any], bytes]:
     """Return a function from a record to its bytes; it raises one of PACK_ERRORS."""
-    return msgspec.msgpack.Encoder(enc_hook=_plainer).encode
+    if COMPILES_PYTHON:
+        return python_packer.pack
+    import msgspec
+
+    def known(value: Any) -> Any:
+        if _is_arrow_batch(value):
+            return msgspec.msgpack.Ext(_ARROW_BATCH, b"".join(_arrow_pieces(value)))
+        return plainer(value)
+
+    return msgspec.msgpack.Encoder(enc_hook=known).encode
 
 
-def _plainer(value: Any) -> Any:
-    """Return what the packer takes in place of a value that it does not know."""
-    if _is_arrow_batch(value):
-        return msgspec.msgpack.Ext(_ARROW_BATCH, b"".join(_arrow_pieces(value)))
-    for kind, as_kind in _PLAIN_KINDS.items():
-        if isinstance(value, kind):
-            return as_kind(value)
-    raise TypeError(f"{type(value).__name__} has no form in msgpack")
+def _record_unpacker(bytes_max: int, elements_max: int) -> Callable[[Serialised], Any]:
+    """Return a function from the bytes of a value within the limits to the value."""
+    if COMPILES_PYTHON:
+        return PythonUnpacker(bytes_max, elements_max, _read_extension).unpack
+    return partial(
+        msgpack.unpackb,
+        use_list=False,
+        timestamp=3,
+        strict_map_key=False,
+        max_str_len=bytes_max,
+        max_bin_len=bytes_max,
+        max_array_len=elements_max,
+        max_map_len=elements_max,
+        max_ext_len=bytes_max,
+        ext_hook=_read_extension,
+    )
 
 
 def _is_arrow_batch(value: Any) -> bool:
@@ -224,6 +234,7 @@ class RecordUnpacker:
     def __init__(self, *, record_bytes_max: int, record_elements_max: int) -> None:
         self._bytes_max = record_bytes_max
         self._elements_max = record_elements_max
+        self._unpack = _record_unpacker(record_bytes_max, record_elements_max)
 
     @classmethod
     def of(cls, config: NetworkConfig) -> Self:
@@ -277,22 +288,11 @@ class RecordUnpacker:
 
     def _value(self, content: Serialised) -> Any:
         try:
-            return _unpackb(
-                content,
-                use_list=False,
-                timestamp=3,
-                strict_map_key=False,
-                max_str_len=self._bytes_max,
-                max_bin_len=self._bytes_max,
-                max_array_len=self._elements_max,
-                max_map_len=self._elements_max,
-                max_ext_len=self._bytes_max,
-                ext_hook=_read_extension,
-            )
+            return self._unpack(content)
         except msgpack.ExtraData as error:
             raise RemoteProtocolError(_CUT) from error
         except ValueError as error:
-            if str(error) == _INCOMPLETE:
+            if str(error) == INCOMPLETE:
                 raise RemoteProtocolError(_CUT) from error
             raise
 

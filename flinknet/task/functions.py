@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from flinknet.interpreter import COMPILES_PYTHON
+
 if TYPE_CHECKING:
     from flinknet.task.context import ProcessContext, RuntimeContext
 
@@ -164,8 +166,8 @@ def find_attributes_fast(function: Any) -> None:
 
     CPython keeps the attributes of a class's objects in one layout, remembers where each of them
     is, and cannot do so where pickle has restored them: a sink with five attributes took 250 ns for
-    a record instead of 115 (3.11). Anything else is left as it is.
+    a record instead of 115 (3.11). Anything else is left as it is, and PyPy does not need it.
     """
     owner = getattr(function, "__self__", function)
-    if isinstance(owner, Function | KeySelector):
+    if not COMPILES_PYTHON and isinstance(owner, Function | KeySelector):
         owner.__dict__ = dict(vars(owner))

@@ -16,11 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import cloudpickle
-
 from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
 from flinknet.task.operators import Operator
+from flinknet.task.pickler import dumps
 
 if TYPE_CHECKING:
     from flinknet.records.partitioner import Partitioner
@@ -65,7 +64,7 @@ class JobVertex:
     def own_operators(self) -> tuple[ChainedOperator, ...]:
         """Return a copy of the operators with user functions of its own, for one subtask."""
         copied: tuple[ChainedOperator, ...] = pickle.loads(  # noqa: S301 - this process's own
-            cloudpickle.dumps(self.operators)
+            dumps(self.operators)
         )
         return copied
 
@@ -111,7 +110,7 @@ class JobGraph:
     def to_bytes(self) -> bytes:
         """Serialise the graph with its functions; ConfigurationError names one that cannot be."""
         try:
-            data: bytes = cloudpickle.dumps(self)
+            data: bytes = dumps(self)
         except Exception as error:
             raise ConfigurationError(self._not_serialisable(error)) from error
         return data
@@ -128,7 +127,7 @@ class JobGraph:
         for vertex in self.vertices:
             for operator in vertex.operators:
                 try:
-                    cloudpickle.dumps(operator)
+                    dumps(operator)
                 except Exception as reason:
                     return (
                         f'the function of operator "{operator.name}" cannot be sent to the '

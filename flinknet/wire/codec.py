@@ -358,7 +358,7 @@ class FrameDecoder:
         if prefix_end + size > end:
             return start
         try:
-            text = str(data[prefix_end : prefix_end + size], "utf-8")
+            text = bytes(data[prefix_end : prefix_end + size]).decode()
         except UnicodeDecodeError:
             raise RemoteProtocolError("the peer sent an error text that is not UTF-8") from None
         self._receiver.on_error_response(channel, code, text)

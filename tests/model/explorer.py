@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copyreg
 import io
+import mmap
 import pickle
 from collections import Counter, deque
 from collections.abc import Callable
@@ -223,6 +224,7 @@ def freeze(side: Side) -> bytes:
     pickler = pickle.Pickler(target, protocol=5)
     pickler.dispatch_table = copyreg.dispatch_table.copy()
     pickler.dispatch_table[memoryview] = _memoryview
+    pickler.dispatch_table[mmap.mmap] = _mapped
     pickler.dump(side)
     return target.getvalue()
 
@@ -234,6 +236,17 @@ def _filled(content: bytes, size: int) -> memoryview:
 def _memoryview(view: memoryview) -> tuple[Callable[[bytes, int], memoryview], tuple[bytes, int]]:
     """Between steps the only views are receive buffers, nearly always empty."""
     return _filled, (bytes(view).rstrip(b"\0"), len(view))
+
+
+def _mapped_again(content: bytes, position: int) -> mmap.mmap:
+    memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[:] = content
+    memory.seek(position)
+    return memory
+
+
+def _mapped(memory: mmap.mmap) -> tuple[Callable[[bytes, int], mmap.mmap], tuple[bytes, int]]:
+    return _mapped_again, (memory[:], memory.tell())
 
 
 @cache

@@ -20,7 +20,7 @@ FUNCTION_LINES_MAX = 80
 
 PICKLES = {"cloudpickle", "pickle"}
 NEVER = {"dill", "marshal", "shelve"}
-PICKLES_JOBS = ("flinknet/task/graph.py", "flinknet/cluster/")
+PICKLES_JOBS = ("flinknet/task/graph.py", "flinknet/task/pickler.py", "flinknet/cluster/")
 """Code travels as a job graph, on the authenticated control plane and nowhere else."""
 
 

@@ -95,7 +95,9 @@ def handle_of(pid: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG and pidfd are Linux's")
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="PR_SET_PDEATHSIG and pidfd are Linux's and CPython's"
+)
 @pytest.mark.parametrize("held", ["alone", "fork"])
 def test_a_child_ends_when_its_launcher_is_killed(held: str) -> None:
     """Even while a fork of the launcher holds the pipe open, so that there is no end of file."""

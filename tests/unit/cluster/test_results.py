@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -57,8 +58,11 @@ def test_too_many_bytes_name_the_option_and_the_way_out() -> None:
 
 
 def test_records_that_cannot_travel_name_their_sink() -> None:
-    with pytest.raises(SerializationError, match=r"collect sink 'Collect'.*plain values"):
-        encode_result(result({"Collect": [threading.Lock()]}), LIMIT)
+    with (
+        Path(os.devnull).open("rb") as file,
+        pytest.raises(SerializationError, match=r"collect sink 'Collect'.*plain values"),
+    ):
+        encode_result(result({"Collect": [file]}), LIMIT)
 
 
 def test_metrics_must_be_plain() -> None:

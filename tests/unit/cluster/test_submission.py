@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import msgpack
 import pytest
 
@@ -84,9 +87,7 @@ def test_a_body_that_is_no_job_is_refused(body: bytes) -> None:
 
 
 def test_a_function_that_cannot_travel_is_named() -> None:
-    import threading
-
-    lock = threading.Lock()
-    graph = keyed_graph(function=lambda record: (lock, record))
+    with Path(os.devnull).open("rb") as file:
+        graph = keyed_graph(function=lambda record: (file, record))
     with pytest.raises(ConfigurationError, match='"Map" cannot be sent'):
         Submission.of_graph(graph)

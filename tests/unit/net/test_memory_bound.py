@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from flinknet.net import memory_bound as module
 from flinknet.net.memory_bound import ExchangeShape, memory_bound
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.records.serializer import RecordUnpacker
+from tests.traced_memory import traced_memory
 from tests.unit.arrangements import HERE, THERE
 from tests.unit.connection.joined import Worker
 
@@ -104,13 +104,10 @@ def allocated(make: Callable[[int], object], number: int = 200) -> float:
     """Bytes that each of the objects takes that ``make`` makes."""
     make(-1)
     gc.collect()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
+    with traced_memory() as memory:
+        before = memory.now
         kept = [make(index) for index in range(number)]
-        return (tracemalloc.get_traced_memory()[0] - before) / len(kept)
-    finally:
-        tracemalloc.stop()
+        return (memory.now - before) / len(kept)
 
 
 def test_objects_around_segments_and_events() -> None:

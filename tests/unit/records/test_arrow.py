@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tracemalloc
 from random import Random
 from struct import Struct
 from typing import Any
@@ -24,6 +23,7 @@ from flinknet.records.serializer import (
     large_form,
     record_packer,
 )
+from tests.traced_memory import traced_memory
 from tests.unit.records.arrow_batches import (
     BARE,
     COLUMNS,
@@ -119,13 +119,10 @@ def test_only_the_rows_of_a_part_are_sent() -> None:
 def test_the_columns_are_not_copied_when_they_are_read() -> None:
     batch = pa.record_batch([pa.array(np.zeros(1_000_000))], ["a"])
     content = content_of_batch(batch)
-    tracemalloc.start()
-    before = pa.total_allocated_bytes()
-    try:
+    with traced_memory() as memory:
+        before = pa.total_allocated_bytes()
         arrived = read_batch(content)
-        assert tracemalloc.get_traced_memory()[1] < 100 * KIB
-    finally:
-        tracemalloc.stop()
+        assert memory.peak < 100 * KIB
     assert pa.total_allocated_bytes() - before < 100 * KIB
     address = np.frombuffer(content, np.uint8).ctypes.data
     assert address < arrived.column(0).buffers()[1].address < address + len(content)
@@ -519,6 +516,7 @@ sys.modules["pyarrow"] = None
 
 import flinknet, flinknet.records.serializer as serializer
 from flinknet.config import NetworkConfig
+from tests.traced_memory import traced_memory
 
 unpacker = serializer.RecordUnpacker.of(NetworkConfig())
 for data in (bytes([0xC7, 3, 127, 1, 2, 3]), bytes([0xC9, 0, 0, 128, 0, 127]) + bytes(32768)):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from itertools import product
 from random import Random
@@ -14,6 +13,7 @@ from pyarrow import ipc
 
 from flinknet.records.arrow import read_batch
 from flinknet.records.arrow_metadata import check_batch, check_schema
+from tests.traced_memory import traced_memory
 from tests.unit.records.arrow_batches import COLUMNS, batch_of, metadata_at
 
 _U32, _I64 = Struct("<I"), Struct("<q")
@@ -101,15 +101,12 @@ def test_a_schema_that_is_far_more_than_its_bytes_is_refused(levels: int, width:
     that is made."""
     message = message_of(nested(levels, width))
     assert point_all_to_the_first(message, width) == levels
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         before = pa.total_allocated_bytes()
         with pytest.raises(ValueError, match="the schema has the same part more than once"):
             read_batch(bytes(message) + bytes(8))
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        assert memory.peak < 1 << 20
         assert pa.total_allocated_bytes() - before < 1 << 20
-    finally:
-        tracemalloc.stop()
 
 
 def repeated(schema: pa.Schema, entries: int) -> bytes:

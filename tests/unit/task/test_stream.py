@@ -21,6 +21,7 @@ from flinknet.task import (
     StreamExecutionEnvironment,
 )
 from flinknet.task.stream import DataStream, KeyedStream
+from tests.columns import needs_columns
 
 
 class Increment(MapFunction):
@@ -67,6 +68,7 @@ def stream() -> DataStream:
     return StreamExecutionEnvironment().from_collection([1, 2, 3])
 
 
+@needs_columns
 def test_methods_return_the_streams_that_pyflink_returns(stream: DataStream) -> None:
     keyed = stream.key_by(Parity())
 
@@ -99,20 +101,30 @@ def test_methods_return_the_streams_that_pyflink_returns(stream: DataStream) -> 
         (lambda s: s.map_batch(Shuffled), r"Shuffled is a class: pass an instance"),
         (lambda s: s.key_by(Parity()).process_batch(Shuffled()), "process_batch needs a callable"),
         (lambda s: s.key_by(Parity()).process_batch(1), "process_batch needs a callable"),
-        (
+        pytest.param(
             lambda s: s.key_by_columns(),
             "columns needs the name of at least one",
+            marks=needs_columns,
         ),
         (
             lambda s: s.key_by_columns(["a", "b"]),
             r"names of columns, .* not a list: \['a'",
         ),
-        (
+        pytest.param(
             lambda s: s.key_by_columns("a").key_by(max),
             "by COLUMN HASH already, and HASH",
+            marks=needs_columns,
         ),
-        (lambda s: s.key_by(max).key_by_columns("a"), "by HASH already, and COLUMN HASH would"),
-        (lambda s: s.key_by_columns("a").process(Count()), "Count is a KeyedProcessFunction"),
+        pytest.param(
+            lambda s: s.key_by(max).key_by_columns("a"),
+            "by HASH already, and COLUMN HASH would",
+            marks=needs_columns,
+        ),
+        pytest.param(
+            lambda s: s.key_by_columns("a").process(Count()),
+            "Count is a KeyedProcessFunction",
+            marks=needs_columns,
+        ),
         (lambda s: s.sink_to(3), "invoke needs a callable"),
         (lambda s: s.set_parallelism(0), "parallelism is 0: choose 1 to 32768"),
         (lambda s: s.set_parallelism(2.5), "parallelism is 2.5: choose a whole number"),
@@ -126,6 +138,7 @@ def test_wrong_argument(stream: DataStream, build: Callable[[Any], object], mess
         build(stream)
 
 
+@needs_columns
 @pytest.mark.parametrize(
     "again", ["forward", "rebalance", "rescale", "shuffle", "broadcast", "global_"]
 )
@@ -155,6 +168,7 @@ def test_union_of_two_programs(stream: DataStream) -> None:
         stream.union(other)
 
 
+@needs_columns
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
 def test_columns_without_their_extra(
     stream: DataStream, missing: str, monkeypatch: pytest.MonkeyPatch

@@ -30,6 +30,7 @@ from flinknet.task import (
     StreamExecutionEnvironment,
 )
 from flinknet.task.stream import DataStream
+from tests.columns import needs_columns
 from tests.unit.task.running import SMALL, Outcome, deploy, environments, open_all, run, run_job
 
 
@@ -297,6 +298,7 @@ async def settled(value: Any) -> None:
 # -- failures ------------------------------------------------------------------------------------
 
 
+@needs_columns
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_failing_function_is_the_first_cause_everywhere(tmp_path: Path, workers: int) -> None:
     def fail(number: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from dataclasses import replace
 
 import msgpack
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from flinknet.config import WireLimits
 from flinknet.errors import ConfigurationError, ErrorCode, HandshakeError
 from flinknet.wire.handshake import Hello, Verdict, decode_hello, judge
+from tests.traced_memory import traced_memory
 
 LIMITS = WireLimits()
 MINE = Hello("worker-1", "127.0.0.1:7001", "orders", 3, 32768)
@@ -222,12 +222,9 @@ def test_garbage_is_refused_or_waited_for(garbage: bytes) -> None:
 
 def test_a_stranger_costs_next_to_nothing() -> None:
     claim = b"flinknet\x00\x01\xff\xff"
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         refusal(claim)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+        peak = memory.peak
     assert peak < 8 * 1024
 
 
