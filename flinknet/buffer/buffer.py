@@ -74,6 +74,7 @@ class Buffer:
         "_payload",
         "_recycler",
         "_segment",
+        "_sent",
         "continued",
         "data_type",
         "records",
@@ -104,6 +105,7 @@ class Buffer:
         self._segment = segment
         self._recycler = recycler
         self._payload = payload
+        self._sent = False
         self._abandoned = False
 
     @classmethod
@@ -132,12 +134,21 @@ class Buffer:
         if self.references == 0 and self._segment is not None:
             assert self._recycler is not None
             segment, self._segment = self._segment, None
-            if self._abandoned and segment.may_be_viewed:
+            if (self._sent and segment.is_locked) or (self._abandoned and segment.may_be_viewed):
                 segment.renew()
             self._recycler.recycle(segment)
 
+    def recycle_sent(self) -> None:
+        """Give back one reference after a socket has sent the memory, of which it may keep a view
+        for a while.
+
+        If that keeps the segment from being reused, it gets new memory; the old goes with the view.
+        """
+        self._sent = True
+        self.recycle()
+
     def abandon(self) -> None:
-        """Give back one reference while a socket may still hold a view of the memory.
+        """Give back one reference while a socket may still read the memory.
 
         If it does, the segment gets new memory before anybody reuses it; the old goes with the
         view.

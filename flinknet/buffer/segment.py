@@ -54,9 +54,14 @@ class MemorySegment:
 
     @property
     def may_be_viewed(self) -> bool:
-        """Whether somebody may still have a view of the memory, so that it must not be reused."""
+        """Whether somebody may still have a view of the memory."""
+        return isinstance(self._stream, mmap.mmap) or self.is_locked
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a view that somebody still has keeps the memory from being written to."""
         if isinstance(self._stream, mmap.mmap):
-            return True
+            return False
         try:
             self._stream.write(b"")
         except BufferError:

@@ -202,7 +202,7 @@ class Outbox:
     def frames_written(self) -> None:
         """The socket has taken everything that ``next_frames`` returned: recycle the buffers.
 
-        A transport may drop its views of them a little later; ``abandon`` sees to that.
+        A transport may drop its views of them a little later; ``recycle_sent`` sees to that.
         """
         if not self._in_flight:
             return
@@ -210,7 +210,7 @@ class Outbox:
         for buffer, view in in_flight:
             if isinstance(view, memoryview):
                 view.release()
-            buffer.abandon()
+            buffer.recycle_sent()
 
     # -- accounts ---------------------------------------------------------------------------------
 

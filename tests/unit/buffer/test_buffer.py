@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from flinknet.buffer import segment as segments
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
+from flinknet.interpreter import COMPILES_PYTHON
 from tests.unit.arrangements import Recycler, assert_everything_returned, content_of
 
 ORDINALS = [
@@ -100,8 +102,12 @@ def test_in_front_of_the_content_is_room_for_the_header_of_an_array() -> None:
     assert len(buffer.view_with_room()) == ARRAY_HEADER_BYTES + 7
 
 
-def test_a_segment_abandoned_with_its_socket_is_safe_to_reuse() -> None:
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_segment_abandoned_with_its_socket_is_safe_to_reuse(
+    mapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The socket may still look at the old memory; the next user writes to new memory."""
+    monkeypatch.setattr(segments, "COMPILES_PYTHON", mapped or COMPILES_PYTHON)
     pool = NetworkBufferPool(1, 16)
     local = pool.create_local_pool(1, owner="test")
     segment = local.request()
@@ -115,6 +121,30 @@ def test_a_segment_abandoned_with_its_socket_is_safe_to_reuse() -> None:
     assert again is segment
     again.writer()(b"somebody else's")
     assert bytes(view) == b"in the socket"
+    local.recycle(again)
+    local.destroy()
+    assert_everything_returned(pool)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_segment_that_was_sent_is_reused_whoever_still_has_a_view(
+    mapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New memory is only taken where a view would keep the old from being written to."""
+    mapped = mapped or COMPILES_PYTHON
+    monkeypatch.setattr(segments, "COMPILES_PYTHON", mapped)
+    pool = NetworkBufferPool(1, 16)
+    local = pool.create_local_pool(1, owner="test")
+    segment = local.request()
+    assert segment is not None
+    segment.writer()(b"in the socket")
+    buffer = Buffer(DataType.DATA_BUFFER, segment, local, 13)
+    view = buffer.view()
+    buffer.recycle_sent()
+    again = local.request()
+    assert again is segment
+    again.writer()(b"somebody else's")
+    assert bytes(view) == (b"somebody else's"[:13] if mapped else b"in the socket")
     local.recycle(again)
     local.destroy()
     assert_everything_returned(pool)
