@@ -162,5 +162,5 @@ def _ratio_column(rows: Sequence[Row], variant: str) -> Column:
                 return f"{times:.2f}x" if times < 100 else f"{times:,.0f}x"
         return ""
 
-    heading = variant.replace("-", "-\n")
+    heading = variant.replace("-", "-\n").replace(" ", "\n")
     return Column(f"{heading}\n/ row", cell, highlight=True)

@@ -14,6 +14,7 @@ from bench.harness.table import RATE_COLUMNS, SUBJECT, Column, print_rows, print
 from bench.peers.cases import CASES, PING_PONG
 from bench.peers.contest import Entrant, run_case
 from bench.peers.figure import draw_cases
+from bench.peers.pypy import is_pypy
 from bench.peers.roster import FLINKNET, PEERS
 
 __all__ = ["PeersFamily", "absences"]
@@ -52,12 +53,13 @@ class PeersFamily:
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput, a table for the cases that have the same variants of flinknet; then
-        round trips, then who did not run and why."""
+        """Print throughput, a table for the cases that have the same variants of flinknet, and one
+        for flinknet with PyPy; then round trips, then who did not run and why."""
         ran = [row for row in rows if row.runs]
         round_trips = [row for row in ran if row.case == PING_PONG.name]
         for cases in _cases_by_variants(row for row in ran if row.case != PING_PONG.name):
-            print_rows([row for row in ran if row.case in cases], console)
+            for part in _by_interpreter([row for row in ran if row.case in cases]):
+                print_rows(part, console)
         if round_trips:
             _print_round_trips(round_trips, console)
         for line in absences(rows):
@@ -95,6 +97,17 @@ def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
     for case, own in variants.items():
         cases.setdefault(tuple(own), []).append(case)
     return list(cases.values())
+
+
+def _by_interpreter(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows with flinknet's by CPython, and once more with its rows by PyPy if there are
+    any: all their ratios together are too many for one table."""
+    with_pypy = [row for row in rows if row.system == SUBJECT and is_pypy(row.variant)]
+    without = [row for row in rows if row not in with_pypy]
+    cases = {row.case for row in with_pypy}
+    others = [row for row in without if row.system != SUBJECT and row.case in cases]
+    again = [row for row in rows if row in with_pypy or row in others]
+    return [without, again] if with_pypy else [without]
 
 
 def _print_round_trips(rows: Sequence[Row], console: Console) -> None:

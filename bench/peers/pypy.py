@@ -24,12 +24,12 @@ from bench.harness.pinning import Pinning
 from bench.harness.trial import Measurement, Plan
 from flinknet.config import ClusterConfig
 
-__all__ = ["NAME", "measure", "parameters", "version"]
+__all__ = ["is_pypy", "measure", "parameters", "variant_name", "version"]
 
 NAME = "pypy"
 PROJECT = Path(__file__).parents[2]
 ENVIRONMENT = PROJECT / ".venv-pypy" / "bin" / "python"
-VARIABLE = "FLINKNET_PYPY"
+VARIABLE = "BENCH_PYPY"
 """Names another interpreter."""
 
 HOW_TO_GET_IT = (
@@ -59,6 +59,16 @@ class Order(NamedTuple):
     pinning: Pinning
 
 
+def variant_name(form: str) -> str:
+    """Return what a form of flinknet is called when PyPy runs it."""
+    return f"{form} {NAME}"
+
+
+def is_pypy(variant: str) -> bool:
+    """Whether that is a form's name when PyPy runs it."""
+    return variant.endswith(f" {NAME}")
+
+
 @cache
 def _interpreter() -> str:
     found = os.environ.get(VARIABLE) or (
@@ -86,7 +96,7 @@ def version() -> str:
 def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
     """Run once. Raises BenchError if the process fails, or does not end."""
     order = Order(variant, case.name, asdict(plan) | {"warm_up_s": WARM_UP_S}, pinning)
-    name = f"{case.name}, flinknet {variant} {NAME}"
+    name = f"{case.name}, flinknet {variant_name(variant)}"
     try:
         result = _run(
             _interpreter(),

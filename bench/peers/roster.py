@@ -123,7 +123,7 @@ class FlinknetPeer(PythonPeer):
             entrants += [
                 Entrant(
                     self.name,
-                    f"{variant} {pypy.NAME}",
+                    pypy.variant_name(variant),
                     pypy.version,
                     partial(pypy.parameters, parameters),
                     partial(pypy.measure, variant),

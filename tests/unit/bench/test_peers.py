@@ -29,6 +29,7 @@ from bench.peers.columns import ROW_CASES, ColumnBlock, tally_of
 from bench.peers.contest import Absence, Entrant, run_case
 from bench.peers.family import PeersFamily, absences
 from bench.peers.pingpong.trial import RoundTrips
+from bench.peers.pypy import is_pypy
 from bench.peers.roster import FLINKNET, PEERS, Peer
 
 TUPLE = RECORD_CASES[0]
@@ -291,3 +292,30 @@ def test_round_trips_are_compared_with_each_form_of_flinknet() -> None:
     lines = console.export_text().splitlines()
     (stream,) = (line.split() for line in lines if "stream record" in line)
     assert stream[-3:] == ["1.50x", "0.75x", "yes"]
+
+
+def test_pypy_has_a_table_of_its_own() -> None:
+    def twice(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+        once = measured(case, plan, pinning)
+        return replace(once, records=2 * once.records)
+
+    rows = contest(
+        entrant("flinknet"),
+        replace(entrant("flinknet", twice), variant="record pypy"),
+        entrant("pyzmq"),
+    )
+    console = Console(width=120, record=True, file=StringIO())
+    PeersFamily().print(rows, console)
+    lines = console.export_text().splitlines()
+    shown = [line.split() for line in lines if line.rstrip().endswith("yes")]
+    own = [cells[cells.index("flinknet") :][:3] for cells in shown if "flinknet" in cells]
+    assert [cells[1:] for cells in own] == [["record", "1.00"], ["record", "pypy"]]
+    assert [cells[-2] for cells in shown if "pyzmq" in cells] == ["1.00x", "2.00x"]
+
+
+def test_pypy_runs_what_is_compared_with_flink_by_row() -> None:
+    variants = [each.variant for each in FLINKNET.enter(TUPLE) if isinstance(each, Entrant)]
+    assert [variant for variant in variants if is_pypy(variant)] == [
+        f"{form} pypy" for form in ("record", "bulk", "job")
+    ]
+    assert not any(is_pypy(variant) for variant in ("record", "job", "bulk-132k"))
