@@ -1,8 +1,8 @@
 """The memory segment: the fixed piece of memory that every network buffer is made of.
 
-A segment is allocated once, when its pool is created, and never grows. It wraps one
-of the writable buffers of the standard library whose append is a single call; its length is fixed
-by writing only what fits, which the builder above it guarantees.
+A segment is allocated once, when its pool is created, and never grows. It wraps one of the writable
+buffers of the standard library whose append is a single call; its length is fixed by writing only
+what fits, which the builder above it guarantees.
 
 In CPython that is a ``BytesIO``. While any view of it is alive, writing to it raises
 ``BufferError``: a segment that is recycled while a socket still reads from it is found at once

@@ -82,6 +82,8 @@ def _array(values: Sequence[Any], depth: int) -> bytes:
 
 
 def _any_array(values: Collection[Any], depth: int) -> bytes:
+    if depth > _DEPTH_MAX:
+        raise RecursionError(_TOO_DEEP)
     head = _length(0x90, 16, 0xDC, len(values))
     return head + b"".join([pack(value, depth) for value in values])
 

@@ -213,5 +213,10 @@ def test_any_record(record: Any) -> None:
 def test_a_record_that_contains_itself_is_refused() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    with pytest.raises(RecursionError):
-        pack(circle)
+    subclass = Items()
+    subclass.append(subclass)
+    mapped: dict[str, Any] = {}
+    mapped["itself"] = mapped
+    for endless in (circle, subclass, mapped):
+        with pytest.raises(RecursionError):
+            pack(endless)
