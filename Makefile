@@ -26,7 +26,7 @@ test: $(VENV)/.dev java ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
-	@$(PYPY_VENV)/bin/python -m pytest $(PYPY_TESTS) $(ARGS)
+	@$(PYPY_VENV)/bin/python -m pytest --ignore-glob='*/test_bench*' $(PYPY_TESTS) $(ARGS)
 
 model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)

@@ -27,7 +27,7 @@ if not COMPILES_PYTHON:
 DEFAULT_LOOP = list(LOOP_FACTORIES)[-1]
 
 NEEDS_CPYTHON = re.compile(
-    r"^\s*(import|from) (msgspec|numpy|pandas|pyarrow|uvloop|tests\S*\.arrow_batches)\b",
+    r"^\s*(import|from) (matplotlib|msgspec|numpy|pandas|pyarrow|uvloop|tests\S*\.arrow_batches)\b",
     re.MULTILINE,
 )
 """What there is not for PyPy."""
@@ -62,7 +62,8 @@ def pytest_report_header() -> str | None:
         for path in sorted(root.rglob("test_*.py"))
         if NEEDS_CPYTHON.search(path.read_text())
     ]
-    return f"PyPy: left out, for want of numpy, pyarrow, msgspec or uvloop: {' '.join(left_out)}"
+    wanting = "numpy, pyarrow, msgspec, uvloop or matplotlib"
+    return f"PyPy: left out, for want of {wanting}: {' '.join(left_out)}"
 
 
 def pytest_asyncio_loop_factories(
