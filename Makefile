@@ -7,7 +7,9 @@ SOURCES := $(wildcard flinknet bench tests)
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration))
 PYPY_VENV := .venv-pypy
 PYPY := pypy3
-PYPY_TESTS := $(filter-out tests/unit,$(TESTS)) $(filter-out %/bench %/spark,$(wildcard tests/unit/*))
+PYPY_TESTS := tests/contract tests/model tests/fuzz \
+  $(addprefix tests/unit/,buffer cluster connection consumer net partition records task wire) \
+  $(addprefix tests/integration/test_,local_cluster.py standalone_processes.py)
 FAMILIES := exchange peers isolation credit-cost broadcast scale timeouts latency channels window micro
 
 .DEFAULT_GOAL := help
@@ -26,7 +28,7 @@ test: $(VENV)/.dev java ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
-	@$(PYPY_VENV)/bin/python -m pytest --ignore-glob='*/test_bench*' $(PYPY_TESTS) $(ARGS)
+	@$(PYPY_VENV)/bin/python -m pytest $(PYPY_TESTS) $(ARGS)
 
 model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)
