@@ -102,12 +102,12 @@ def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
 def _by_interpreter(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows with flinknet's by CPython, and once more with its rows by PyPy if there are
     any: all their ratios together are too many for one table."""
-    with_pypy = [row for row in rows if row.system == SUBJECT and is_pypy(row.variant)]
-    without = [row for row in rows if row not in with_pypy]
-    cases = {row.case for row in with_pypy}
-    others = [row for row in without if row.system != SUBJECT and row.case in cases]
-    again = [row for row in rows if row in with_pypy or row in others]
-    return [without, again] if with_pypy else [without]
+    without = [row for row in rows if not is_pypy(row.variant)]
+    cases = {row.case for row in rows if is_pypy(row.variant)}
+    again = [
+        row for row in rows if is_pypy(row.variant) or (row.system != SUBJECT and row.case in cases)
+    ]
+    return [without, again] if again else [without]
 
 
 def _print_round_trips(rows: Sequence[Row], console: Console) -> None:

@@ -118,14 +118,13 @@ def parameters(of_variant: Callable[[Case], Mapping[str, Any]], case: Case) -> d
 
 
 def _run(*command: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
         timeout=timeout_s,
         cwd=PROJECT,
-        env={**NURSERY, **environment, "PYTHONPATH": str(PROJECT)},
+        env={**NURSERY, **os.environ, "PYTHONPATH": str(PROJECT)},
         check=False,
     )
 

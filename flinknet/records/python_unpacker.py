@@ -62,8 +62,6 @@ class PythonUnpacker:
             raise ValueError(INCOMPLETE) from error
         except RecursionError as error:
             raise StackError from error
-        if end > len(data):
-            raise ValueError(INCOMPLETE)
         if end < len(data):
             raise ExtraData(value, data[end:])
         return value
