@@ -9,9 +9,38 @@ compiled to less than C takes in CPython.
 from __future__ import annotations
 
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, TypeVar
 
-__all__ = ["COMPILES_PYTHON"]
+__all__ = ["COMPILES_PYTHON", "apart"]
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def _call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return function(*arguments, **named)
+
+
+try:
+    from pypyjit import residual_call as _call_apart  # type: ignore[import-not-found]
+except ImportError:  # CPython, or PyPy without its compiler
+    _call_apart = _call
 
 COMPILES_PYTHON: Final[bool] = sys.implementation.name == "pypy"
 """Whether Python is compiled while it runs."""
+
+
+def apart(
+    function: Callable[Parameters, Result],
+    *arguments: Parameters.args,
+    **named: Parameters.kwargs,
+) -> Result:
+    """Call a function that a loop seldom needs, so that it is not compiled with the loop.
+
+    The compiler follows calls as far as they go. What happens for one record in thousands it would
+    follow through the whole runtime, and then give up: on the loop too, or on the calls that every
+    record needs. Where Python is not compiled this is the call.
+    """
+    result: Result = _call_apart(function, *arguments, **named)
+    return result

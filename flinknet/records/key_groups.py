@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _pack = Packer().pack
+_SEQUENCES = (tuple, list)
 
 
 def key_hash(key: Any) -> int:
@@ -64,7 +65,7 @@ def _canonical(key: Any) -> Any:
         return int(key)
     if isinstance(key, float) and key.is_integer():
         return int(key) if -(2**63) <= key < 2**64 else key
-    if isinstance(key, tuple | list):
+    if isinstance(key, _SEQUENCES):
         return tuple(_canonical(part) for part in key)
     return key
 

@@ -16,6 +16,7 @@ from math import inf
 from typing import Any, Protocol
 
 from flinknet.errors import ConfigurationError
+from flinknet.interpreter import apart
 from flinknet.records.key_groups import check_key_groups, key_group, operator_index
 
 __all__ = [
@@ -267,7 +268,7 @@ class HashPartitioner(Partitioner):
         try:
             return self._channel_of[key]
         except (KeyError, TypeError):
-            return self._assign(key)
+            return apart(self._assign, key)
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
         """Return what ``select`` would for each, without a call from Python for each.

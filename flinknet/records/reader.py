@@ -16,16 +16,18 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, NoReturn, Self
 
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.reassembly import ReassemblyMemory
 from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, RecordUnpacker
+from flinknet.records.step import Rest, Step
 
 __all__ = ["RecordBatch", "RecordReader"]
 
@@ -119,10 +121,26 @@ class RecordReader:
         """Iterate over records until the end of all channels, from where one has left off."""
         return self
 
-    async def __anext__(self) -> Any:
-        """Return the next record; see ``next_batch``."""
-        for record in self._records:
-            return record
+    if COMPILES_PYTHON:
+
+        def __anext__(self) -> Coroutine[Any, Any, Any]:
+            """Return the next record; see ``next_batch``."""
+            return Step(RecordReader._begin_next, self)
+
+        def _begin_next(self) -> Any:
+            for record in self._records:
+                return record
+            return Rest(self._next_of_another_batch())
+
+    else:
+
+        async def __anext__(self) -> Any:
+            """Return the next record; see ``next_batch``."""
+            for record in self._records:
+                return record
+            return await self._next_of_another_batch()
+
+    async def _next_of_another_batch(self) -> Any:
         while (batch := await self.next_batch()) is not None:
             self._batch, self._records = batch, iter(batch.records)
             for record in self._records:

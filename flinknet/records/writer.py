@@ -32,11 +32,11 @@ from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.appender import RecordAppender
 from flinknet.records.block import BlockPacker, chunks
+from flinknet.records.emission import Emission, Writing, emission_to, emission_to_chosen
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output, SubpartitionOutput
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
 from flinknet.records.serializer import (
-    LARGE_RECORD_BYTES,
     PACK_ERRORS,
     LargeForm,
     check_limits,
@@ -126,6 +126,7 @@ class RecordWriter:
         self._unflushed: set[Output] = set()
         self._finished = False
         self._turn = LoopTurn()
+        self._writing = Writing(self._pack, self._append, self._emit_large)
         self._counts: list[Callable[[], int]] = []
         self._only: Output | None = None
         if self.partitioner.is_broadcast:
@@ -134,9 +135,9 @@ class RecordWriter:
             self.emit = self._emit_cut
         elif self.partitioner.selects_first:
             self._only = self._outputs[0]
-            self.emit = self._make_emit_to(self._only)
+            self.emit = self._count(emission_to(self._only, self._writing))
         else:
-            self.emit = self._make_emit(self._select, self._outputs)
+            self.emit = self._count(emission_to_chosen(self._select, self._outputs, self._writing))
 
     # -- emitting ---------------------------------------------------------------------------------
 
@@ -144,79 +145,11 @@ class RecordWriter:
     def broadcast_emit(self) -> Callable[[Any], Coroutine[Any, Any, None]]:
         """The same as ``emit`` for every subpartition; the record is serialised once, into shared
         buffers."""
-        return self._make_emit_to(self._broadcast)
+        return self._count(emission_to(self._broadcast, self._writing))
 
-    def _make_emit(
-        self, select: Callable[[Any], int], outputs: Sequence[Output]
-    ) -> Callable[[Any], Coroutine[Any, Any, None]]:
-        """Make ``emit`` as a closure: it repeats ``_emit_each`` for one record, because a record
-        then costs a fifth less than with a method."""
-        pack, append = self._pack, self._append
-        count = 0
-        large = False
-
-        async def emit(record: Any) -> None:
-            nonlocal count, large
-            if large and (form := large_form(record)) is not None:
-                await self._emit_large(outputs[select(record)], *form)
-                return
-            try:
-                data = pack(record)
-            except PACK_ERRORS as cause:
-                raise explain_unserializable(record, cause) from cause
-            output = outputs[select(record)]
-            builder = output.builder
-            remaining = builder.remaining - len(data)
-            if remaining < 0:
-                large = len(data) >= LARGE_RECORD_BYTES
-                await append(output, data)
-            else:
-                builder.remaining = remaining
-                write = builder.write
-                write(data)
-                builder.records += 1
-                count += 1
-
-        self._counts.append(lambda: count)
-        return emit
-
-    def _make_emit_to(self, output: Output) -> Callable[[Any], Coroutine[Any, Any, None]]:
-        """Make the same for one output, written out once more: without the choice a record costs a
-        twelfth less again, and a twentieth less as its builder need not count."""
-        pack, append = self._pack, self._append
-        count = 0
-        large = False
-
-        async def emit(record: Any) -> None:
-            nonlocal count, large
-            if large and (form := large_form(record)) is not None:
-                await self._emit_large(output, *form)
-                return
-            try:
-                data = pack(record)
-            except PACK_ERRORS as cause:
-                raise explain_unserializable(record, cause) from cause
-            builder = output.builder
-            remaining = builder.remaining - len(data)
-            if remaining < 0:
-                large = len(data) >= LARGE_RECORD_BYTES
-                await append(output, data)
-            else:
-                builder.remaining = remaining
-                write = builder.write
-                write(data)
-                count += 1
-
-        taken = 0
-
-        def take_emitted() -> int:
-            nonlocal taken
-            since, taken = count - taken, count
-            return since
-
-        output.count_with(take_emitted)
-        self._counts.append(lambda: count)
-        return emit
+    def _count(self, emission: Emission) -> Callable[[Any], Coroutine[Any, Any, None]]:
+        self._counts.append(emission.counted)
+        return emission.emit
 
     async def emit_many(self, records: Iterable[Any]) -> None:
         """Write many records: the same as ``emit`` for each, at a fraction of the cost.

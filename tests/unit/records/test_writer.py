@@ -381,6 +381,14 @@ def test_an_error_of_the_partitioner_passes_unchanged(
     assert arranged.writer.records_out == 0
 
 
+def test_an_iteration_that_ends_in_the_partitioner_is_an_error() -> None:
+    """Where ``emit`` is a coroutine and where it is not."""
+    arranged = Arranged(2, partitioner=HashPartitioner(lambda record: next(iter(record))))
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        run(arranged.writer.emit(()))
+    assert arranged.writer.records_out == 0
+
+
 @pytest.mark.parametrize("way", ["emit", "emit_many", "broadcast_emit"])
 def test_a_record_over_the_limit_is_not_written(way: str) -> None:
     arranged = Arranged(record_bytes_max=200)
