@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
+from typing import Any
 
 from bench.errors import BenchError
 
@@ -16,11 +18,19 @@ def percentiles_us(nanoseconds: Sequence[int]) -> dict[str, float]:
 
     Raises BenchError if there is nothing.
     """
-    import numpy as np
-
     if not nanoseconds:
         raise BenchError("nothing was measured: the run is too short, or the system too slow")
+    ordered = _ordered(nanoseconds)
+    return {
+        name: int(ordered[ceil(share * len(ordered)) - 1]) / 1000
+        for name, share in QUANTILES.items()
+    }
 
-    shares = list(QUANTILES.values())
-    values = np.quantile(np.asarray(nanoseconds), shares, method="inverted_cdf") / 1000
-    return dict(zip(QUANTILES, values.tolist(), strict=True))
+
+def _ordered(values: Sequence[int]) -> Any:
+    """Sort; with numpy, which takes a tenth of the time for millions, where there is one."""
+    try:
+        import numpy as np
+    except ImportError:  # PyPy
+        return sorted(values)
+    return np.sort(np.asarray(values))

@@ -12,10 +12,12 @@ import msgpack
 
 from bench.harness.case import Case
 
-__all__ = ["END", "Codec", "codec_of", "packer", "unpack"]
+__all__ = ["END", "Codec", "Pack", "codec_of", "packer", "unpack"]
 
 END = b""
 """The message that ends a round: no record is as short."""
+
+Pack = Callable[[Any], bytes]
 
 PAYLOADS = ("bytes-1k", "bytes-32k", "bytes-1m")
 
@@ -23,7 +25,7 @@ PAYLOADS = ("bytes-1k", "bytes-32k", "bytes-1m")
 class Codec(NamedTuple):
     """Both directions, as C code where there is anything to do."""
 
-    pack: Callable[[Any], bytes]
+    pack: Pack
     unpack: Callable[[bytes], Any]
 
 
@@ -34,7 +36,7 @@ def codec_of(case: Case) -> Codec:
     return Codec(packer(), unpack)
 
 
-def packer() -> Callable[[Any], bytes]:
+def packer() -> Pack:
     """Return a function from a record to its bytes."""
     from msgspec.msgpack import Encoder
 

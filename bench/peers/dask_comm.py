@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 
 if TYPE_CHECKING:
     from distributed.comm.tcp import TCP
@@ -177,7 +177,7 @@ class DaskPing:
 
 
 @asynccontextmanager
-async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo() -> AsyncIterator[Echo]:
     """Listen."""
     from distributed.comm import listen
 
@@ -188,7 +188,7 @@ async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
 
 
 @asynccontextmanager
-async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(address: str) -> AsyncIterator[Ping]:
     """Connect; the last message is None."""
     from distributed.comm import connect
 

@@ -21,8 +21,8 @@ __all__ = ["PeersFamily", "absences"]
 
 LATENCY_KEY = (
     "trips/s: round trips of one record per second, median of the interleaved runs. p50, p99: "
-    "microseconds of a round trip, medians of the runs. record / row, busy-poll / row: the p50 of "
-    "that variant of flinknet over the row's, so less than 1 is faster."
+    "microseconds of a round trip, medians of the runs. record / row, and so on: the p50 of that "
+    "variant of flinknet over the row's, so less than 1 is faster; pypy: run by PyPy."
 )
 
 
@@ -118,7 +118,11 @@ def _print_round_trips(rows: Sequence[Row], console: Console) -> None:
         high,
         *(Column(f"{name} µs", partial(_latency, name)) for name in ("p50", "p99")),
         *(
-            Column(f"{own.variant}\n/ row", partial(_ratio_of_p50, own), highlight=True)
+            Column(
+                "\n".join([*own.variant.split(), "/ row"]),
+                partial(_ratio_of_p50, own),
+                highlight=True,
+            )
             for own in rows
             if own.system == SUBJECT
         ),

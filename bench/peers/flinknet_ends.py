@@ -27,7 +27,7 @@ from bench.exchange.flinknet_system import (
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
 from bench.peers.columns import ColumnBlock, tally_of
-from bench.peers.pingpong.system import BUSY_POLL, Echo, Pack, Ping, PingPongSystem
+from bench.peers.pingpong.system import BUSY_POLL, Echo, Ping, PingPongSystem
 from flinknet import (
     ForwardPartitioner,
     NetworkConfig,
@@ -135,14 +135,14 @@ class FlinknetPing:
 
 
 @asynccontextmanager
-async def open_echo(config: NetworkConfig, pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo(config: NetworkConfig) -> AsyncIterator[Echo]:
     """Open an environment."""
     async with NetworkEnvironment(config=config) as environment:
         yield FlinknetEcho(environment)
 
 
 @asynccontextmanager
-async def open_ping(config: NetworkConfig, pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(config: NetworkConfig, address: str) -> AsyncIterator[Ping]:
     """Open an environment; at the end, end the partition here and read the other one's end."""
     async with (
         NetworkEnvironment(config=config) as environment,

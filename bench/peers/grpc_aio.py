@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.codec import Codec, codec_of, unpack
-from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.codec import Codec, Pack, codec_of, packer, unpack
+from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -148,23 +148,23 @@ class GrpcPing:
 
 
 @asynccontextmanager
-async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo() -> AsyncIterator[Echo]:
     """Listen."""
     import grpc
 
-    echo = GrpcEcho(pack)
+    echo = GrpcEcho(packer())
     async with _serve(grpc.stream_stream_rpc_method_handler(echo.handle)) as echo.address:
         yield echo
 
 
 @asynccontextmanager
-async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(address: str) -> AsyncIterator[Ping]:
     """Call."""
     import grpc.aio
 
     async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
         call = channel.stream_stream(PATH)()
-        yield GrpcPing(call, pack)
+        yield GrpcPing(call, packer())
         await call.done_writing()
         await call.code()
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from bench.errors import BenchError, UnavailableError
 from bench.harness.case import Case
 from bench.harness.pinning import Pinning
-from bench.harness.trial import Measurement, Plan
+from bench.harness.trial import Measurement, Plan, TimedMeasurement
 from flinknet.config import ClusterConfig
 
 __all__ = ["is_pypy", "measure", "parameters", "variant_name", "version"]
@@ -109,7 +109,8 @@ def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measureme
         raise BenchError(f"{name} did not end within {error.timeout:.0f} s") from error
     if result.returncode:
         raise BenchError(f"{name} failed:\n{result.stderr}")
-    return Measurement(**json.loads(result.stdout.splitlines()[-1]))
+    measured = json.loads(result.stdout.splitlines()[-1])
+    return (TimedMeasurement if "latency_us" in measured else Measurement)(**measured)
 
 
 def parameters(of_variant: Callable[[Case], Mapping[str, Any]], case: Case) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.codec import END, PAYLOADS, Codec, codec_of, unpack
-from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.codec import END, PAYLOADS, Codec, Pack, codec_of, packer, unpack
+from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 from bench.peers.zmq_socket import (
     address_of,
     bound,
@@ -158,21 +158,21 @@ class PyzmqPing:
 
 
 @asynccontextmanager
-async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo() -> AsyncIterator[Echo]:
     """Bind."""
     from zmq.sugar.context import Context
 
     with bound(Context(), "PAIR") as pair:
-        yield PyzmqEcho(pair, pack)
+        yield PyzmqEcho(pair, packer())
 
 
 @asynccontextmanager
-async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(address: str) -> AsyncIterator[Ping]:
     """Connect; the last message is an empty one."""
     from zmq.sugar.context import Context
 
     with connected(Context(), "PAIR", address) as pair:
-        yield PyzmqPing(pair, pack)
+        yield PyzmqPing(pair, packer())
         pair.send(END)
 
 

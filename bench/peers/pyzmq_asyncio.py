@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.codec import END, Codec, codec_of, unpack
-from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.codec import END, Codec, Pack, codec_of, packer, unpack
+from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 from bench.peers.zmq_socket import address_of, bound, connected, high_water_mark, version
 
 if TYPE_CHECKING:
@@ -112,21 +112,21 @@ class PyzmqAsyncioPing:
 
 
 @asynccontextmanager
-async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo() -> AsyncIterator[Echo]:
     """Bind."""
     from zmq.asyncio import Context
 
     with bound(Context(), "PAIR") as pair:
-        yield PyzmqAsyncioEcho(pair, pack)
+        yield PyzmqAsyncioEcho(pair, packer())
 
 
 @asynccontextmanager
-async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(address: str) -> AsyncIterator[Ping]:
     """Connect; the last message is an empty one."""
     from zmq.asyncio import Context
 
     with connected(Context(), "PAIR", address) as pair:
-        yield PyzmqAsyncioPing(pair, pack)
+        yield PyzmqAsyncioPing(pair, packer())
         await pair.send(END)
 
 

@@ -42,7 +42,10 @@ LARGE = ("bytes-32k", "bytes-1m")
 """Records so long that a message for a block of them gains nothing."""
 
 JOBS = ("tuple", KEYBY.name)
-"""Cases in which flinknet's job is compared with Flink's, and PyPy with CPython."""
+"""Cases in which flinknet's job is compared with Flink's."""
+
+BY_PYPY = (*JOBS, PING_PONG.name)
+"""Cases in which PyPy is compared with CPython."""
 
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
@@ -94,7 +97,10 @@ class PythonPeer:
     def enter(self, case: Case) -> list[Entrant | Absence]:
         """Take part with the variants for the case."""
         if case is PING_PONG and self.ping_pongs:
-            return [_play_ping_pong(system) for system in self.ping_pongs]
+            return [
+                Entrant(system.name, system.variant, system.version, *_ping_pong(system))
+                for system in self.ping_pongs
+            ]
         return [
             Entrant(
                 self.name,
@@ -112,14 +118,12 @@ class FlinknetPeer(PythonPeer):
 
     def enter(self, case: Case) -> list[Entrant | Absence]:
         """Take part in every case."""
-        if case is PING_PONG:
-            return PythonPeer.enter(self, case)
         forms = list(self.forms(case))
         entrants: list[Entrant | Absence] = [
             Entrant(self.name, variant, self.system.version, parameters, measure)
             for variant, parameters, measure in forms
         ]
-        if case.name in JOBS:
+        if case.name in BY_PYPY:
             entrants += [
                 Entrant(
                     self.name,
@@ -135,7 +139,10 @@ class FlinknetPeer(PythonPeer):
 
     def forms(self, case: Case) -> Iterator[tuple[str, Parameters, Measure]]:
         """The variants on a case, what describes them and what measures them."""
-        if case is KEYBY:
+        if case is PING_PONG:
+            for system in self.ping_pongs:
+                yield system.variant, *_ping_pong(system)
+        elif case is KEYBY:
             for variant in keyby.VARIANTS:
                 yield variant, keyby.parameters, partial(keyby.measure, variant)
         else:
@@ -172,14 +179,8 @@ class FlinkPeer:
         ]
 
 
-def _play_ping_pong(system: PingPongSystem) -> Entrant:
-    def parameters(case: Case) -> Mapping[str, Any]:
-        return system.parameters
-
-    def measure(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-        return ping_pong_trial.measure(system, case, plan, pinning)
-
-    return Entrant(system.name, system.variant, system.version, parameters, measure)
+def _ping_pong(system: PingPongSystem) -> tuple[Parameters, Measure]:
+    return lambda case: system.parameters, partial(ping_pong_trial.measure, system)
 
 
 def _every(*variants: str, besides: Variants | None = None) -> Variants:

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.codec import unpack
+from bench.peers.codec import Pack, packer, unpack
 from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 
 __all__ = ["PING_PONG", "SYSTEM"]
@@ -115,7 +115,7 @@ async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator
 class SocketsEcho:
     """Sends back what it receives, as a record."""
 
-    def __init__(self, listener: socket.socket, pack: Any) -> None:
+    def __init__(self, listener: socket.socket, pack: Pack) -> None:
         self.address = _address(listener)
         self._listener = listener
         self._pack = pack
@@ -134,7 +134,7 @@ class SocketsPing:
 
     address = ""
 
-    def __init__(self, connection: socket.socket, pack: Any) -> None:
+    def __init__(self, connection: socket.socket, pack: Pack) -> None:
         self._connection = connection
         self._pack = pack
 
@@ -145,18 +145,18 @@ class SocketsPing:
 
 
 @asynccontextmanager
-async def open_echo(pack: Any) -> AsyncIterator[Echo]:
+async def open_echo() -> AsyncIterator[Echo]:
     """Listen."""
     with socket.create_server((HOST, 0)) as listener:
-        yield SocketsEcho(listener, pack)
+        yield SocketsEcho(listener, packer())
 
 
 @asynccontextmanager
-async def open_ping(pack: Any, address: str) -> AsyncIterator[Ping]:
+async def open_ping(address: str) -> AsyncIterator[Ping]:
     """Connect."""
     with _connect(address) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield SocketsPing(connection, pack)
+        yield SocketsPing(connection, packer())
 
 
 def _address(listener: socket.socket) -> str:

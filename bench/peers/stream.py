@@ -19,8 +19,8 @@ import msgpack
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.codec import packer, unpack
-from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.codec import Pack, packer, unpack
+from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 
 __all__ = ["PING_PONG", "SYSTEM"]
 
@@ -166,9 +166,9 @@ async def receive_one(reader: asyncio.StreamReader) -> Any:
 
 
 @asynccontextmanager
-async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo() -> AsyncIterator[Echo]:
     """Listen."""
-    echo = StreamEcho(pack)
+    echo = StreamEcho(packer())
     server = await asyncio.start_server(echo.handle, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     echo.address = f"{host}:{port}"
@@ -177,12 +177,12 @@ async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
 
 
 @asynccontextmanager
-async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(address: str) -> AsyncIterator[Ping]:
     """Connect."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        yield StreamPing(reader, writer, pack)
+        yield StreamPing(reader, writer, packer())
         await send_one(writer, b"")
     finally:
         writer.close()

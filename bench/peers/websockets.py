@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
-from bench.peers.codec import END, Codec, codec_of, unpack
-from bench.peers.pingpong.system import Echo, Pack, Ping, PingPongSystem
+from bench.peers.codec import END, Codec, Pack, codec_of, packer, unpack
+from bench.peers.pingpong.system import Echo, Ping, PingPongSystem
 
 if TYPE_CHECKING:
     from websockets.asyncio.connection import Connection
@@ -128,23 +128,23 @@ class WebsocketsPing:
 
 
 @asynccontextmanager
-async def open_echo(pack: Pack) -> AsyncIterator[Echo]:
+async def open_echo() -> AsyncIterator[Echo]:
     """Listen."""
     from websockets.asyncio.server import serve
 
-    echo = WebsocketsEcho(pack)
+    echo = WebsocketsEcho(packer())
     async with serve(echo.handle, "127.0.0.1", 0, **OPTIONS) as server:
         echo.address = _address(server)
         yield echo
 
 
 @asynccontextmanager
-async def open_ping(pack: Pack, address: str) -> AsyncIterator[Ping]:
+async def open_ping(address: str) -> AsyncIterator[Ping]:
     """Connect."""
     from websockets.asyncio.client import connect
 
     async with connect(address, **OPTIONS) as connection:
-        yield WebsocketsPing(connection, pack)
+        yield WebsocketsPing(connection, packer())
 
 
 def _address(server: Any) -> str:

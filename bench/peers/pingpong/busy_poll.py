@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from bench.peers.pingpong.system import BUSY_POLL, Echo, Pack, Ping, PingPongSystem
+from bench.peers.pingpong.system import BUSY_POLL, Echo, Ping, PingPongSystem
 
 __all__ = ["busy"]
 
@@ -25,14 +25,14 @@ def busy(system: PingPongSystem) -> PingPongSystem:
 
 
 @asynccontextmanager
-async def _open_echo(system: PingPongSystem, pack: Pack) -> AsyncIterator[Echo]:
-    async with _awake(), system.open_echo(pack) as end:
+async def _open_echo(system: PingPongSystem) -> AsyncIterator[Echo]:
+    async with _awake(), system.open_echo() as end:
         yield end
 
 
 @asynccontextmanager
-async def _open_ping(system: PingPongSystem, pack: Pack, address: str) -> AsyncIterator[Ping]:
-    async with _awake(), system.open_ping(pack, address) as end:
+async def _open_ping(system: PingPongSystem, address: str) -> AsyncIterator[Ping]:
+    async with _awake(), system.open_ping(address) as end:
         yield end
 
 

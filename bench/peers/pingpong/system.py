@@ -7,12 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["BUSY_POLL", "Echo", "Pack", "Ping", "PingPongSystem"]
+__all__ = ["BUSY_POLL", "Echo", "Ping", "PingPongSystem"]
 
 BUSY_POLL = "busy-poll"
 """The variant whose event loops do not sleep while something may come."""
-
-Pack = Callable[[Any], bytes]
 
 
 class Echo(Protocol):
@@ -41,13 +39,13 @@ class Ping(Protocol):
 class PingPongSystem:
     """How to run it: both ends are opened in processes of their own, on a uvloop event loop.
 
-    Both functions get a packer for msgpack, for the systems that carry bytes; both are module-level
-    ones, because they are sent to processes.
+    Both functions are module-level ones, because they are sent to processes; ``open_ping`` gets the
+    echo's address.
     """
 
     name: str
     version: Callable[[], str]
     parameters: Mapping[str, Any]
-    open_echo: Callable[[Pack], AbstractAsyncContextManager[Echo]]
-    open_ping: Callable[[Pack, str], AbstractAsyncContextManager[Ping]]
+    open_echo: Callable[[], AbstractAsyncContextManager[Echo]]
+    open_ping: Callable[[str], AbstractAsyncContextManager[Ping]]
     variant: str = "record"

@@ -12,7 +12,6 @@ from bench.harness.pinning import Pinning
 from bench.harness.process import Clocks, Part, Pipe
 from bench.harness.sides import answers, open_sides
 from bench.harness.trial import Plan, TimedMeasurement
-from bench.peers.codec import packer
 from bench.peers.pingpong.system import Ping, PingPongSystem
 
 __all__ = ["RoundTrips", "measure"]
@@ -60,7 +59,7 @@ async def ping(system: PingPongSystem, case: Case, plan: Plan, pipe: Pipe) -> No
     """Be the measuring end."""
     record = case.make_block()[0]
     echo_address = await pipe.receive()
-    async with system.open_ping(packer(), echo_address) as end:
+    async with system.open_ping(echo_address) as end:
         pipe.send(end.address)
         before = await _trips(end, record, plan.warm_up_s)
         measured = await _trips(end, record, plan.seconds)
@@ -69,7 +68,7 @@ async def ping(system: PingPongSystem, case: Case, plan: Plan, pipe: Pipe) -> No
 
 async def echo(system: PingPongSystem, pipe: Pipe) -> None:
     """Be the end that sends back, and report what share of a CPU that took."""
-    async with system.open_echo(packer()) as end:
+    async with system.open_echo() as end:
         pipe.send(end.address)
         ping_address = await pipe.receive()
         begun = Clocks.read()

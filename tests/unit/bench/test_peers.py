@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
@@ -184,6 +185,14 @@ def test_percentiles_are_times_that_occurred() -> None:
     assert set(percentiles_us([7000]).values()) == {7.0}
 
 
+def test_percentiles_are_the_same_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which PyPy does not have."""
+    nanoseconds = [(number * 7919) % 100_003 for number in range(1234)]
+    with_numpy = percentiles_us(nanoseconds)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert percentiles_us(nanoseconds) == with_numpy
+
+
 def test_runs_are_interleaved_and_summed_up() -> None:
     log = Log()
     rows = contest(entrant("a"), Absence("b", "no keys"), entrant("c"), log=log)
@@ -313,9 +322,14 @@ def test_pypy_has_a_table_of_its_own() -> None:
     assert [cells[-2] for cells in shown if "pyzmq" in cells] == ["1.00x", "2.00x"]
 
 
-def test_pypy_runs_what_is_compared_with_flink_by_row() -> None:
-    variants = [each.variant for each in FLINKNET.enter(TUPLE) if isinstance(each, Entrant)]
+@pytest.mark.parametrize(
+    ("case", "forms"),
+    [(TUPLE, ("record", "bulk", "job")), (PING_PONG, ("record", "busy-poll"))],
+    ids=lambda of: of.name if isinstance(of, Case) else "",
+)
+def test_pypy_runs_what_is_handled_record_by_record(case: Case, forms: tuple[str, ...]) -> None:
+    variants = [each.variant for each in FLINKNET.enter(case) if isinstance(each, Entrant)]
     assert [variant for variant in variants if is_pypy(variant)] == [
-        f"{form} pypy" for form in ("record", "bulk", "job")
+        f"{form} pypy" for form in forms
     ]
     assert not any(is_pypy(variant) for variant in ("record", "job", "bulk-132k"))

@@ -9,9 +9,9 @@ import pytest
 from bench.errors import BenchError, UnavailableError
 from bench.harness.case import Case
 from bench.harness.pinning import choose_pinning
-from bench.harness.trial import Plan
+from bench.harness.trial import Plan, TimedMeasurement
 from bench.peers import pypy
-from bench.peers.cases import CASES
+from bench.peers.cases import CASES, PING_PONG
 
 TUPLE, KEYBY = (next(case for case in CASES if case.name == name) for name in ("tuple", "keyby"))
 
@@ -58,6 +58,14 @@ def test_an_order_is_carried_out_elsewhere(
     assert measured.records > 0
     assert measured.seconds > 0
     assert measured.producer_cpu_seconds > 0
+
+
+def test_round_trips_come_with_their_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(pypy.VARIABLE, sys.executable)
+    measured = pypy.measure("record", PING_PONG, Plan(1, 0.1, 0.0), choose_pinning())
+    assert isinstance(measured, TimedMeasurement)
+    assert measured.verified
+    assert 0 < measured.latency_us["p50"] <= measured.latency_us["p99.9"]
 
 
 def test_a_run_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
