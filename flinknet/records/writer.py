@@ -2,10 +2,10 @@
 
 Theory of operation (Flink's RecordWriter over BufferWritingResultPartition). For every
 subpartition the writer knows the builder it last opened. Emitting serialises the record, chooses
-the subpartition and appends, which is all as long as the bytes fit. When they do not (the builder
-is full, or a reader has sealed it meanwhile) a new builder is opened (``appender.py``), and that is
-where everything per buffer happens: waiting for memory, noticing that the consumers are gone,
-asking for a flush, and yielding to the event loop.
+the subpartition and appends (``emission.py``), which is all as long as the bytes fit. When they do
+not (the builder is full, or a reader has sealed it meanwhile) a new builder is opened
+(``appender.py``), and that is where everything per buffer happens: waiting for memory, noticing
+that the consumers are gone, asking for a flush, and yielding to the event loop.
 
 *Backpressure*: a record is begun only while the partition's pool is available (soft), so that a
 subpartition over its quota stops the writer between records; in the middle of a record any buffer

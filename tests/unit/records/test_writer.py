@@ -18,6 +18,7 @@ from flinknet.errors import (
     RemoteTransportError,
     SerializationError,
 )
+from flinknet.records import emission
 from flinknet.records.partitioner import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -55,6 +56,12 @@ def sized(size: int, fill: str = "x") -> str:
     record = fill * (size - head)
     assert len(msgpack.packb(record)) == size
     return record
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["coroutines", "steps"])
+def emits_with(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to make ``emit`` work, whatever the interpreter; one of them is the faster."""
+    monkeypatch.setattr(emission, "COMPILES_PYTHON", request.param)
 
 
 class Arranged:
