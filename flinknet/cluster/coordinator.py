@@ -33,6 +33,7 @@ from flinknet.cluster.submission import Submission
 from flinknet.cluster.worker_connection import WorkerConnection
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
+from flinknet.net.address import join_address
 from flinknet.settings import load_settings
 
 __all__ = ["Coordinator", "main"]
@@ -172,12 +173,13 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
             await site.start()
         except OSError as error:
             raise ConfigurationError(
-                f"cannot listen on {config.host}:{config.coordinator_port}: {error.strerror}; "
+                f"cannot listen on {join_address(config.host, config.coordinator_port)}: "
+                f"{error.strerror}; "
                 "choose another cluster.coordinator_port, or 0 for a free one"
             ) from error
-        host, port = runner.addresses[0][:2]
-        log.info("listening on %s:%d", host, port)
-        _announce("listening", address=f"{host}:{port}")
+        address = join_address(*runner.addresses[0][:2])
+        log.info("listening on %s", address)
+        _announce("listening", address=address)
         waiting = asyncio.create_task(_announce_ready(coordinator))
         await stop.wait()
         waiting.cancel()

@@ -11,6 +11,7 @@ import pytest
 
 from flinknet import cli
 from tests.integration.cluster_runs import flinknet_run
+from tests.machine import needs_ipv6
 
 WORD_COUNT = """
 import sys
@@ -69,6 +70,16 @@ def test_a_job_file_runs_on_two_workers(tmp_path: Path, event_loop: str) -> None
     assert "worker-1" in run.stdout
     assert "| a worker says loud" in run.stderr
     assert "word count: " in run.stderr, "progress lines, as there is no terminal"
+
+
+@pytest.mark.parametrize("host", ["localhost", pytest.param("::1", marks=needs_ipv6)])
+def test_a_cluster_runs_at_any_name_of_this_machine(tmp_path: Path, host: str) -> None:
+    """Coordinator, workers and client find each other: an IPv6 host has brackets in addresses."""
+    (tmp_path / "cluster.toml").write_text(f"[cluster]\nhost = '{host}'\nworkers = 2\n")
+    path = job(tmp_path, WORD_COUNT)
+    run = flinknet_run(path, "--config", "cluster.toml", "a loud b a a", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "collected 5 3" in run.stdout
 
 
 def test_json_is_alone_on_standard_output(tmp_path: Path) -> None:

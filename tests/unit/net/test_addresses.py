@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
 from flinknet.errors import ConfigurationError
 from flinknet.net.address import join_address, split_address
 from flinknet.net.environment import NetworkEnvironment
+from tests.machine import needs_ipv6
 from tests.unit.net.stranger import quick
-
-
-def has_ipv6() -> bool:
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
-
-
-needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", pytest.param("::1", marks=needs_ipv6)])
