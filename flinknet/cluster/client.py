@@ -89,9 +89,9 @@ class CoordinatorClient:
             if JobState(progress.state).is_terminal:
                 break
         if progress.state == JobState.CANCELED.value:
-            raise JobCancelledError(f'job "{progress.name}" was cancelled')
+            raise JobCancelledError(f'job "{progress.name}" was cancelled{_not_let_go(progress)}')
         if progress.cause is not None:
-            raise progress.cause.to_error(progress.name)
+            raise progress.cause.to_error(progress.name, _not_let_go(progress))
         return await self._take_result(progress)
 
     async def _take_result(self, progress: JobProgress) -> JobResult:
@@ -120,6 +120,16 @@ class CoordinatorClient:
             raise RemoteTransportError(
                 f"the coordinator at {self._coordinator} cannot be reached: {error}"
             ) from error
+
+
+def _not_let_go(progress: JobProgress) -> str:
+    """What to say of workers that an ended job still occupies."""
+    if not progress.holders:
+        return ""
+    return (
+        f"; {', '.join(progress.holders)} has not let go of it within cluster.cancel_timeout_ms, "
+        "because a function of it does not return: its slots stay taken until then"
+    )
 
 
 def _refusal(error: dict[str, str]) -> FlinknetError:

@@ -50,6 +50,10 @@ class Coordinator:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._ends: dict[str, asyncio.Event] = {}
+        self.submissions_waiting = 0
+        """Clients whose job waits for slots that are on their way back."""
+        self._progressed = asyncio.Event()
+        """Set, and replaced, after every input."""
         self.config = config
         self.dispatcher = Dispatcher(config, now=self.now(), send=self._send)
         self.ready = asyncio.Event()
@@ -97,6 +101,15 @@ class Coordinator:
 
     # -- jobs
 
+    async def wait_for_slots(self, submission: Submission) -> None:
+        """Return when the job fits, or when nothing that is on its way back would make it fit."""
+        self.submissions_waiting += 1
+        try:
+            while self.dispatcher.may_fit_soon(submission):
+                await self._progressed.wait()
+        finally:
+            self.submissions_waiting -= 1
+
     def submit(self, submission: Submission) -> JobRecord:
         """Start a job; InsufficientSlotsError if it does not fit the free slots."""
         record = self.dispatcher.submit(submission, self.now())
@@ -132,12 +145,14 @@ class Coordinator:
             connection.send(message)
 
     def _settle(self) -> None:
+        self._progressed.set()
+        self._progressed = asyncio.Event()
         for job_id in list(self._ends):
             record = self.dispatcher.job(job_id)
             if record is None or record.ended_at is not None:
                 self._ends.pop(job_id).set()
                 if record is not None:
-                    log.info('job "%s": %s', record.submission.name, record.execution.state.value)
+                    _log_end(record)
         for lost in self.dispatcher.workers.workers():
             if lost.loss is not None and lost.worker_id in self._connections:
                 self._connections[lost.worker_id].abort()
@@ -149,6 +164,13 @@ class Coordinator:
     def _tick(self) -> None:
         self.dispatcher.tick(self.now())
         self._settle()
+
+
+def _log_end(record: JobRecord) -> None:
+    name, execution = record.submission.name, record.execution
+    log.info('job "%s": %s', name, execution.state.value)
+    for worker_id in execution.holders:
+        log.warning('job "%s" has ended, but worker %s has not let go of it', name, worker_id)
 
 
 async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> None:

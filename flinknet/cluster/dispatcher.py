@@ -9,8 +9,10 @@ process.
 
 - ``WorkerRegistry`` knows who is there; ``JobExecution`` (one per job attempt) knows how a job
   stands.
-- A job is refused unless it fits the free slots at once; there is no queue. The slots stay occupied
-  on a worker until it has released the job.
+- A job is refused unless it fits the free slots, or those that are on their way back: of jobs that
+  are ending, which takes no longer than their time-outs. For these the caller waits
+  (``may_fit_soon``); there is no queue. The slots stay occupied on a worker until it has released
+  the job.
 - Messages of a job or attempt that is not known here are dropped: they are late, not wrong.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
 
@@ -21,6 +23,7 @@ less.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +43,7 @@ from flinknet.cluster.results import check_collected_bytes
 from flinknet.cluster.submission import Submission
 from flinknet.cluster.worker_registry import WorkerRecord, WorkerRegistry
 from flinknet.config import ClusterConfig
-from flinknet.errors import RemoteProtocolError
+from flinknet.errors import InsufficientSlotsError, RemoteProtocolError
 
 __all__ = ["Dispatcher"]
 
@@ -75,7 +78,10 @@ class Dispatcher:
         """Start a job; InsufficientSlotsError if it does not fit the free slots."""
         job_id = uuid.uuid4().hex
         attempt = 0
-        deployment = submission.plan(job_id, attempt, self.workers.registered())
+        try:
+            deployment = submission.plan(job_id, attempt, self.workers.registered())
+        except InsufficientSlotsError as error:
+            raise InsufficientSlotsError(f"{error}{self._slots_not_given_back()}") from error
         execution = JobExecution(
             job_id,
             attempt,
@@ -95,6 +101,37 @@ class Dispatcher:
         self._carry_out(record, execution.start(), now)
         return record
 
+    def may_fit_soon(self, submission: Submission) -> bool:
+        """Whether the job does not fit the free slots, but those as well that are on their way
+        back."""
+        returning: Counter[str] = Counter()
+        for record in self.jobs():
+            if record.execution.is_ending:
+                for worker_id in record.execution.holders:
+                    returning[worker_id] += self.workers.slots_of(worker_id, record.job_id)
+        return (
+            bool(returning)
+            and not self._fits(submission, Counter())
+            and (self._fits(submission, returning))
+        )
+
+    def _fits(self, submission: Submission, returning: Counter[str]) -> bool:
+        free = sum(
+            worker.free_slots + returning[worker.worker_id] for worker in self.workers.registered()
+        )
+        return submission.shape.slots_required() <= free
+
+    def _slots_not_given_back(self) -> str:
+        """What to say of slots that jobs hold which have ended."""
+        holders = [
+            f'worker {worker_id} holds slots of job "{record.submission.name}", which has ended, '
+            "because a function of it has not returned"
+            for record in self.jobs()
+            if record.ended_at is not None
+            for worker_id in record.execution.holders
+        ]
+        return "".join(f"; {holder}" for holder in holders)
+
     def cancel(self, record: JobRecord, now: float) -> None:
         """Stop a job on request; nothing happens to one that has ended or is ending."""
         self._carry_out(record, record.execution.cancel(now), now)
@@ -107,7 +144,7 @@ class Dispatcher:
             record.collected_bytes() + len(result["collected"]), self._config.collect_bytes_max
         )
         record.note_result(subtask, result)
-        record.execution.finished(subtask)
+        record.execution.finished(subtask, now)
         self._carry_out(record, [], now)
 
     # -- workers, as their connections and the launcher see them
@@ -180,8 +217,8 @@ class Dispatcher:
                     raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
                 return execution.failed(subtask, _cause_of(message), now)
             case Released():
-                execution.released(worker_id)
                 self.workers.release(worker_id, record.job_id)
+                execution.released(worker_id, now)
         return []
 
     def _lose(self, cause: FailureCause | None, now: float) -> None:

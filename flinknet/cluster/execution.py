@@ -4,15 +4,18 @@ Theory of operation
 -------------------
 ::
 
-    CREATED -> DEPLOYING -> RUNNING ------------------------------------> FINISHED
+    CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
                    |           |
-                   +-----------+--> FAILING ----> FAILED      (a cause was settled)
-                   +-----------+--> CANCELLING -> CANCELED    (the user asked)
+                   +-----------+-----> FAILING ----> FAILED      (a cause was settled)
+                   +-----------+-----> CANCELLING -> CANCELED    (the user asked)
 
 - DEPLOYING: every worker was told to open its subtasks; RUNNING once all have.
 - Each subtask is *pending* until it has finished, failed, or its worker has released the attempt or
-  is lost. FAILING and CANCELLING end when nothing is pending, or after the cancel timeout without
-  the rest.
+  is lost; each worker *holds* its slots until it has released the attempt or is lost.
+- The end of a job means that its slots are free. FINISHING (every subtask has finished), FAILING
+  and CANCELLING end when nothing is pending and nobody holds slots. A user function that never
+  returns can keep both for ever: after the cancel timeout the job ends without them, and
+  ``holders`` says who has not let go.
 - A failure report is *settled* at once if it is a CAUSE; a lighter one waits for a heavier one
   until the cause grace ends (``failure.py`` tells why). Meanwhile nothing is cancelled, because
   cancelling could silence the very subtask that knows the origin. After a cause is settled it never
@@ -50,6 +53,7 @@ class JobState(Enum):
     CREATED = "CREATED"
     DEPLOYING = "DEPLOYING"
     RUNNING = "RUNNING"
+    FINISHING = "FINISHING"
     FAILING = "FAILING"
     CANCELLING = "CANCELLING"
     FINISHED = "FINISHED"
@@ -59,7 +63,27 @@ class JobState(Enum):
     @property
     def is_terminal(self) -> bool:
         """Nothing changes any more."""
-        return self in (JobState.FINISHED, JobState.FAILED, JobState.CANCELED)
+        return not _NEXT_STATES[self]
+
+    @property
+    def is_ending(self) -> bool:
+        """What comes next is the end."""
+        return self in _END_OF
+
+
+_END_OF = {
+    JobState.FINISHING: JobState.FINISHED,
+    JobState.FAILING: JobState.FAILED,
+    JobState.CANCELLING: JobState.CANCELED,
+}
+
+_NEXT_STATES: dict[JobState, tuple[JobState, ...]] = {
+    JobState.CREATED: (JobState.DEPLOYING,),
+    JobState.DEPLOYING: (JobState.RUNNING, JobState.FAILING, JobState.CANCELLING),
+    JobState.RUNNING: (JobState.FINISHING, JobState.FAILING, JobState.CANCELLING),
+    **{ending: (end,) for ending, end in _END_OF.items()},
+    **dict.fromkeys(_END_OF.values(), ()),
+}
 
 
 class SubtaskState(Enum):
@@ -101,11 +125,22 @@ class JobExecution:
         self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
         self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
         self._unopened = {worker for worker, keys in assignment.items() if keys}
+        self._holders = set(self._unopened)
 
     @property
     def workers(self) -> tuple[str, ...]:
         """The workers that have part in this attempt."""
         return tuple(dict.fromkeys(self._worker_of.values()))
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The workers that have not released the attempt, nor are lost: their slots are taken."""
+        return tuple(worker for worker in self.workers if worker in self._holders)
+
+    @property
+    def is_ending(self) -> bool:
+        """Nothing is deployed any more, and the end comes within the time-outs."""
+        return self.state.is_ending or self._waits_for_cause
 
     def subtask_states(self) -> dict[SubtaskKey, SubtaskState]:
         """The state of every subtask now."""
@@ -120,7 +155,7 @@ class JobExecution:
     def start(self) -> Commands:
         """Tell every worker to open its subtasks."""
         assert self.state is JobState.CREATED, self.state
-        self.state = JobState.DEPLOYING
+        self._enter(JobState.DEPLOYING)
         return [(worker, Deploy(self.job_id, self.attempt)) for worker in self.workers]
 
     def opened(self, worker_id: str) -> Commands:
@@ -128,17 +163,17 @@ class JobExecution:
         self._unopened.discard(worker_id)
         if self.state is not JobState.DEPLOYING or self._unopened:
             return []
-        self.state = JobState.RUNNING
+        self._enter(JobState.RUNNING)
         for key, state in self._states.items():
             if state is SubtaskState.DEPLOYING:
                 self._states[key] = SubtaskState.RUNNING
         return [(worker, Run(self.job_id, self.attempt)) for worker in self.workers]
 
-    def finished(self, subtask: SubtaskKey) -> None:
+    def finished(self, subtask: SubtaskKey, now: float) -> None:
         """A subtask has come to its end and its result has been taken in."""
         if self._states[subtask].is_pending:
             self._states[subtask] = SubtaskState.FINISHED
-            self._end_if_nothing_is_pending()
+            self._advance(now)
 
     def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
         """A subtask has failed."""
@@ -148,30 +183,34 @@ class JobExecution:
         return self._weigh(cause, now)
 
     def open_failed(self, worker_id: str, cause: FailureCause, now: float) -> Commands:
-        """A worker could not open its subtasks; it keeps none of them."""
+        """A worker could not open its subtasks; it will run none of them."""
         self._end_subtasks_of(worker_id, SubtaskState.FAILED)
         return self._weigh(cause, now)
 
-    def released(self, worker_id: str) -> None:
-        """A worker holds nothing of this attempt any more.
+    def released(self, worker_id: str, now: float) -> None:
+        """A worker holds nothing of this attempt any more, also after the end.
 
         RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
         """
         if self.state in (JobState.DEPLOYING, JobState.RUNNING) and self._pending_of(worker_id):
             raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
+        self._holders.discard(worker_id)
         self._end_subtasks_of(worker_id, SubtaskState.CANCELED)
-        self._end_if_nothing_is_pending()
+        self._advance(now)
 
     def worker_lost(self, cause: FailureCause, now: float) -> Commands:
         """A worker is lost, or it became known why it was."""
-        had_work = self._end_subtasks_of(cause.worker_id, SubtaskState.FAILED)
-        return self._weigh(cause, now) if had_work or self._waits_for_cause else []
+        self._holders.discard(cause.worker_id)
+        if self._end_subtasks_of(cause.worker_id, SubtaskState.FAILED) or self._waits_for_cause:
+            return self._weigh(cause, now)
+        self._advance(now)
+        return []
 
     def cancel(self, now: float) -> Commands:
         """The user wants the job to stop."""
         if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
             return []
-        self.state = JobState.CANCELLING
+        self._enter(JobState.CANCELLING)
         self.cause = None
         return self._cancel_pending(now)
 
@@ -190,7 +229,7 @@ class JobExecution:
 
     def _weigh(self, cause: FailureCause, now: float) -> Commands:
         if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
-            self._end_if_nothing_is_pending()
+            self._advance(now)
             return []
         if self.cause is None:
             self.deadline = now + self._cause_grace
@@ -199,13 +238,13 @@ class JobExecution:
         return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
 
     def _settle(self, now: float) -> Commands:
-        self.state = JobState.FAILING
+        self._enter(JobState.FAILING)
         return self._cancel_pending(now)
 
     def _cancel_pending(self, now: float) -> Commands:
         pending = {self._worker_of[key] for key, state in self._states.items() if state.is_pending}
         self.deadline = now + self._cancel_timeout
-        self._end_if_nothing_is_pending()
+        self._advance(now)
         return [
             (worker, Cancel(self.job_id, self.attempt))
             for worker in self.workers
@@ -224,12 +263,20 @@ class JobExecution:
         self._states.update(dict.fromkeys(pending, state))
         return bool(pending)
 
-    def _end_if_nothing_is_pending(self) -> None:
-        is_pending = any(state.is_pending for state in self._states.values())
-        if not (self.state.is_terminal or self._waits_for_cause or is_pending):
+    def _advance(self, now: float) -> None:
+        """Go on to the end as far as subtasks and workers let it."""
+        if self._waits_for_cause or any(state.is_pending for state in self._states.values()):
+            return
+        if self.state is JobState.RUNNING:
+            self._enter(JobState.FINISHING)
+            self.deadline = now + self._cancel_timeout
+        if self.state.is_ending and not self._holders:
             self._end()
 
     def _end(self) -> None:
-        ends = {JobState.FAILING: JobState.FAILED, JobState.CANCELLING: JobState.CANCELED}
-        self.state = ends.get(self.state, JobState.FINISHED)
+        self._enter(_END_OF[self.state])
         self.deadline = None
+
+    def _enter(self, state: JobState) -> None:
+        assert state in _NEXT_STATES[self.state], f"{self.state} -> {state}"
+        self.state = state

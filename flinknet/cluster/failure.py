@@ -112,9 +112,9 @@ class FailureCause:
             return f"{place} failed: {self.message}"
         return f"{place} failed: {self.error_type}: {self.message}"
 
-    def to_error(self, job: str) -> JobError:
-        """The exception that ends the client's ``execute`` call."""
-        text = f'job "{job}" failed: {self.describe()}'
+    def to_error(self, job: str, aftermath: str = "") -> JobError:
+        """The exception that ends the client's ``execute`` call; ``aftermath`` is said after it."""
+        text = f'job "{job}" failed: {self.describe()}{aftermath}'
         if self.error_type == WorkerLostError.__name__:
             return WorkerLostError(text)
         if self.traceback:

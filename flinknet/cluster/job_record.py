@@ -33,7 +33,7 @@ class JobRecord:
     submitted_at: float
     ended_at: float | None = None
     counters: dict[SubtaskKey, SubtaskProgress] = field(default_factory=dict)
-    results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict)
+    results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
     """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
 
     def seconds(self, now: float) -> float:
@@ -73,6 +73,7 @@ class JobRecord:
             "workers": list(self.execution.workers),
             "vertices": self._vertices(),
             "cause": None if cause is None else cause.to_dict(),
+            "holders": list(self.execution.holders),
         }
 
     def result(self) -> list[dict[str, Any]]:

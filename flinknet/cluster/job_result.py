@@ -41,6 +41,9 @@ class JobProgress:
     workers: tuple[str, ...]
     vertices: tuple[VertexProgress, ...]
     cause: FailureCause | None
+    holders: tuple[str, ...] = ()
+    """Workers that have not released the job: while it runs, all; after its end, those where a
+    function of it has not returned."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -56,6 +59,7 @@ class JobProgress:
                 "workers": tuple(status["workers"]),
                 "vertices": tuple(VertexProgress(**vertex) for vertex in status["vertices"]),
                 "cause": None if cause is None else FailureCause.from_dict(cause),
+                "holders": tuple(status["holders"]),
             }
         )
 
@@ -75,6 +79,14 @@ class JobResult:
     types."""
     collected: dict[str, list[Any]]
     """Records of the collect sinks, by sink name, subtask after subtask."""
+
+    def __repr__(self) -> str:
+        """Name, state and counts: asyncio shows the results of tasks, and records can be many."""
+        collected = {sink: len(records) for sink, records in self.collected.items()}
+        return (
+            f"<JobResult {self.name!r} {self.job_id} {self.state} after {self.seconds:.2f} s, "
+            f"{len(self.vertices)} subtasks, collected {collected}>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; of the collected records only their number."""

@@ -11,7 +11,7 @@ Open to everyone who can reach the port (loopback), read only::
 
 With the cluster token (``Authorization: Bearer``), for clients::
 
-    POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}
+    POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots
     POST /api/v1/jobs/{job}/cancel
     GET  /api/v1/jobs/{job}/result   msgpack, once: collected records are handed out and dropped
 
@@ -150,7 +150,11 @@ class ControlPlane:
                 f"{self._config.job_bytes_max}: read large collections from files, or raise that "
                 "option",
             )
-        record = self._coordinator.submit(Submission.from_bytes(body))
+        submission = Submission.from_bytes(body)
+        await self._coordinator.wait_for_slots(submission)
+        if request.transport is None or request.transport.is_closing():
+            raise web.HTTPConflict(text="the client has gone before its job could be started")
+        record = self._coordinator.submit(submission)
         return web.json_response({"job_id": record.job_id}, status=201)
 
     async def _cancel(self, request: web.Request) -> web.Response:

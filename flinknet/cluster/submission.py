@@ -7,7 +7,7 @@ coordinator plans with the *shape*, the same graph without its functions, and pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import msgpack
@@ -25,7 +25,7 @@ class Submission:
     """What a client submits. ``shape`` has no operators and its partitioners cannot be made."""
 
     shape: JobGraph
-    graph: bytes
+    graph: bytes = field(repr=False)
 
     @property
     def name(self) -> str:

@@ -118,6 +118,10 @@ class WorkerRegistry:
         assert 0 < slots <= worker.free_slots, "slots are planned from what is free"
         worker.occupied[job_id] = slots
 
+    def slots_of(self, worker_id: str, job_id: str) -> int:
+        """How many slots of a worker a job occupies."""
+        return self._workers[worker_id].occupied.get(job_id, 0)
+
     def release(self, worker_id: str, job_id: str) -> None:
         """Take the job's slots back, if it has any there."""
         self._workers[worker_id].occupied.pop(job_id, None)

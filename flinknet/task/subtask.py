@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,7 +88,7 @@ class SubtaskResult:
     idle_time_ms: int
     busy_time_ms: int
     backpressured_time_ms: int
-    collected: dict[str, list[Any]]
+    collected: dict[str, list[Any]] = field(repr=False)
     """Records of the chain's collect sinks, by sink name."""
     metrics: dict[str, Any]
     """Plain JSON values that functions left in their ``RuntimeContext.metrics``, by operator

@@ -95,6 +95,16 @@ async def test_jobs_run_one_after_the_other(cluster: LocalCluster) -> None:
     assert set(cluster.pids()) == {"coordinator", "worker-0", "worker-1"}
 
 
+async def test_consecutive_jobs_are_never_refused(cluster: LocalCluster) -> None:
+    """Each takes all slots of the cluster."""
+    for count in range(100, 200):
+        environment = StreamExecutionEnvironment().set_parallelism(4)
+        numbers = environment.from_source(GeneratorSource(int, count)).rebalance()
+        numbers.map(lambda number: number + 1).sink_to(CollectSink()).name("out")
+        result = await cluster.execute(environment.job_graph("tiny"))
+        assert sorted(result.collected["out"]) == list(range(1, count + 1))
+
+
 async def test_cancelling_execute_cancels_the_job_and_keeps_the_cluster(
     cluster: LocalCluster,
 ) -> None:

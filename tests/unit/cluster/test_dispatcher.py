@@ -145,6 +145,34 @@ def test_a_job_that_does_not_fit_is_refused_and_leaves_nothing(cluster: Cluster)
     assert len(cluster.dispatcher.jobs()) == 1
 
 
+def shape(parallelism: int) -> Submission:
+    return Submission.of_graph(keyed_graph(parallelism=parallelism))
+
+
+def test_slots_on_their_way_back_are_waited_for(cluster: Cluster) -> None:
+    record = cluster.running(parallelism=4)
+    assert not cluster.dispatcher.may_fit_soon(shape(2)), "a running job may run for ever"
+    for subtask in record.execution.subtask_states():
+        result = {**RESULT, "collected": b""}
+        cluster.dispatcher.take_result(record, subtask, result, cluster.now)
+    assert cluster.dispatcher.may_fit_soon(shape(4))
+    assert not cluster.dispatcher.may_fit_soon(shape(5)), "it never fits"
+    cluster.say("worker-0", Released(record.job_id, 0))
+    assert not cluster.dispatcher.may_fit_soon(shape(2)), "it fits now"
+    assert cluster.dispatcher.may_fit_soon(shape(3))
+    cluster.say("worker-1", Released(record.job_id, 0))
+    assert record.execution.state is JobState.FINISHED
+    assert cluster.submit(parallelism=4).execution.state is JobState.DEPLOYING
+
+
+def test_slots_of_a_lost_worker_are_not_waited_for(cluster: Cluster) -> None:
+    record = cluster.running(parallelism=4)
+    cluster.dispatcher.worker_exited("worker-1", "exited with status 1", cluster.now)
+    assert record.execution.state is JobState.FAILING
+    assert not cluster.dispatcher.may_fit_soon(shape(3))
+    assert cluster.dispatcher.may_fit_soon(shape(2))
+
+
 def test_two_jobs_share_the_cluster(cluster: Cluster) -> None:
     first, second = cluster.running(), cluster.running()
     assert cluster.free_slots() == [0, 0]
@@ -225,6 +253,10 @@ def test_slots_of_a_subtask_that_never_ends_stay_taken(cluster: Cluster) -> None
     cluster.pass_time(5.0)
     assert record.execution.state is JobState.CANCELED
     assert cluster.free_slots() == [2, 1]
+    assert record.status(cluster.now)["holders"] == ["worker-1"]
+    assert not cluster.dispatcher.may_fit_soon(shape(4)), "nobody knows when they come"
+    with pytest.raises(InsufficientSlotsError, match=r"worker-1 holds slots of job .* has ended"):
+        cluster.submit(parallelism=4)
     cluster.say("worker-1", Released(record.job_id, 0))
     assert cluster.free_slots() == [2, 2]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 import pytest
@@ -45,6 +46,10 @@ def state_of(execution: JobExecution) -> JobState:
     return execution.state
 
 
+def holders_of(execution: JobExecution) -> list[str]:
+    return list(execution.holders)
+
+
 def cancelled_workers(commands: Commands) -> list[str]:
     assert all(isinstance(message, Cancel) for _, message in commands)
     return [worker_id for worker_id, _ in commands]
@@ -68,34 +73,107 @@ def test_a_job_runs_once_every_worker_has_opened() -> None:
 
 def test_a_job_finishes_with_its_last_subtask(running: JobExecution) -> None:
     for subtask in (SOURCE, OTHER_SOURCE, SINK):
-        running.finished(subtask)
-    running.released("worker-0")
+        running.finished(subtask, now=1.0)
+    running.released("worker-0", now=1.0)
     assert state_of(running) is JobState.RUNNING
-    running.finished(OTHER_SINK)
+    running.finished(OTHER_SINK, now=2.0)
+    assert state_of(running) is JobState.FINISHING
+    running.released("worker-1", now=2.0)
     assert state_of(running) is JobState.FINISHED
     assert running.cause is None
     assert running.deadline is None
 
 
 def test_a_worker_that_has_done_its_part_may_go(running: JobExecution) -> None:
-    running.finished(OTHER_SOURCE)
-    running.finished(OTHER_SINK)
+    running.finished(OTHER_SOURCE, now=1.0)
+    running.finished(OTHER_SINK, now=1.0)
     assert running.worker_lost(LOSS, now=1.0) == []
     assert state_of(running) is JobState.RUNNING
-    running.finished(SOURCE)
-    running.finished(SINK)
+    running.finished(SOURCE, now=1.0)
+    running.finished(SINK, now=1.0)
+    assert running.holders == ("worker-0",)
+    running.released("worker-0", now=1.0)
     assert state_of(running) is JobState.FINISHED
+
+
+# -- the end and the slots
+
+
+def finish(execution: JobExecution) -> None:
+    for subtask in execution.subtask_states():
+        execution.finished(subtask, now=1.0)
+
+
+def fail(execution: JobExecution) -> None:
+    execution.failed(SOURCE, ERROR, now=1.0)
+
+
+def cancel(execution: JobExecution) -> None:
+    execution.cancel(now=1.0)
+
+
+ENDS = pytest.mark.parametrize(
+    ("begin_end", "ending", "end"),
+    [
+        (finish, JobState.FINISHING, JobState.FINISHED),
+        (fail, JobState.FAILING, JobState.FAILED),
+        (cancel, JobState.CANCELLING, JobState.CANCELED),
+    ],
+    ids=["finished", "failed", "cancelled"],
+)
+Begin = Callable[[JobExecution], None]
+
+
+@ENDS
+@pytest.mark.parametrize("how", ["released", "lost"])
+def test_a_job_ends_when_every_worker_has_let_go_of_it(
+    running: JobExecution, begin_end: Begin, ending: JobState, end: JobState, how: str
+) -> None:
+    begin_end(running)
+    assert state_of(running) is ending
+    assert running.is_ending
+    assert holders_of(running) == ["worker-0", "worker-1"]
+    running.released("worker-0", now=1.5)
+    assert (state_of(running), holders_of(running)) == (ending, ["worker-1"])
+    if how == "released":
+        running.released("worker-1", now=2.0)
+    else:
+        running.worker_lost(LOSS, now=2.0)
+    assert (state_of(running), holders_of(running), running.is_ending) == (end, [], False)
+    assert running.deadline is None
+
+
+@ENDS
+def test_a_job_ends_without_a_worker_that_never_lets_go_and_says_so(
+    running: JobExecution, begin_end: Begin, ending: JobState, end: JobState
+) -> None:
+    begin_end(running)
+    running.released("worker-0", now=1.5)
+    assert running.deadline == 1.0 + CANCEL_TIMEOUT
+    running.tick(5.9)
+    assert state_of(running) is ending
+    running.tick(6.0)
+    assert (state_of(running), holders_of(running)) == (end, ["worker-1"])
+    running.released("worker-1", now=60.0)
+    assert (state_of(running), holders_of(running)) == (end, [])
+
+
+def test_a_job_that_waits_for_its_cause_is_ending(running: JobExecution) -> None:
+    assert not running.is_ending
+    running.failed(SINK, SYMPTOM, now=1.0)
+    assert running.is_ending
 
 
 # -- failures
 
 
 def test_a_cause_fails_the_job_at_once_and_cancels_the_rest(running: JobExecution) -> None:
-    running.finished(OTHER_SOURCE)
-    running.finished(OTHER_SINK)
+    running.finished(OTHER_SOURCE, now=1.0)
+    running.finished(OTHER_SINK, now=1.0)
+    running.released("worker-1", now=1.0)
     assert cancelled_workers(running.failed(SOURCE, ERROR, now=1.0)) == ["worker-0"]
     assert state_of(running) is JobState.FAILING
-    running.released("worker-0")
+    running.released("worker-0", now=1.0)
     assert state_of(running) is JobState.FAILED
     assert running.cause == ERROR
     assert running.subtask_states() == {
@@ -109,7 +187,7 @@ def test_a_cause_fails_the_job_at_once_and_cancels_the_rest(running: JobExecutio
 def test_the_first_cause_stays(running: JobExecution) -> None:
     running.failed(SOURCE, ERROR, now=1.0)
     running.worker_lost(LOSS, now=1.1)
-    running.released("worker-0")
+    running.released("worker-0", now=1.0)
     assert state_of(running) is JobState.FAILED
     assert running.cause == ERROR
 
@@ -153,14 +231,14 @@ def test_a_killed_worker_is_the_cause_in_whatever_order_it_is_noticed(
             running.worker_lost(cause, now=now * 0.1)
     assert running.cause == LOSS
     assert state_of(running) is JobState.FAILING
-    running.released("worker-0")
+    running.released("worker-0", now=1.0)
     assert state_of(running) is JobState.FAILED
 
 
 def test_a_job_of_which_nothing_is_left_still_waits_for_its_cause(running: JobExecution) -> None:
     for subtask in (SOURCE, SINK, OTHER_SOURCE, OTHER_SINK):
         running.failed(subtask, SYMPTOM, now=1.0)
-    running.released("worker-0")
+    running.released("worker-0", now=1.0)
     assert state_of(running) is JobState.RUNNING
     running.worker_lost(LOSS, now=1.2)
     assert state_of(running) is JobState.FAILED
@@ -181,27 +259,16 @@ def test_a_worker_that_cannot_open_fails_the_job() -> None:
     execution.start()
     execution.opened("worker-0")
     assert cancelled_workers(execution.open_failed("worker-1", ERROR, now=1.0)) == ["worker-0"]
-    execution.released("worker-1")
+    execution.released("worker-1", now=1.0)
     assert state_of(execution) is JobState.FAILING
-    execution.released("worker-0")
+    execution.released("worker-0", now=1.0)
     assert state_of(execution) is JobState.FAILED
     assert execution.opened("worker-0") == []
 
 
-def test_a_subtask_that_ignores_cancellation_does_not_keep_the_job(running: JobExecution) -> None:
-    running.failed(SOURCE, ERROR, now=1.0)
-    running.released("worker-0")
-    assert running.deadline == 1.0 + CANCEL_TIMEOUT
-    assert running.tick(5.9) == []
-    assert state_of(running) is JobState.FAILING
-    running.tick(6.0)
-    assert state_of(running) is JobState.FAILED
-    assert running.deadline is None
-
-
 def test_dropping_subtasks_unasked_breaks_the_protocol(running: JobExecution) -> None:
     with pytest.raises(RemoteProtocolError, match="worker-1 dropped subtasks nobody cancelled"):
-        running.released("worker-1")
+        running.released("worker-1", now=1.0)
     running.worker_lost(SUSPICION, now=1.0)
     running.tick(1.0 + GRACE)
     assert running.cause == SUSPICION
@@ -220,8 +287,8 @@ def test_a_job_is_cancelled_on_request(is_deployed: bool) -> None:
     assert cancelled_workers(execution.cancel(now=1.0)) == ["worker-0", "worker-1"]
     assert state_of(execution) is JobState.CANCELLING
     execution.failed(SOURCE, ERROR, now=1.1)
-    execution.released("worker-0")
-    execution.released("worker-1")
+    execution.released("worker-0", now=1.0)
+    execution.released("worker-1", now=1.0)
     assert state_of(execution) is JobState.CANCELED
     assert execution.cause is None
 
@@ -238,8 +305,8 @@ def test_cancelling_twice_or_too_late_does_nothing(running: JobExecution) -> Non
 def test_a_failing_job_cannot_be_cancelled(running: JobExecution) -> None:
     running.failed(SOURCE, ERROR, now=1.0)
     assert running.cancel(now=1.1) == []
-    running.released("worker-0")
-    running.released("worker-1")
+    running.released("worker-0", now=1.0)
+    running.released("worker-1", now=1.0)
     assert state_of(running) is JobState.FAILED
 
 
@@ -250,23 +317,23 @@ def test_a_failing_job_cannot_be_cancelled(running: JobExecution) -> None:
 def test_nothing_changes_a_job_that_has_ended(running: JobExecution, end: str) -> None:
     if end == "finished":
         for subtask in running.subtask_states():
-            running.finished(subtask)
+            running.finished(subtask, now=1.0)
     elif end == "failed":
         running.failed(SOURCE, ERROR, now=1.0)
         running.worker_lost(LOSS, now=1.0)
     else:
         running.cancel(now=1.0)
-    running.released("worker-0")
-    running.released("worker-1")
+    running.released("worker-0", now=1.0)
+    running.released("worker-1", now=1.0)
     state, cause, subtasks = running.state, running.cause, running.subtask_states()
     assert state.is_terminal
     for subtask in subtasks:
-        running.finished(subtask)
+        running.finished(subtask, now=1.0)
         assert running.failed(subtask, ERROR, now=9.0) == []
     for worker_id in running.workers:
         assert running.opened(worker_id) == []
         assert running.open_failed(worker_id, ERROR, now=9.0) == []
-        running.released(worker_id)
+        running.released(worker_id, now=1.0)
     assert running.worker_lost(LOSS, now=9.0) == []
     assert running.cancel(now=9.0) == []
     assert running.tick(99.0) == []

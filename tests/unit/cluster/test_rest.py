@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -325,6 +327,58 @@ async def test_a_job_that_does_not_fit_is_refused(served: ServedCoordinator) -> 
     async with served.worker("worker-0"), served.client() as client:
         with pytest.raises(InsufficientSlotsError, match="needs 3 slots"):
             await client.submit(Submission.of_graph(keyed_graph(parallelism=3)))
+
+
+async def test_a_job_waits_for_slots_on_their_way_back(served: ServedCoordinator) -> None:
+    async with served.worker("worker-0") as link, served.client() as client:
+        first = await client.submit(Submission.of_graph(keyed_graph()))
+        await expect(link, Deploy)
+        with pytest.raises(InsufficientSlotsError, match="has 0"):
+            await client.submit(Submission.of_graph(keyed_graph()))
+        await client.cancel(first)
+        await expect(link, Cancel)
+        second = asyncio.create_task(client.submit(Submission.of_graph(keyed_graph())))
+        progress = await client.progress(first, wait_ms=20)
+        assert (progress.state, progress.holders) == ("CANCELLING", ("worker-0",))
+        assert not second.done()
+        await link.send(Released(first, 0))
+        assert await expect(link, Deploy) == Deploy(await second, 0)
+
+
+async def test_a_client_that_goes_while_it_waits_for_slots_starts_no_job(
+    served: ServedCoordinator,
+) -> None:
+    async with served.worker("worker-0") as link, served.client() as client:
+        first = await client.submit(Submission.of_graph(keyed_graph()))
+        await expect(link, Deploy)
+        await client.cancel(first)
+        await expect(link, Cancel)
+        async with served.client() as other:
+            second = asyncio.create_task(other.submit(Submission.of_graph(keyed_graph())))
+            while not served.coordinator.submissions_waiting:
+                await asyncio.sleep(0)
+            second.cancel()
+            await asyncio.wait((second,))
+        await client.progress(first, wait_ms=20)  # the coordinator hears of it
+        await link.send(Released(first, 0))
+        while served.coordinator.submissions_waiting:
+            await asyncio.sleep(0)
+        assert [job.job_id for job in served.coordinator.dispatcher.jobs()] == [first]
+
+
+async def test_a_job_that_a_worker_never_lets_go_of_ends_and_says_so() -> None:
+    async with (
+        serve_control_plane(replace(CONFIG, cancel_timeout_ms=20.0)) as served,
+        served.worker("worker-0") as link,
+        served.client() as client,
+    ):
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        await expect(link, Deploy)
+        await client.cancel(job_id)
+        with pytest.raises(JobCancelledError, match=r"worker-0 has not let go .*its slots stay"):
+            await client.follow(job_id, interval_ms=10_000)
+        with pytest.raises(InsufficientSlotsError, match='worker-0 holds slots of job "sums"'):
+            await client.submit(Submission.of_graph(keyed_graph()))
 
 
 async def test_a_job_that_is_too_large_names_the_option(served: ServedCoordinator) -> None:

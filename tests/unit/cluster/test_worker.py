@@ -118,6 +118,34 @@ async def test_jobs_come_one_after_the_other_and_side_by_side(cluster: Cluster) 
     assert cluster.nothing_is_held()
 
 
+CONSECUTIVE_JOBS = 100
+
+
+async def test_jobs_that_take_all_slots_follow_each_other_and_none_is_refused(
+    cluster: Cluster,
+) -> None:
+    """Whether the job before finished, failed or was cancelled."""
+    async with cluster.served.client() as client:
+        for number in range(CONSECUTIVE_JOBS):
+            if number % 3 == 0:
+                graph = keyed_graph(parallelism=4)
+                await client.follow(
+                    await client.submit(Submission.of_graph(graph)), interval_ms=10_000
+                )
+            elif number % 3 == 1:
+                graph = keyed_graph(parallelism=4, function=fail_on_two)
+                job_id = await client.submit(Submission.of_graph(graph))
+                with pytest.raises(JobFailedError, match="two is not allowed"):
+                    await client.follow(job_id, interval_ms=10_000)
+            else:
+                graph = keyed_graph(parallelism=4)
+                await client.cancel(await client.submit(Submission.of_graph(graph)))
+    # The last one was finished: its end means that the slots are free.
+    workers = cluster.served.coordinator.dispatcher.workers.registered()
+    assert [worker.free_slots for worker in workers] == [2, 2]
+    assert cluster.nothing_is_held()
+
+
 def fail_on_two(record: Any) -> Any:
     if record[1] == 2:
         raise ValueError("two is not allowed")
