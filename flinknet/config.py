@@ -249,9 +249,15 @@ class NetworkConfig:
     receive_buffer_bytes: int = 256 * KIB
     """Bytes that one socket read may return."""
 
-    partition_request_timeout_ms: float = 10_000.0
-    """How long a request waits for a partition that is not registered yet.
-    Flink: taskmanager.network.partition-request-timeout (10 s)."""
+    rendezvous_timeout_ms: float = 60_000.0
+    """How long the two ends of a channel wait for each other, whichever starts first: a consumer
+    for an address where nobody listens, then for a partition that is not registered there; a writer
+    that is blocked, or finishing, for a reader that never came. 0 waits for ever. A minute is
+    longer than two programs take to be started by hand, one after the other. Flink:
+    taskmanager.network.partition-request-timeout (10 s), of the second part."""
+
+    rendezvous_notice_ms: float = 5_000.0
+    """After how long such a wait is told in the log, once: who waits for whom; 0 for never."""
 
     connect_timeout_ms: float = 10_000.0
     """Time for one connect and handshake. Flink:
@@ -361,9 +367,9 @@ class NetworkConfig:
 
     def _check_connections(self) -> None:
         _require_at_least(self, 0, "connect_retries")
+        _require_at_least(self, 0, "rendezvous_timeout_ms", "rendezvous_notice_ms")
         _require_positive(
             self,
-            "partition_request_timeout_ms",
             "connect_timeout_ms",
             "connect_backoff_ms",
             "close_timeout_ms",

@@ -20,7 +20,8 @@
     │   ├── PartitionNotFoundError         the producer does not have the partition
     │   │   └── PartitionRequestTimeoutError
     │   ├── ProducerFailedError            the producing task failed first
-    │   └── ConsumerCancelledError         the consuming task went away
+    │   ├── ConsumerCancelledError         the consuming task went away
+    │   └── ConsumerNotFoundError          the consuming task never came
     └── JobError                           a job did not end well
         ├── JobFailedError
         ├── WorkerLostError
@@ -43,6 +44,7 @@ __all__ = [
     "ClosedResourceError",
     "ConfigurationError",
     "ConsumerCancelledError",
+    "ConsumerNotFoundError",
     "ErrorCode",
     "FlinknetError",
     "HandshakeError",
@@ -190,6 +192,10 @@ class ConsumerCancelledError(RemoteError):
     """Every consumer of the partition has gone away, so nobody will read what is written."""
 
     code = ErrorCode.CONSUMER_CANCELLED
+
+
+class ConsumerNotFoundError(RemoteError):
+    """Nobody came to read what the writer waits to write; its consumers get ProducerFailedError."""
 
 
 class JobError(FlinknetError):

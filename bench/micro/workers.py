@@ -35,7 +35,7 @@ class Worker:
         self.address = address
         self.config = config
         self.pool = NetworkBufferPool(config.segments, config.segment_bytes)
-        self.registry = PartitionRegistry(config.partition_request_timeout_ms / 1000)
+        self.registry = PartitionRegistry(config.rendezvous_timeout_ms / 1000)
         self.connection = Connection("the other one", self.registry, config, lambda: None)
 
     def make_partition(self, subpartitions: int = 1) -> ResultPartition:

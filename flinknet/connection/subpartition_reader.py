@@ -44,6 +44,8 @@ class SubpartitionReaderStatistics(NamedTuple):
 class ReaderOwner(Protocol):
     """What a reader tells its connection."""
 
+    peer: str
+
     def on_reader_available(self, reader: SubpartitionReader) -> None:
         """Queue the reader: it has something that it may send."""
 
@@ -93,6 +95,9 @@ class SubpartitionReader:
         self.allowance_bytes = 0
         self.queued = False
         self.done = False
+
+    def __str__(self) -> str:
+        return f"channel {self.channel} of {self._owner.peer}"
 
     def on_view_created(self, view: SubpartitionView) -> None:
         """The partition is there."""

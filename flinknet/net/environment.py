@@ -35,6 +35,7 @@ from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock
 from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.transport import PeerProtocol
+from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition, ResultPartitionStatistics
 from flinknet.records.partitioner import Partitioner
@@ -97,11 +98,14 @@ class NetworkEnvironment:
         self._address = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
-        self._registry = PartitionRegistry(self.config.partition_request_timeout_ms / 1000)
+        self._registry = PartitionRegistry(
+            self.config.rendezvous_timeout_ms / 1000, self.config.rendezvous_notice_ms / 1000
+        )
         self._unpacker = RecordUnpacker.of(self.config)
         self._reassembly = ReassemblyMemory.of(self.config)
         self._peers: PeerDirectory
         self._request_timer: RequestTimer
+        self._writer_rendezvous: WriterRendezvous
         self._requests: GateRequests
         self._flusher: EventLoopFlusher
         self._clock: TaskClock
@@ -122,6 +126,7 @@ class NetworkEnvironment:
         self._clock = TaskClock(loop)
         self._debloat_timer = DebloatTimer(loop, self.config.debloat)
         self._request_timer = RequestTimer(loop, self._registry)
+        self._writer_rendezvous = WriterRendezvous(loop, self.config)
         try:
             server = await loop.create_server(
                 self._accept, self._host, self._port, backlog=1024, start_serving=False
@@ -163,6 +168,7 @@ class NetworkEnvironment:
         if server is not None:
             server.close()
         tasks = self._requests.release()
+        self._registry.close()
         for partition in self._registry.partitions():
             if exc is not None:
                 partition.fail(exc)
@@ -225,10 +231,11 @@ class NetworkEnvironment:
         """
         timeout = self.config.buffer_timeout_ms if buffer_timeout_ms is None else buffer_timeout_ms
         check_buffer_timeout(timeout)
+        wait = self._clock.measured_wait(partition, partition.partition_id, task_times)
         writer = RecordWriter(
             partition,
             partitioner,
-            wait=self._clock.measured_wait(partition, partition.partition_id, task_times),
+            wait=self._writer_rendezvous.bounded(partition, wait),
             flusher=self._flusher,
             buffer_timeout_ms=timeout,
             record_bytes_max=self.config.record_bytes_max,
@@ -249,7 +256,9 @@ class NetworkEnvironment:
         """Produce a partition called ``name``.
 
         A clean exit ends the partition and returns when every consumer has processed all of it; an
-        exception inside the block is what the consumers get.
+        exception inside the block is what the consumers get. Consumers may start later: what fits
+        the partition's buffers is written meanwhile. A writer that has waited for one for
+        ``rendezvous_timeout_ms`` raises ConsumerNotFoundError.
         """
         partition = self.create_result_partition(name, subpartitions=subpartitions)
         try:
@@ -317,6 +326,7 @@ class NetworkEnvironment:
     ) -> AsyncIterator[RecordReader]:
         """Consume one subpartition of the partitions called ``name`` at one or several addresses.
 
+        The producers may start later, within ``rendezvous_timeout_ms``.
         Leaving the block cancels what has not been read.
         """
         listed = [addresses] if isinstance(addresses, str) else list(addresses)

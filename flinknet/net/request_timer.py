@@ -1,19 +1,27 @@
-"""The request timer: when partition requests that wait in a worker's registry are given up.
+"""The request timer: when partition requests that wait in a worker's registry are told of in the
+log, and when they are given up.
 
 One timer serves all requests, local and of peers, and runs only while one waits.
 """
 
 from __future__ import annotations
 
+import logging
 from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Sequence
 
-from flinknet.partition.registry import PartitionRegistry
+from flinknet.partition.registry import PartitionRegistry, PartitionRequester
 
 __all__ = ["RequestTimer"]
 
+log = logging.getLogger("flinknet.rendezvous")
+
+_NAMED_MAX = 3
+"""How many of the requests and partitions a line in the log names."""
+
 
 class RequestTimer:
-    """Calls ``PartitionRegistry.expire`` at its next deadline, if one waits."""
+    """Looks at the registry at its next deadline, if a request waits."""
 
     def __init__(self, loop: AbstractEventLoop, registry: PartitionRegistry) -> None:
         self._loop = loop
@@ -30,11 +38,27 @@ class RequestTimer:
 
     def _expire(self) -> None:
         self._timer = None
-        self._registry.expire(self._loop.time())
+        now = self._loop.time()
+        self._tell(self._registry.take_overdue(now))
+        self._registry.expire(now)
         self._arm()
+
+    def _tell(self, overdue: Sequence[PartitionRequester]) -> None:
+        if overdue:
+            names = [partition.partition_id for partition in self._registry.partitions()]
+            log.warning(
+                "waiting for a partition that is not registered in this worker: %s; registered: %s",
+                _first_of([str(requester) for requester in overdue]),
+                _first_of(names) or "none",
+            )
 
     def cancel(self) -> None:
         """Stop, whatever waits; idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _first_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more

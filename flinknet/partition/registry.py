@@ -2,12 +2,14 @@
 
 Theory of operation (Flink's ResultPartitionManager). Partitions are known here from registration
 to release, by the 16-byte id that travels on the wire. A request for a partition that is not
-registered yet *waits*: it is answered by the registration, by its own deadline, or by the consumer
-cancelling it. That replaces a storm of retries while a job is being deployed. Partitions that were
+registered yet *waits*: it is answered by the registration, by its own deadline, by the end of this
+worker, or by the consumer cancelling it. That replaces a storm of retries while a job is being
+deployed, and lets producer and consumer start in any order. Partitions that were
 released or failed are remembered (their id and cause, up to a limit), so that a late request is
 refused at once and with the first cause.
 
-Time comes in as ``now``; ``next_deadline`` says when ``expire`` wants to be called, and
+Time comes in as ``now`` and never goes back, so requests expire in the order in which they began to
+wait. ``next_deadline`` says when ``expire`` and ``take_overdue`` want to be called, and
 ``on_waiting`` is called when a request begins to wait.
 """
 
@@ -22,6 +24,7 @@ from typing import Protocol
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
 from flinknet.errors import (
     LocalProtocolError,
+    PartitionNotFoundError,
     PartitionRequestTimeoutError,
 )
 from flinknet.partition.result_partition import ResultPartition, released_error
@@ -61,17 +64,25 @@ class _Waiting:
     wire_id: bytes
     subpartition: int
     requester: PartitionRequester
-    deadline: float
+    since: float
 
 
 class PartitionRegistry:
-    """Registered partitions, and requests that wait for them."""
+    """Registered partitions, and requests that wait for them.
 
-    def __init__(self, request_timeout_s: float) -> None:
-        self._request_timeout_s = request_timeout_s
+    Args: request_timeout_s: how long a request waits; 0 for ever. notice_s: after how long it is
+        overdue; 0 for never.
+    """
+
+    def __init__(self, request_timeout_s: float, notice_s: float = 0.0) -> None:
+        self._request_timeout_s = request_timeout_s or float("inf")
+        self._notice_s = notice_s or float("inf")
+        self._last_notice = float("-inf")
         self._partitions: dict[bytes, ResultPartition] = {}
         self._gone: OrderedDict[bytes, BaseException | None] = OrderedDict()
         self._waiting: dict[int, _Waiting] = {}
+        self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
+        self._not_overdue: dict[int, _Waiting] = {}
         self.on_waiting: Callable[[], None] = _nobody_keeps_time
 
     def register(self, partition: ResultPartition) -> None:
@@ -85,7 +96,7 @@ class PartitionRegistry:
         self._gone.pop(wire_id, None)
         self._partitions[wire_id] = partition
         partition.when_released(self._forget)
-        for waiting in [entry for entry in self._waiting.values() if entry.wire_id == wire_id]:
+        for waiting in list(self._waiting_for.get(wire_id, {}).values()):
             self.cancel(waiting.requester)
             self._answer(partition, waiting.subpartition, waiting.requester)
 
@@ -99,29 +110,77 @@ class PartitionRegistry:
         elif wire_id in self._gone:
             requester.on_request_failed(self._gone[wire_id] or released_error("the partition"))
         else:
-            self._waiting[id(requester)] = _Waiting(
-                wire_id, subpartition, requester, now + self._request_timeout_s
-            )
+            waiting = _Waiting(wire_id, subpartition, requester, now)
+            key = id(requester)
+            self._waiting[key] = self._not_overdue[key] = waiting
+            self._waiting_for.setdefault(wire_id, {})[key] = waiting
             self.on_waiting()
 
     def cancel(self, requester: PartitionRequester) -> None:
         """Forget a waiting request; harmless if it does not wait."""
-        self._waiting.pop(id(requester), None)
+        key = id(requester)
+        waiting = self._waiting.pop(key, None)
+        if waiting is None:
+            return
+        self._not_overdue.pop(key, None)
+        same = self._waiting_for[waiting.wire_id]
+        del same[key]
+        if not same:
+            del self._waiting_for[waiting.wire_id]
 
     def next_deadline(self) -> float | None:
-        """When the next waiting request expires, None if none waits."""
-        return min((waiting.deadline for waiting in self._waiting.values()), default=None)
+        """When the next waiting request expires or is overdue, None if there is nothing to do."""
+        deadline = float("inf")
+        if self._waiting:
+            deadline = _first(self._waiting).since + self._request_timeout_s
+        if self._not_overdue:
+            deadline = min(deadline, self._next_notice())
+        return deadline if deadline < float("inf") else None
+
+    def _next_notice(self) -> float:
+        """Requests that begin to wait one after the other are told of together."""
+        return max(_first(self._not_overdue).since, self._last_notice) + self._notice_s
 
     def expire(self, now: float) -> None:
         """Fail every request whose deadline has passed."""
-        for waiting in [entry for entry in self._waiting.values() if entry.deadline <= now]:
-            self.cancel(waiting.requester)
-            waiting.requester.on_request_failed(
+        timeout_s = self._request_timeout_s
+        while self._waiting and _first(self._waiting).since + timeout_s <= now:
+            self._give_up(
+                _first(self._waiting).requester,
                 PartitionRequestTimeoutError(
-                    f"the partition was not registered within {self._request_timeout_s:g} s: is "
-                    "the producer running, and is the name right? (partition_request_timeout_ms)"
-                )
+                    f"the partition was not registered within {timeout_s:g} s "
+                    f"(rendezvous_timeout_ms): is the producer running, and is the name right?"
+                ),
             )
+
+    def take_overdue(self, now: float) -> list[PartitionRequester]:
+        """Return, once, the requests that have waited for so long that somebody should be told."""
+        if not self._not_overdue or self._next_notice() > now:
+            return []
+        self._last_notice = now
+        overdue = [
+            waiting
+            for waiting in self._not_overdue.values()
+            if waiting.since + self._notice_s <= now
+        ]
+        for waiting in overdue:
+            del self._not_overdue[id(waiting.requester)]
+        return [waiting.requester for waiting in overdue]
+
+    def close(self) -> None:
+        """Nothing will be registered any more: fail every request that waits."""
+        while self._waiting:
+            self._give_up(
+                _first(self._waiting).requester,
+                PartitionNotFoundError(
+                    "the worker was closed before the partition was registered there: start its "
+                    "producer again, or check the name"
+                ),
+            )
+
+    def _give_up(self, requester: PartitionRequester, cause: BaseException) -> None:
+        self.cancel(requester)
+        requester.on_request_failed(cause)
 
     def partitions(self) -> tuple[ResultPartition, ...]:
         """Every registered partition."""
@@ -148,3 +207,7 @@ class PartitionRegistry:
         self._gone[wire_id] = partition.failure
         while len(self._gone) > RELEASED_REMEMBERED_MAX:
             self._gone.popitem(last=False)
+
+
+def _first(waiting: dict[int, _Waiting]) -> _Waiting:
+    return next(iter(waiting.values()))

@@ -5,7 +5,8 @@ partition is queued in every subpartition) -> *released*; or *failed* at any tim
 it and hands the first cause to every reader. It is released by itself when every subpartition's
 reader is done and the producer has closed it; one that is released before that tells its readers
 so. If all readers go away before the end, there is nobody to write for: ``cancelled`` is set and
-the writer raises at its next buffer.
+the writer raises at its next buffer. Readers may come late, but a writer that can do nothing but
+wait for one that never came is given up (``give_up_readers``; the shell says when).
 
 The partition owns its local buffer pool: required is one buffer per subpartition and one more (the
 writer never deadlocks at the minimum), the maximum is bounded, so that a slow consumer holds the
@@ -33,6 +34,7 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import (
     ClosedResourceError,
     ConsumerCancelledError,
+    ConsumerNotFoundError,
     FlinknetError,
     LocalProtocolError,
     PartitionNotFoundError,
@@ -47,6 +49,9 @@ from flinknet.partition.subpartition import (
 from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
 
 __all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size", "released_error"]
+
+_UNREAD_NAMED_MAX = 8
+"""Subpartitions that an error names: there may be thousands."""
 
 
 class ResultPartitionStatistics(NamedTuple):
@@ -110,6 +115,8 @@ class ResultPartition(SubpartitionOwner):
         self.all_data_processed = Availability()
         self.all_consumed = Availability()
         self._end_of_data = False
+        self.readers_missing = subpartitions
+        """Subpartitions that nobody has asked for so far."""
         self._unfinished = subpartitions
         self._unacknowledged = subpartitions
         self._broadcast_builder: BufferBuilder | None = None
@@ -139,15 +146,15 @@ class ResultPartition(SubpartitionOwner):
     def check_writable(self) -> None:
         """Raise why a record cannot be written any more, if it cannot: unless ``writable``.
 
-        ClosedResourceError, the error with which the producer failed, the cause with which a
-        consumer was lost, or ConsumerCancelledError.
+        ClosedResourceError, the cause with which a consumer was lost or did not come, the error
+        with which the producer failed, or ConsumerCancelledError.
         """
         if self.closed:
             raise ClosedResourceError(f"partition {self.partition_id} has been closed")
-        if self.failure is not None:
-            raise self.failure
         if self.lost is not None:
             raise self.lost
+        if self.failure is not None:
+            raise self.failure
         if self.released:
             raise ClosedResourceError(f"partition {self.partition_id} has been closed")
         if self.cancelled:
@@ -248,7 +255,36 @@ class ResultPartition(SubpartitionOwner):
             raise self.failure
         if self.released:
             raise released_error(f"partition {self.partition_id}")
-        return self.subpartitions[index].create_view(listener)
+        view = self.subpartitions[index].create_view(listener)
+        self.readers_missing -= 1
+        return view
+
+    @property
+    def unread(self) -> list[int]:
+        """The subpartitions that nobody has asked for so far."""
+        return [part.index for part in self.subpartitions if not part.has_had_reader]
+
+    def give_up_readers(self, waited_s: float) -> None:
+        """The writer has done nothing for so long but wait for readers that never came: it gets
+        ConsumerNotFoundError, and the readers that are there, or come later, the same as cause."""
+        if self.readers_missing == 0 or self.released:
+            return
+        self.lost = ConsumerNotFoundError(
+            f"nobody asked for {self.describe_unread()} in the {waited_s:g} s that its writer "
+            f"waited (rendezvous_timeout_ms): start its consumer, in time, and check the address "
+            f"and the name that it asks for"
+        )
+        self.fail(self.lost)
+
+    def describe_unread(self) -> str:
+        """Name the subpartitions that nobody has asked for, the first of them."""
+        unread = self.unread
+        named = ", ".join(map(str, unread[:_UNREAD_NAMED_MAX]))
+        more = " and others" if len(unread) > _UNREAD_NAMED_MAX else ""
+        return (
+            f"subpartition {named}{more} of partition {self.partition_id}, which has "
+            f"{len(self.subpartitions)},"
+        )
 
     def on_all_data_processed(self) -> None:
         """Count one acknowledgement; a reader that left counts as well, or nobody would ever
@@ -350,6 +386,7 @@ class ResultPartition(SubpartitionOwner):
         assert self.writable or self.released or self.lost is not None or self._unfinished == 0, (
             "a partition that can be written says that it cannot"
         )
+        assert self.readers_missing == len(self.unread), "readers that are missing are miscounted"
         assert self._unacknowledged == sum(not part.acknowledged for part in self.subpartitions)
         if not self.released:
             assert self._unfinished == sum(not part.released for part in self.subpartitions)

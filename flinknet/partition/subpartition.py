@@ -228,6 +228,11 @@ class PipelinedSubpartition:
         self._listener = listener
         return self
 
+    @property
+    def has_had_reader(self) -> bool:
+        """Whether somebody reads this, or has read it."""
+        return self._listener is not None
+
     def poll(self) -> BufferAndBacklog | None:
         """Take the next buffer; see SubpartitionView."""
         if self._blocked:

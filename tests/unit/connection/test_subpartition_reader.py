@@ -19,6 +19,7 @@ class Owner:
     """A ReaderOwner that notes what it is told, and queues no reader."""
 
     def __init__(self) -> None:
+        self.peer = "consumer at 127.0.0.1:7002"
         self.available = 0
         self.failures: list[BaseException] = []
         self.announced: list[int] = []
@@ -408,3 +409,8 @@ def test_the_cause_of_a_loss_reaches_the_partition() -> None:
     reading.reader.release()
     assert reading.partition.lost is cause
     reading.close()
+
+
+def test_a_reader_says_whose_it_is() -> None:
+    """What the log names when a request waits for its partition."""
+    assert str(Reading(credit=1).reader) == "channel 0 of consumer at 127.0.0.1:7002"

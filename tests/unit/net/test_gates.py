@@ -83,7 +83,7 @@ async def test_an_update_that_cannot_be_is_refused_and_changes_nothing() -> None
 
 async def test_a_placed_producer_that_is_not_there_fails_the_gate() -> None:
     """I5."""
-    config = quick(partition_request_timeout_ms=1.0)
+    config = quick(rendezvous_timeout_ms=1.0)
     async with NetworkEnvironment(config=config) as environment:
         gate = environment.create_input_gate([UnknownLocation("p", 0)])
         reader = environment.create_record_reader(gate)
@@ -168,14 +168,14 @@ async def test_a_failed_connect_names_channel_and_gate() -> None:
 @pytest.mark.parametrize("remote", [False, True])
 async def test_a_request_that_times_out_names_channel_and_gate(remote: bool) -> None:
     async with (
-        NetworkEnvironment(config=quick(partition_request_timeout_ms=1.0)) as there,
-        NetworkEnvironment(config=quick(partition_request_timeout_ms=1.0)) as here,
+        NetworkEnvironment(config=quick(rendezvous_timeout_ms=1.0)) as there,
+        NetworkEnvironment(config=quick(rendezvous_timeout_ms=1.0)) as here,
     ):
         location = PartitionLocation(there.address, "p", 0)
         error = await failure_of(here if remote else there, location)
     assert type(error) is PartitionRequestTimeoutError
     assert str(error).startswith(f"channel 0 ({location}) of gate merge: the partition was not")
-    assert "partition_request_timeout_ms" in str(error)
+    assert "rendezvous_timeout_ms" in str(error)
 
 
 @pytest.mark.parametrize("when", ["before it is asked for", "while it is read"])

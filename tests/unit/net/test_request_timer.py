@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
+
 from flinknet.errors import PartitionRequestTimeoutError
 from flinknet.net.request_timer import RequestTimer
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
@@ -16,9 +18,9 @@ P = wire_partition_id("p")
 
 
 class Arranged:
-    def __init__(self) -> None:
+    def __init__(self, notice_s: float = 0.0) -> None:
         self.loop = HandLoop()
-        self.registry = PartitionRegistry(TIMEOUT_S)
+        self.registry = PartitionRegistry(TIMEOUT_S, notice_s)
         self.timer = RequestTimer(cast(asyncio.AbstractEventLoop, self.loop), self.registry)
 
     def request(self) -> Reader:
@@ -50,3 +52,18 @@ def test_the_timer_runs_only_while_a_request_waits() -> None:
     arranged.timer.cancel()
     arranged.timer.cancel()
     assert arranged.loop.pending == []
+
+
+def test_who_waits_long_is_told_of_once_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    arranged = Arranged(notice_s=3.0)
+    for _ in range(5):
+        arranged.request()
+    arranged.loop.advance(2.9)
+    assert caplog.messages == []
+    arranged.loop.advance(0.2)
+    (line,) = caplog.messages
+    assert "not registered in this worker" in line
+    assert "and 2 more" in line
+    assert "registered: none" in line
+    arranged.loop.advance(6.0)
+    assert len(caplog.messages) == 1

@@ -84,7 +84,7 @@ def test_a_request_that_waits_too_long_fails_once(registry: PartitionRegistry) -
     assert isinstance(failure, PartitionRequestTimeoutError)
     assert isinstance(failure, PartitionNotFoundError)
     assert "10 s" in str(failure)
-    assert "partition_request_timeout_ms" in str(failure)
+    assert "rendezvous_timeout_ms" in str(failure)
     assert late.failures == []
     assert registry.next_deadline() == 16.0
 
@@ -189,3 +189,59 @@ def test_what_is_remembered_of_released_partitions_is_bounded(
     registry.request(wire_partition_id("p0"), 0, first, now=0.0)
     registry.request(wire_partition_id("p1"), 0, second, now=0.0)
     assert (registry.waiting, len(first.failures), len(second.failures)) == (1, 0, 1)
+
+
+# -- rendezvous ------------------------------------------------------------------------------------
+
+
+def test_without_a_time_out_a_request_waits_for_ever() -> None:
+    registry = PartitionRegistry(0.0)
+    reader = Reader()
+    registry.request(WIRE_ID, 0, reader, now=0.0)
+    assert registry.next_deadline() is None
+    registry.expire(1e9)
+    assert (registry.waiting, reader.failures) == (1, [])
+
+
+def test_a_request_that_waits_long_is_overdue_once() -> None:
+    registry = PartitionRegistry(60.0, notice_s=5.0)
+    first, second, third = Reader(), Reader(), Reader()
+    registry.request(WIRE_ID, 0, first, now=0.0)
+    registry.request(WIRE_ID, 1, second, now=0.5)
+    assert registry.next_deadline() == 5.0
+    assert registry.take_overdue(4.9) == []
+    registry.request(WIRE_ID, 2, third, now=5.0)
+    assert registry.take_overdue(5.5) == [first, second]
+    assert registry.take_overdue(5.5) == []
+    assert registry.next_deadline() == 10.5, "one notice per pause, however many come"
+    registry.cancel(third)
+    assert registry.next_deadline() == 60.0
+    assert registry.take_overdue(60.0) == []
+
+
+def test_the_end_of_the_worker_ends_every_waiting_request(registry: PartitionRegistry) -> None:
+    readers = [Reader(), Reader()]
+    for reader in readers:
+        registry.request(WIRE_ID, 0, reader, now=0.0)
+    registry.close()
+    for reader in readers:
+        (failure,) = reader.failures
+        assert type(failure) is PartitionNotFoundError
+        assert "closed before the partition was registered" in str(failure)
+    assert registry.waiting == 0
+
+
+def test_a_request_from_inside_the_failure_of_another_is_not_lost(
+    registry: PartitionRegistry,
+) -> None:
+    """A consumer that asks anew as soon as it is refused."""
+
+    class Stubborn(Reader):
+        def on_request_failed(self, cause: BaseException) -> None:
+            super().on_request_failed(cause)
+            registry.request(WIRE_ID, 0, patient, now=10.0)
+
+    patient = Reader()
+    registry.request(WIRE_ID, 0, Stubborn(), now=0.0)
+    registry.expire(10.0)
+    assert (registry.waiting, patient.failures, registry.next_deadline()) == (1, [], 20.0)
