@@ -45,7 +45,9 @@ async def test_a_writer_that_nobody_ever_reads_from_fails_at_its_deadline(
             if what == "is blocked":
                 await write_for_ever(environment, 2)
             else:
-                async with environment.open_writer("p", subpartitions=2):
+                async with environment.open_writer(
+                    "p", subpartitions=2, partitioner=RebalancePartitioner()
+                ):
                     pass
         assert "nobody asked for subpartition 0, 1 of partition p" in str(raised.value)
         assert "rendezvous_timeout_ms" in str(raised.value)
