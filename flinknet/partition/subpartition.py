@@ -205,6 +205,11 @@ class PipelinedSubpartition:
             self._notify()
 
     @property
+    def queued_buffers(self) -> int:
+        """Buffers and events written and not polled, with the open builder if it holds anything."""
+        return len(self._queue) + (self.queued_bytes > self._sealed_bytes)
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes written and not polled, with those in the open builder."""
         return self._sealed_bytes + (self._open.size if self._open is not None else 0)
@@ -333,7 +338,7 @@ class PipelinedSubpartition:
         """Return the present counts."""
         return SubpartitionStatistics(
             subpartition=self.index,
-            queued_buffers=len(self._queue) + (self._open is not None),
+            queued_buffers=self.queued_buffers,
             queued_bytes=self.queued_bytes,
             backlog=self.backlog(),
             buffers_out=self._buffers_out,

@@ -49,6 +49,10 @@ class OutputQueue(Protocol):
     released: bool
 
     @property
+    def queued_buffers(self) -> int:
+        """Buffers that hold something which is not yet taken, with the open one; O(1)."""
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes written and not yet taken, with those in the open buffer; O(1)."""
 
@@ -172,12 +176,14 @@ class RescalePartitioner(RebalancePartitioner):
 
 
 class AdaptiveRebalancePartitioner(Partitioner):
-    """To the channel with the fewest queued bytes among a few, so that a slow consumer gets less
+    """To the channel with the fewest queued buffers among a few, so that a slow consumer gets less
     (Flink's AdaptiveLoadBasedRecordWriter).
 
     From the one after the last choice on, up to ``candidates`` channels are looked at: the first
-    with nothing queued is chosen, else the one with the fewest bytes, of equal ones the first. What
-    is queued is what waits at the producer, so a slow consumer in another worker is seen once its
+    with no queued buffer is chosen, else the one with the fewest, of equal ones the one with the
+    fewest bytes, of those the first. Bytes alone would mislead: with debloating, a queue of small
+    buffers for a slow consumer has fewer than the one large buffer that a fast one fills. What is
+    queued is what waits at the producer, so a slow consumer in another worker is seen once its
     credit is used up. A channel whose consumer has gone is no candidate, though it is always empty.
     """
 
@@ -206,8 +212,10 @@ class AdaptiveRebalancePartitioner(Partitioner):
         for _ in range(channels):
             queue = queues[channel]
             if not queue.released:
-                queued = queue.queued_bytes
-                if queued < fewest:
+                queued = queue.queued_buffers
+                if queued < fewest or (
+                    queued == fewest and queue.queued_bytes < queues[chosen].queued_bytes
+                ):
                     chosen, fewest = channel, queued
                 candidates -= 1
                 if not queued or not candidates:

@@ -279,6 +279,31 @@ def test_queued_bytes_grow_and_shrink_with_the_queue() -> None:
     assert (counts.queued_buffers, counts.queued_bytes, counts.bytes_out) == (0, 0, 73)
 
 
+def test_the_open_buffer_is_a_queued_one_while_it_holds_something() -> None:
+    """Whoever compares queues counts it, and an empty one stands in nobody's way."""
+    arranged = Arranged()
+    lengths = []
+
+    def look() -> None:
+        arranged.subpartition.check_invariants()
+        lengths.append(arranged.subpartition.queued_buffers)
+
+    look()
+    arranged.add(b"")
+    look()
+    arranged.add(b"first")
+    look()
+    arranged.add_event()
+    look()
+    arranged.add(b"second")
+    look()
+    arranged.subpartition.flush()
+    for _ in range(3):
+        arranged.poll()
+        look()
+    assert lengths == [0, 0, 1, 2, 3, 2, 1, 0]
+
+
 # -- priority --------------------------------------------------------------------------------------
 
 

@@ -81,6 +81,39 @@ def test_a_slow_consumer_gets_little(many: bool) -> None:
     assert max(healthy) - min(healthy) < RECORDS / 20
 
 
+def test_small_buffers_do_not_hide_that_a_consumer_is_slow() -> None:
+    """Row 55: debloating has made the slow one's so small that a full quota of them has fewer bytes
+    than the one buffer that is being filled for each of the others; the writer never waits."""
+    quota = 10
+    partition, _ = make_partition(
+        CONSUMERS,
+        segment_bytes=4096,
+        segments=200,
+        floating_buffers_per_gate=180,
+        buffers_per_subpartition_max=quota,
+    )
+    partition.subpartitions[SLOW].notify_new_buffer_size(64)
+    writer = RecordWriter(
+        partition,
+        AdaptiveRebalancePartitioner(),
+        wait=wait,
+        flusher=Flusher(),
+        buffer_timeout_ms=-1,
+        record_bytes_max=1 << 20,
+        record_elements_max=1 << 16,
+    )
+    views = [view_of(partition, index) for index in range(CONSUMERS)]
+    for _ in range(200):
+        run(writer.emit_many(["x" * 30] * 100))
+        for index in range(CONSUMERS):
+            while index != SLOW and (polled := views[index].poll()):
+                polled.buffer.recycle()
+    counts = partition.statistics().subpartitions
+    slow = counts[SLOW]
+    assert (slow.buffers_out, slow.queued_bytes <= quota * 64) == (0, True)
+    assert all(part.bytes_out > 50 * slow.queued_bytes for part in counts if part is not slow)
+
+
 def test_turns_alone_would_give_it_as_much_as_the_others() -> None:
     """What the adaptive choice is compared with: it stops the writer, or takes its quarter."""
     arranged = Arranged(RebalancePartitioner())

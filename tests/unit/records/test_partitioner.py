@@ -71,16 +71,24 @@ def test_one_channel_is_every_turn() -> None:
 class Queue:
     """An OutputQueue of a given length."""
 
-    def __init__(self, queued_bytes: int, *, released: bool = False) -> None:
+    def __init__(
+        self, queued_buffers: int, queued_bytes: int = 0, *, released: bool = False
+    ) -> None:
+        self.queued_buffers = queued_buffers
         self.queued_bytes = queued_bytes
         self.released = released
 
 
-def adaptive(*queued: int, candidates: int = 4, start: int = 0) -> AdaptiveRebalancePartitioner:
-    """A partitioner over queues of these lengths, whose next channel is ``start``."""
+def adaptive(
+    *queued: int | tuple[int, int], candidates: int = 4, start: int = 0
+) -> AdaptiveRebalancePartitioner:
+    """A partitioner over queues of so many buffers, or buffers and bytes, whose next channel is
+    ``start``."""
     partitioner = AdaptiveRebalancePartitioner(candidates)
     partitioner.setup(len(queued), subtask_index=start)
-    partitioner.observe([Queue(queued_bytes) for queued_bytes in queued])
+    partitioner.observe(
+        [Queue(*length) if isinstance(length, tuple) else Queue(length) for length in queued]
+    )
     return partitioner
 
 
@@ -109,9 +117,27 @@ def test_an_adaptive_choice_is_among_two_or_more(make: Callable[[int], Partition
         ((9, 8), 1, 1),
     ],
 )
-def test_the_fewest_queued_bytes_of_four(queued: tuple[int, ...], start: int, chosen: int) -> None:
+def test_the_fewest_queued_buffers_of_four(
+    queued: tuple[int, ...], start: int, chosen: int
+) -> None:
     """Row 55: from the next on; the first empty one, else the fewest, of equals the first."""
     assert adaptive(*queued, start=start).select("record") == chosen
+
+
+@pytest.mark.parametrize(
+    ("queued", "chosen"),
+    [
+        (((10, 2_560), (1, 30_000)), 1),
+        (((2, 100), (1, 9_000), (1, 8_000), (1, 8_000)), 2),
+        (((1, 100), (0, 0), (1, 0)), 1),
+        (((3, 50), (3, 49), (4, 1)), 1),
+    ],
+)
+def test_bytes_only_decide_between_as_many_buffers(
+    queued: tuple[tuple[int, int], ...], chosen: int
+) -> None:
+    """Row 55: however small the buffers of one queue are."""
+    assert adaptive(*queued).select("record") == chosen
 
 
 def test_only_the_candidates_are_compared() -> None:
