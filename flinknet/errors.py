@@ -35,6 +35,7 @@ inside flinknet is an ``AssertionError`` and is never caught.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
@@ -53,6 +54,7 @@ __all__ = [
     "JobCancelledError",
     "JobError",
     "JobFailedError",
+    "KeptError",
     "LocalError",
     "LocalProtocolError",
     "LocalTransportError",
@@ -212,6 +214,27 @@ class WorkerLostError(JobError):
 
 class JobCancelledError(JobError):
     """The job was cancelled on request."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptError:
+    """What is kept of an error that may be asked for later: its type and its text.
+
+    The error itself would keep, with its traceback, the frames that it came through and all that
+    they hold: a job's graph, its state, its records.
+    """
+
+    kind: type[RemoteError]
+    text: str
+
+    @classmethod
+    def of(cls, error: RemoteError) -> KeptError:
+        """Keep the type and the text."""
+        return cls(type(error), str(error))
+
+    def error(self) -> RemoteError:
+        """Make the error anew, for one who asks."""
+        return self.kind(self.text)
 
 
 _BY_CODE: dict[int, type[RemoteError]] = {

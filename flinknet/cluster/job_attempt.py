@@ -15,6 +15,7 @@ always the last word, said when nothing of the attempt runs or holds a buffer he
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 
 from flinknet.cluster.control_link import ControlLink
@@ -71,15 +72,24 @@ class JobAttempt:
             await self._link.send(Opened(self._job_id, self._attempt))
             await self._run_requested.wait()
             async with asyncio.TaskGroup() as group:
-                for descriptor, subtask in self._subtasks:
-                    group.create_task(self._run(descriptor, subtask), name=descriptor.name)
+                self._start(group)
         except _OpenFailedError as failure:
             await self._report(failure.error, None)
         finally:
-            for _, subtask in self._subtasks:
-                subtask.close()
-            self._subtasks.clear()
+            self._forget()
             await self._link.send(Released(self._job_id, self._attempt))
+
+    def _start(self, group: asyncio.TaskGroup) -> None:
+        for descriptor, subtask in self._subtasks:
+            group.create_task(self._run(descriptor, subtask), name=descriptor.name)
+
+    def _forget(self) -> None:
+        """Let go of everything, and collect it: operators and errors refer to each other in
+        circles, and the state of several jobs would wait for the collector's own time."""
+        for _, subtask in self._subtasks:
+            subtask.close()
+        self._subtasks.clear()
+        gc.collect()
 
     async def _open(self) -> None:
         try:

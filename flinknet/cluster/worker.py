@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -129,6 +130,7 @@ async def work(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _keep_what_is_loaded()
     environment = NetworkEnvironment(
         host=config.cluster.host,
         port=data_port,
@@ -149,6 +151,13 @@ async def work(
             )
         )
         return await Worker(environment, link, config.cluster).serve(registered, stop)
+
+
+def _keep_what_is_loaded() -> None:
+    """Spare the collections at the end of each job (``job_attempt.py``) all that was imported."""
+    if not COMPILES_PYTHON:
+        gc.collect()
+        gc.freeze()
 
 
 def _loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:

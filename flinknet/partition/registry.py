@@ -4,8 +4,8 @@ Theory of operation (Flink's ResultPartitionManager). Partitions are known here 
 to release, by the 16-byte id that travels on the wire. A request for a partition that is not
 registered yet *waits*: it is answered by the registration, by its own deadline, by the end of this
 worker, or by the consumer cancelling it. That replaces a storm of retries while a job is being
-deployed, and lets producer and consumer start in any order. Partitions that were
-released or failed are remembered (their id and cause, up to a limit), so that a late request is
+deployed, and lets producer and consumer start in any order. Partitions that were released or failed
+are remembered (their id, and type and text of the cause, up to a limit), so that a late request is
 refused at once and with the first cause.
 
 Time comes in as ``now`` and never goes back, so requests expire in the order in which they began to
@@ -23,6 +23,7 @@ from typing import Protocol
 
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
 from flinknet.errors import (
+    KeptError,
     LocalProtocolError,
     PartitionNotFoundError,
     PartitionRequestTimeoutError,
@@ -79,7 +80,7 @@ class PartitionRegistry:
         self._notice_s = notice_s or float("inf")
         self._last_notice = float("-inf")
         self._partitions: dict[bytes, ResultPartition] = {}
-        self._gone: OrderedDict[bytes, BaseException | None] = OrderedDict()
+        self._gone: OrderedDict[bytes, KeptError | None] = OrderedDict()
         self._waiting: dict[int, _Waiting] = {}
         self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
         self._not_overdue: dict[int, _Waiting] = {}
@@ -108,7 +109,8 @@ class PartitionRegistry:
         if partition is not None:
             self._answer(partition, subpartition, requester)
         elif wire_id in self._gone:
-            requester.on_request_failed(self._gone[wire_id] or released_error("the partition"))
+            kept = self._gone[wire_id]
+            requester.on_request_failed(kept.error() if kept else released_error("the partition"))
         else:
             waiting = _Waiting(wire_id, subpartition, requester, now)
             key = id(requester)
@@ -204,7 +206,7 @@ class PartitionRegistry:
     def _forget(self, partition: ResultPartition) -> None:
         wire_id = wire_partition_id(partition.partition_id)
         del self._partitions[wire_id]
-        self._gone[wire_id] = partition.failure
+        self._gone[wire_id] = partition.kept_failure
         while len(self._gone) > RELEASED_REMEMBERED_MAX:
             self._gone.popitem(last=False)
 

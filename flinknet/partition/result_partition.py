@@ -36,6 +36,7 @@ from flinknet.errors import (
     ConsumerCancelledError,
     ConsumerNotFoundError,
     FlinknetError,
+    KeptError,
     LocalProtocolError,
     PartitionNotFoundError,
     ProducerFailedError,
@@ -110,7 +111,7 @@ class ResultPartition(SubpartitionOwner):
         self.released = False
         self.closed = False
         self.writable = True
-        self.failure: RemoteError | None = None
+        self.kept_failure: KeptError | None = None
         self.lost: BaseException | None = None
         self.all_data_processed = Availability()
         self.all_consumed = Availability()
@@ -153,8 +154,8 @@ class ResultPartition(SubpartitionOwner):
             raise ClosedResourceError(f"partition {self.partition_id} has been closed")
         if self.lost is not None:
             raise self.lost
-        if self.failure is not None:
-            raise self.failure
+        if self.kept_failure is not None:
+            raise self.kept_failure.error()
         if self.released:
             raise ClosedResourceError(f"partition {self.partition_id} has been closed")
         if self.cancelled:
@@ -251,8 +252,8 @@ class ResultPartition(SubpartitionOwner):
                 f"partition {self.partition_id} has {len(self.subpartitions)} subpartitions, there "
                 f"is no subpartition {index}"
             )
-        if self.failure is not None:
-            raise self.failure
+        if self.kept_failure is not None:
+            raise self.kept_failure.error()
         if self.released:
             raise released_error(f"partition {self.partition_id}")
         view = self.subpartitions[index].create_view(listener)
@@ -313,6 +314,10 @@ class ResultPartition(SubpartitionOwner):
         """Whether every reader has gone, so that nobody will read what is written."""
         return self._unfinished == 0 and not self.finished
 
+    def failure_cause(self) -> RemoteError | None:
+        """Why the producer failed, made anew for each who asks; None if it did not."""
+        return None if self.kept_failure is None else self.kept_failure.error()
+
     # -- life -------------------------------------------------------------------------------------
 
     def when_released(self, callback: Callable[[ResultPartition], None]) -> None:
@@ -326,7 +331,7 @@ class ResultPartition(SubpartitionOwner):
 
     def _drop_everything(self, told: RemoteError) -> None:
         """Release the partition; readers that have not read to the end are told why."""
-        self.failure = told
+        self.kept_failure = KeptError.of(told)
         for subpartition in self.subpartitions:
             subpartition.fail()
         self._release()

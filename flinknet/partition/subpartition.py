@@ -64,7 +64,10 @@ class SubpartitionOwner:
     """What a subpartition tells its partition; the partition overrides it."""
 
     partition_id: str = ""
-    failure: BaseException | None = None
+
+    def failure_cause(self) -> BaseException | None:
+        """Why the producer failed, None if it did not."""
+        return None
 
     def on_all_data_processed(self) -> None:
         """The reader acknowledged the end of data."""
@@ -302,7 +305,7 @@ class PipelinedSubpartition:
 
     def failure_cause(self) -> BaseException | None:
         """Why the producer failed, None if it did not."""
-        return self._owner.failure
+        return self._owner.failure_cause()
 
     def release(self, cause: BaseException | None = None) -> None:
         """Stop reading, because of ``cause`` if it is not the reader's own wish; idempotent."""

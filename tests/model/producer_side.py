@@ -31,7 +31,7 @@ class ProducerSide(Side):
 
     def own_steps(self) -> list[Step]:
         """The next operation of each script; a failure."""
-        if self.partition.failure is not None:
+        if self.partition.kept_failure is not None:
             return []
         steps = [
             Step("write", index)
@@ -112,7 +112,7 @@ class ProducerSide(Side):
 
     def ended(self) -> dict[int, str]:
         """Channels that are written to their end, or all after a failure."""
-        failed = self.partition.failure is not None
+        failed = self.partition.kept_failure is not None
         return {
             index: "failed" if failed else "written"
             for index, script in enumerate(self.shape.scripts)

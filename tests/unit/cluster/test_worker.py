@@ -4,79 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from flinknet.cluster.messages import Register
 from flinknet.cluster.submission import Submission
-from flinknet.cluster.worker import EXIT_COORDINATOR_LOST, Worker
-from flinknet.config import ClusterConfig, NetworkConfig
+from flinknet.cluster.worker import EXIT_COORDINATOR_LOST
+from flinknet.config import NetworkConfig
 from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
-from flinknet.net.environment import NetworkEnvironment
 from flinknet.task import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
-from tests.unit.cluster.control_plane import ServedCoordinator, serve_control_plane
 from tests.unit.cluster.graphs import keyed_graph
-
-CONFIG = ClusterConfig(
-    workers=2,
-    heartbeat_interval_ms=10.0,
-    heartbeat_timeout_ms=10_000.0,
-    progress_interval_ms=5.0,
-    cause_grace_ms=50.0,
-    collect_records_max=1_000,
-    collect_bytes_max=10_000,
-)
-
-
-class Cluster:
-    """A served coordinator and the tasks of its workers."""
-
-    def __init__(self, served: ServedCoordinator) -> None:
-        self.served = served
-        self.stops: list[asyncio.Event] = []
-        self.workers: list[asyncio.Task[int]] = []
-        self.environments: list[NetworkEnvironment] = []
-
-    async def work(self, number: int, network: NetworkConfig) -> int:
-        stop = asyncio.Event()
-        environment = NetworkEnvironment(worker_id=f"worker-{number}", config=network)
-        async with environment, self.served.link() as link:
-            message = Register(environment.worker_id, 100 + number, environment.address, 2)
-            registered = await link.register(message)
-            self.stops.append(stop)
-            self.environments.append(environment)
-            return await Worker(environment, link, CONFIG).serve(registered, stop)
-
-    def nothing_is_held(self) -> bool:
-        """Every worker's buffers are back, its partitions and gates are gone."""
-        statistics = [environment.statistics() for environment in self.environments]
-        return all(
-            not worker.partitions
-            and not worker.gates
-            and worker.network_pool.free == worker.network_pool.total
-            for worker in statistics
-        )
-
-
-@asynccontextmanager
-async def running_cluster(network: NetworkConfig) -> AsyncIterator[Cluster]:
-    async with serve_control_plane(CONFIG) as served:
-        cluster = Cluster(served)
-        for number in range(CONFIG.workers):
-            cluster.workers.append(asyncio.create_task(cluster.work(number, network)))
-        await served.coordinator.ready.wait()
-        yield cluster
-        for stop in cluster.stops:
-            stop.set()
-        await asyncio.gather(*cluster.workers)
+from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    async with running_cluster(NetworkConfig()) as cluster:
+    async with running_cluster() as cluster:
         yield cluster
 
 
@@ -236,7 +180,7 @@ async def test_a_worker_that_is_told_to_stop_cancels_what_it_runs(cluster: Clust
 
 async def test_a_worker_that_loses_the_coordinator_cancels_everything_and_ends() -> None:
     """Nobody could cancel its subtasks any more."""
-    async with running_cluster(NetworkConfig()) as cluster:
+    async with running_cluster() as cluster:
         async with cluster.served.client() as client:
             job_id = await client.submit(Submission.of_graph(endless_graph()))
             await until_records_flow(cluster, job_id)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
 
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.errors import (
+    ConsumerCancelledError,
     LocalProtocolError,
     PartitionNotFoundError,
     PartitionRequestTimeoutError,
@@ -69,6 +72,36 @@ def test_a_request_waits_for_its_partition(registry: PartitionRegistry, produce:
     produce(subpartitions=2)
     assert (len(reader.views), len(second.views), len(stranger.views)) == (1, 1, 0)
     assert (registry.waiting, registry.next_deadline()) == (1, 12.0)
+
+
+def test_what_is_remembered_of_a_failure_does_not_keep_what_failed(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """An exception keeps the frames that it came through, and so a subtask's whole state."""
+
+    def produce_with_state() -> weakref.ref[State]:
+        state = State()
+        partition = produce()
+        try:
+            raise ConsumerCancelledError("nobody reads")
+        except ConsumerCancelledError as error:
+            partition.fail(error)
+        with pytest.raises(ConsumerCancelledError, match="nobody reads"):
+            partition.check_writable()
+        return weakref.ref(state)
+
+    class State:
+        pass
+
+    state = produce_with_state()
+    gc.collect()
+    assert state() is None
+    first, second = Reader(), Reader()
+    for reader in (first, second):
+        registry.request(WIRE_ID, 0, reader, now=0.0)
+    (one,), (other,) = first.failures, second.failures
+    assert type(one) is type(other) is ConsumerCancelledError
+    assert (str(one), one is other) == ("nobody reads", False)
 
 
 def test_a_request_that_waits_too_long_fails_once(registry: PartitionRegistry) -> None:

@@ -35,6 +35,10 @@ class Owner(SubpartitionOwner):
     def __init__(self) -> None:
         self.acknowledged = 0
         self.released: list[BaseException | None] = []
+        self.cause: BaseException | None = None
+
+    def failure_cause(self) -> BaseException | None:
+        return self.cause
 
     def on_all_data_processed(self) -> None:
         self.acknowledged += 1
@@ -561,10 +565,10 @@ def test_a_failed_producer_drops_everything_and_tells_the_reader() -> None:
     """C15."""
     arranged = Arranged()
     arranged.add_finished(b"data")
-    arranged.owner.failure = ValueError("first cause")
+    arranged.owner.cause = ValueError("first cause")
     arranged.subpartition.fail()
     assert (arranged.notices, arranged.available) == (2, NONE)
-    assert arranged.subpartition.failure_cause() is arranged.owner.failure
+    assert arranged.subpartition.failure_cause() is arranged.owner.cause
     assert len(arranged.recycler.segments) == 1
     arranged.subpartition.fail()
     assert arranged.notices == 2
