@@ -4,6 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard flinknet bench tests)
+# Processes that share the tests; ARGS="-n 0" runs them in one, as a debugger needs it.
+SHARED := -n logical --maxprocesses 8 --dist loadgroup
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration))
 PYPY_VENV := .venv-pypy
 PYPY := pypy3
@@ -25,7 +27,7 @@ demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spa
 	@$(USE_JAVA); $(BIN)/flinknet demo $(ARGS)
 
 test: $(VENV)/.dev java ## run the tests
-	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(TESTS) $(ARGS)
+	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(SHARED) $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
 	@$(PYPY_VENV)/bin/python -m pytest $(PYPY_TESTS) $(ARGS)
@@ -66,7 +68,8 @@ $(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml | $(BIN)/pip
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
-# The first Python that is new enough and can make environments.
+# The first Python that is new enough and can make environments. Another one has an environment of
+# its own: make test PYTHON=python3.11 VENV=.venv-3.11
 $(BIN)/pip:
 	@for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
 	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \

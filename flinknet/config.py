@@ -7,8 +7,12 @@ and then shared freely. How values get here from files, the environment and flag
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from flinknet.errors import ConfigurationError
 from flinknet.interpreter import COMPILES_PYTHON
@@ -36,9 +40,62 @@ FlowControl = Literal["credit", "off"]
 """How the flow of data is controlled: see ``NetworkConfig.flow_control``."""
 
 
+_INTEGER_MAX = 2**63 - 1
+"""What counters, sizes and other programs' integers hold."""
+
+_NUMBER_MAX = 365 * 24 * 3_600_000
+"""What is no integer is a time, in milliseconds or less: a year, because nobody waits that long and
+timers of many years overflow."""
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ConfigurationError(message)
+
+
+@cache
+def _annotations(section: type[Any]) -> Mapping[str, Any]:
+    return get_type_hints(section)
+
+
+def _check_fields(config: object) -> None:
+    """Refuse what no field of a section may be, whatever it means: another type, a number that is
+    none, one that nothing can count to.
+
+    Each section says first thing in ``__post_init__`` that it wants this; rules of its own follow.
+    """
+    section: Any = type(config)
+    for name, annotation in _annotations(section).items():
+        value = getattr(config, name)
+        is_union = get_origin(annotation) in (Union, UnionType)
+        kinds = get_args(annotation) if is_union else (annotation,)
+        _require(
+            any(_is_of_kind(value, kind) for kind in kinds),
+            f"{name} is {reprlib.repr(value)}: choose {' or '.join(map(_kind_in_words, kinds))}",
+        )
+        if isinstance(value, int | float):
+            largest = _NUMBER_MAX if float in kinds else _INTEGER_MAX
+            # Not even NaN passes. Python refuses to print an integer of 5,000 digits.
+            _require(
+                -largest <= value <= largest,
+                f"{name} is {value if isinstance(value, float) else 'out of range'}: choose "
+                f"a number up to {largest}",
+            )
+
+
+def _is_of_kind(value: object, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _kind_in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(f'"{choice}"' for choice in get_args(kind))
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    return words.get(kind) or f"a {kind.__name__}"
 
 
 def _require_at_least(config: object, least: int, *names: str) -> None:
@@ -55,6 +112,11 @@ def _require_positive(config: object, *names: str) -> None:
 
 def _require_port(port: int, option: str) -> None:
     _require(0 <= port <= 65535, f"{option} is {port}: a TCP port is 0 (any free one) to 65535")
+
+
+_HANDSHAKE_BYTES_LEAST = 256
+"""A hello has some 150 bytes, of which the names of worker, address and job are the longest part.
+Names that are longer still are refused when an environment or a cluster starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +161,11 @@ class WireLimits:
     has at most as many workers."""
 
     def __post_init__(self) -> None:
+        _check_fields(self)
         _require(
-            64 <= self.handshake_bytes_max <= 65_536,
-            f"handshake_bytes_max is {self.handshake_bytes_max}: choose 64 to 65536 bytes",
+            _HANDSHAKE_BYTES_LEAST <= self.handshake_bytes_max <= 65_536,
+            f"handshake_bytes_max is {self.handshake_bytes_max}: choose {_HANDSHAKE_BYTES_LEAST} "
+            f"(what a message of the handshake has with names as flinknet makes them) to 65536",
         )
         for name in ("error_text_bytes_max", "event_bytes_max"):
             value = getattr(self, name)
@@ -151,6 +215,7 @@ class BufferDebloatConfig:
     Flink: taskmanager.memory.min-segment-size (256 B)."""
 
     def __post_init__(self) -> None:
+        _check_fields(self)
         _require_positive(self, "period_ms", "target_ms")
         _require_at_least(self, 1, "samples", "segment_bytes_min")
         _require(
@@ -288,6 +353,7 @@ class NetworkConfig:
     wire: WireLimits = field(default_factory=WireLimits)
 
     def __post_init__(self) -> None:
+        _check_fields(self)
         self._check_memory()
         self._check_flow_control()
         self._check_records()
@@ -331,10 +397,6 @@ class NetworkConfig:
             f"a channel could claim {exclusive} + {floating} buffers, but "
             f"wire.credit_per_channel_max is {self.wire.credit_per_channel_max}: lower "
             f"buffers_per_channel or floating_buffers_per_gate",
-        )
-        _require(
-            self.flow_control in ("credit", "off"),
-            f'flow_control is {self.flow_control!r}: choose "credit" or "off"',
         )
         check_buffer_timeout(self.buffer_timeout_ms)
         _require_positive(self, "adaptive_flush_ms_max", "adaptive_flush_us_per_channel")
@@ -387,8 +449,9 @@ class NetworkConfig:
             f"{self.segment_bytes} bytes",
         )
         _require(
-            self.receive_buffer_bytes >= 4 * KIB,
-            f"receive_buffer_bytes is {self.receive_buffer_bytes}: choose 4 KiB or more",
+            4 * KIB <= self.receive_buffer_bytes <= 64 * MIB,
+            f"receive_buffer_bytes is {self.receive_buffer_bytes}: choose 4 KiB to 64 MiB, each "
+            f"connection allocates them",
         )
 
     @property
@@ -489,6 +552,7 @@ class ClusterConfig:
     """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
 
     def __post_init__(self) -> None:
+        _check_fields(self)
         _require(
             1 <= self.workers <= 1024,
             f"workers is {self.workers}: choose 1 to 1024 worker processes",
@@ -499,13 +563,15 @@ class ClusterConfig:
         )
         _require_port(self.coordinator_port, "coordinator_port")
         _require_port(self.data_port, "data_port")
+        last_data_port = self.data_port + self.workers - 1
         _require(
-            self.data_port == 0 or self.data_port + self.workers - 1 <= 65535,
+            self.data_port == 0 or last_data_port <= 65535,
             f"data_port {self.data_port} with {self.workers} workers goes over port 65535",
         )
         _require(
-            self.event_loop in ("auto", "uvloop", "asyncio"),
-            f'event_loop is {self.event_loop!r}: choose "auto", "uvloop" or "asyncio"',
+            self.data_port == 0 or not self.data_port <= self.coordinator_port <= last_data_port,
+            f"coordinator_port is {self.coordinator_port}, which a worker takes too: the "
+            f"{self.workers} workers listen on data_port {self.data_port} to {last_data_port}",
         )
         _require(
             not (COMPILES_PYTHON and self.event_loop == "uvloop"),
@@ -542,3 +608,6 @@ class FlinknetConfig:
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        _check_fields(self)

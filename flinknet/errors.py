@@ -24,6 +24,7 @@
     │   └── ConsumerNotFoundError          the consuming task never came
     └── JobError                           a job did not end well
         ├── JobFailedError
+        ├── JobFileError                   the job file failed before, between or after its jobs
         ├── WorkerLostError
         └── JobCancelledError
 
@@ -54,6 +55,7 @@ __all__ = [
     "JobCancelledError",
     "JobError",
     "JobFailedError",
+    "JobFileError",
     "KeptError",
     "LocalError",
     "LocalProtocolError",
@@ -206,6 +208,10 @@ class JobError(FlinknetError):
 
 class JobFailedError(JobError):
     """A subtask failed; the message is the first cause, with worker, subtask and origin."""
+
+
+class JobFileError(JobError):
+    """The program that makes jobs could not be loaded, or raised an error of its own."""
 
 
 class WorkerLostError(JobError):

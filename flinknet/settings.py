@@ -75,7 +75,9 @@ _QUANTITIES = {
     "s": _Quantity(_SECONDS, f"a number of seconds, {_DURATION}"),
 }
 _UNIT_IN_NAME = re.compile(r"_(bytes|ms|s)(?:_max|_min)?$")
-_WRITTEN_NUMBER = re.compile(r"([+-]?[0-9]{1,18}(?:\.[0-9]{1,30})?) ?([A-Za-z]*)")
+_WRITTEN_NUMBER = re.compile(
+    r"([+-]?[0-9]{1,19}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?) ?([a-z]*)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

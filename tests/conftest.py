@@ -15,6 +15,7 @@ import pytest
 from pytest_asyncio import is_async_test
 
 from flinknet.interpreter import COMPILES_PYTHON
+from tests.naming import ADDRESS
 
 LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -64,6 +65,14 @@ def pytest_report_header() -> str | None:
     ]
     wanting = "numpy, pyarrow, msgspec, uvloop or matplotlib"
     return f"PyPy: left out, for want of {wanting}: {' '.join(left_out)}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two workers of a run (``-n 2``) must give a test the same name."""
+    changing = [item.nodeid for item in items if ADDRESS.search(item.nodeid)]
+    if changing:
+        named = "\n".join(changing)
+        raise pytest.UsageError(f"name these with ids=tests.naming.spelled, not repr:\n{named}")
 
 
 def pytest_asyncio_loop_factories(

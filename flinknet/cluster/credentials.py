@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Mapping
 
@@ -29,6 +30,8 @@ TOKEN_VARIABLE = "FLINKNET_CLUSTER_TOKEN"
 
 _TOKEN_BYTES = 32
 _TOKEN_CHARACTERS_MIN = 16
+_TOKEN = re.compile(rf"[!-~]{{{_TOKEN_CHARACTERS_MIN},}}")
+"""What an HTTP header carries as it is."""
 _CLUSTER_ID_CHARACTERS = 16
 
 
@@ -38,12 +41,13 @@ def new_token() -> str:
 
 
 def take_token() -> str:
-    """Take the token out of this process's environment; ConfigurationError if it is not there."""
+    """Take the token out of this process's environment; ConfigurationError if it is none."""
     token = os.environ.pop(TOKEN_VARIABLE, "")
-    if len(token) < _TOKEN_CHARACTERS_MIN:
+    if not _TOKEN.fullmatch(token):
         raise ConfigurationError(
             f"no cluster token: set the environment variable {TOKEN_VARIABLE} to the cluster's "
-            f"secret of at least {_TOKEN_CHARACTERS_MIN} characters"
+            f"secret of at least {_TOKEN_CHARACTERS_MIN} letters, digits and signs of ASCII, "
+            "without a space or the end of a line"
         )
     return token
 

@@ -7,7 +7,6 @@ buffers become floating ones, as many as must (``required_buffers_per_gate_max``
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import replace
 
@@ -19,6 +18,7 @@ from flinknet.errors import (
     InsufficientSlotsError,
 )
 from flinknet.net.address import is_loopback
+from flinknet.net.machine import check_machine
 from flinknet.task.buffer_needs import Verdict
 from flinknet.task.graph import JobGraph
 
@@ -28,7 +28,7 @@ __all__ = ["check_cluster", "check_job", "explain_job", "fit_job"]
 def check_cluster(config: FlinknetConfig) -> None:
     """Raise ConfigurationError if the cluster cannot be started on this machine."""
     _check_host(config.cluster)
-    _check_memory(config)
+    check_machine(config.network, config.cluster.workers)
     cluster = config.cluster
     if cluster.coordinator_port:
         _check_port(cluster.host, cluster.coordinator_port, "cluster.coordinator_port")
@@ -103,18 +103,6 @@ def _check_host(cluster: ClusterConfig) -> None:
         raise ConfigurationError(
             f"cluster.host is {cluster.host}: a local cluster listens on loopback only, because "
             "its data plane is not authenticated; use 127.0.0.1 or ::1"
-        )
-
-
-def _check_memory(config: FlinknetConfig) -> None:
-    per_worker = config.network.network_memory_bytes
-    needed = per_worker * config.cluster.workers
-    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > installed:
-        raise ConfigurationError(
-            f"{config.cluster.workers} workers with network.network_memory_bytes = {per_worker} "
-            f"each need {needed} bytes, but this machine has {installed}: use fewer workers "
-            "(--workers) or less network memory"
         )
 
 

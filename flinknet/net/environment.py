@@ -29,6 +29,7 @@ from flinknet.net.address import is_loopback, join_address, split_address
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.gate_requests import GateRequests
+from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
 from flinknet.net.request_timer import RequestTimer
@@ -116,10 +117,12 @@ class NetworkEnvironment:
     async def __aenter__(self) -> Self:
         """Allocate the network memory and listen.
 
-        Raises ConfigurationError if the port is taken or a name is too long for a handshake.
+        Raises ConfigurationError if the port is taken, a name is too long for a handshake, or this
+        machine lacks what the configuration asks for.
         """
         if self._loop is not None:
             raise LocalProtocolError("a network environment is entered once")
+        check_machine(self.config)
         self._hello().encode()
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)

@@ -22,6 +22,8 @@ from bench.harness.row import Row
 from bench.harness.trial import Plan
 from bench.timeouts.system import SYSTEM as TIMEOUTS
 
+pytestmark = pytest.mark.xdist_group("cores")
+
 BRIEF = Plan(runs=1, seconds=0.3, warm_up_s=0.1)
 
 

@@ -16,6 +16,8 @@ from bench.peers.pingpong.trial import RoundTrips
 from bench.peers.pypy import is_pypy
 from bench.peers.roster import FLINKNET, PEERS, Peer
 
+pytestmark = pytest.mark.xdist_group("cores")
+
 SHORT = Plan(runs=1, seconds=0.05, warm_up_s=0.0)
 BY_NAME = {case.name: case for case in CASES}
 SAMPLE = ("tuple", "bytes-1m", "keyby", "columnar", "pingpong")

@@ -14,7 +14,7 @@ import pytest
 
 from flinknet import cli
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.spark, pytest.mark.timeout(180)]
 
 LIMIT, SCALE = 5_000, 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,16 @@ def snippet(name: str) -> str:
     return str(found)
 
 
+def write_snippets(directory: Path, *names: str) -> None:
+    """Write snippets into a directory; the port that they name becomes one that is free."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    for name in names:
+        (directory / name).write_text(re.sub(r"\b7001\b", port, snippet(name)))
+
+
 def run_snippet(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Write a snippet into a directory and run it there."""
-    (directory / name).write_text(snippet(name))
+    """Run a snippet in the directory that it was written to."""
     return subprocess.run(
         [sys.executable, name],
         cwd=directory,
@@ -34,8 +42,9 @@ def run_snippet(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> None:
-    """The producer and the consumer of the README run as printed there and lose nothing."""
-    (tmp_path / "producer.py").write_text(snippet("producer.py"))
+    """The producer and the consumer of the README run as printed there, but for the port, and lose
+    nothing."""
+    write_snippets(tmp_path, "producer.py", "consumer.py")
     with subprocess.Popen(
         [sys.executable, tmp_path / "producer.py"], stderr=subprocess.PIPE, text=True
     ) as producer:
@@ -48,6 +57,7 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
 
 def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
     """Every row arrives, and every sensor's rows in one place."""
+    write_snippets(tmp_path, "columns.py")
     run = run_snippet("columns.py", tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     *parts, total = run.stdout.splitlines()
@@ -64,6 +74,7 @@ def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path) -> None:
     for number in range(3):
         flights = pa.table({"city": ["Oslo", "Rome", "Kyiv"] * 100, "delay": [number, 2, 3] * 100})
         pyarrow.parquet.write_table(flights, tmp_path / "flights" / f"{number}.parquet")
+    write_snippets(tmp_path, "delays.py")
     run = run_snippet("delays.py", tmp_path)
     assert run.returncode == 0, run.stderr
     delays = pyarrow.parquet.read_table(tmp_path / "delays").to_pylist()

@@ -191,10 +191,27 @@ def test_too_much_collected_names_the_way_out(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_job_file_itself_is_shown_as_python_does(tmp_path: Path) -> None:
-    run = flinknet_run(job(tmp_path, "1 / 0"), cwd=tmp_path)
+    run = flinknet_run(job(tmp_path, "1 / 0"), "--json", cwd=tmp_path)
     assert run.returncode == 1
-    assert "Traceback" in run.stderr
-    assert "ZeroDivisionError" in run.stderr
+    assert run.stderr.startswith("flinknet: the job file ")
+    assert run.stderr.endswith(
+        "line 1, in <module>\n    1 / 0\n    ~~^~~\nZeroDivisionError: division by zero\n"
+    )
+    assert json.loads(run.stdout)["error"]["type"] == "JobFileError"
+
+
+@pytest.mark.parametrize("program", ["x = (", "import no_such_module"])
+def test_a_job_file_that_cannot_be_loaded_is_named_in_five_lines(
+    tmp_path: Path, program: str
+) -> None:
+    run = flinknet_run(job(tmp_path, program), "--json", cwd=tmp_path)
+    assert run.returncode == 1
+    assert f"{tmp_path}/job.py, line 1" in run.stderr
+    assert len(run.stderr.splitlines()) <= 5
+    assert "Traceback" not in run.stderr
+    document = json.loads(run.stdout)
+    assert document["jobs"] == []
+    assert f"flinknet: {document['error']['message']}\n" == run.stderr
 
 
 # -- what is refused before anything starts; so it needs no process of its own

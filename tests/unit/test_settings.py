@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flinknet.config import FlinknetConfig
@@ -103,6 +103,9 @@ def test_no_two_options_share_a_variable() -> None:
         ("network.connect_timeout_ms", "1.5s", 1500.0),
         ("network.connect_timeout_ms", "2min", 120_000.0),
         ("network.connect_timeout_ms", "1h", 3_600_000.0),
+        ("network.connect_timeout_ms", "1e-07", 1e-07),
+        ("network.connect_timeout_ms", "2.5E3", 2500.0),
+        ("network.connect_timeout_ms", "1e2s", 100_000.0),
         ("network.buffer_timeout_ms", "adaptive", "adaptive"),
         ("network.buffer_timeout_ms", -1, -1.0),
         ("network.buffer_timeout_ms", "-1", -1.0),
@@ -135,6 +138,8 @@ def test_a_value_may_be_written_in_these_forms(name: str, written: object, value
         ("network.connect_timeout_ms", float("inf"), '"100ms"'),
         ("network.connect_timeout_ms", float("nan"), '"100ms"'),
         ("network.connect_timeout_ms", 10**400, '"100ms"'),
+        ("network.connect_timeout_ms", "1e400", '"100ms"'),
+        ("network.connect_timeout_ms", "1e", '"100ms"'),
         ("network.buffer_timeout_ms", "adaptative", '"adaptive"'),
         ("network.buffer_timeout_ms", [1], '"2min"'),
         ("network.connect_retries", "3s", "a whole number"),
@@ -153,19 +158,20 @@ def test_a_value_of_another_type_is_refused(name: str, written: object, accepted
     assert len(message) < 300
 
 
-@given(st.sampled_from(["network.segment_bytes", "cluster.workers"]), st.integers(0, 10**15))
+@given(st.sampled_from(["network.segment_bytes", "cluster.workers"]), st.integers(0, 2**63 - 1))
 def test_a_rendered_whole_number_reads_back(name: str, value: int) -> None:
     option = options()[name]
     assert option.parse(option.render(value)) == value
 
 
-@given(st.floats(-1, 1e15, allow_nan=False))
+@given(st.floats(-1, 1e11, allow_nan=False))
 @example(0.00012345678901234567)
+@example(1e-07)
+@example(5e-324)
 def test_a_rendered_duration_reads_back(value: float) -> None:
+    """Every one: the launcher hands its configuration to workers as text."""
     option = options()["network.connect_timeout_ms"]
-    rendered = option.render(value)
-    assume("e" not in rendered)  # nobody writes 1e-07 ms
-    assert option.parse(rendered) == pytest.approx(value)
+    assert option.parse(option.render(value)) == value
 
 
 @pytest.mark.parametrize(

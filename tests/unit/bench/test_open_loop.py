@@ -31,7 +31,8 @@ from tests.unit.bench.faulty_systems import CORRUPTING, LOSING
 TUPLE = CASES[0]
 BLOCK = [(key, 0, key / 2) for key in range(10)]
 SECOND_NS = 1_000_000_000
-SHORT = Plan(runs=1, seconds=0.02, warm_up_s=0.01)
+SHORT = Plan(runs=1, seconds=0.2, warm_up_s=0.01)
+"""Longer than a process of a machine that runs other tests waits for its turn."""
 
 
 def overdue(

@@ -53,7 +53,7 @@ def test_an_order_is_carried_out_elsewhere(
 ) -> None:
     """By this interpreter here: that there are two does not matter for the order."""
     monkeypatch.setenv(pypy.VARIABLE, sys.executable)
-    measured = pypy.measure(variant, case, Plan(1, 0.1, 0.0), choose_pinning())
+    measured = pypy.measure(variant, case, Plan(1, 0.5, 0.0), choose_pinning())
     assert measured.verified
     assert measured.records > 0
     assert measured.seconds > 0

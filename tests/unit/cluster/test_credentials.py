@@ -30,7 +30,10 @@ def test_a_token_is_taken_out_of_the_environment(monkeypatch: pytest.MonkeyPatch
     assert TOKEN_VARIABLE not in os.environ
 
 
-@pytest.mark.parametrize("token", ["", "too short"])
+@pytest.mark.parametrize(
+    "token",
+    ["", "too short", 16 * "a" + "\n", "two words that are long", 16 * "é", 16 * "a" + "\udcff"],
+)
 def test_no_token_or_a_weak_one_is_refused(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(ConfigurationError, match=TOKEN_VARIABLE):

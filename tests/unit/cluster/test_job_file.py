@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.cluster.job_file import first_job, run_job_file
 from flinknet.cluster.job_result import JobResult
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, JobFileError
 from flinknet.task import execution
 from flinknet.task.graph import JobGraph
 from tests.unit.cluster.graphs import keyed_graph
@@ -80,11 +80,83 @@ def wrong_file(job_file: Path) -> Path:
 
 async def test_an_error_of_the_file_comes_out_and_the_executor_goes(wrong_file: Path) -> None:
     executor = Executor()
-    with pytest.raises(ZeroDivisionError, match="in the file"):
+    with pytest.raises(JobFileError, match="in the file") as raised:
         run_job_file(wrong_file, [], executor)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
     with pytest.raises(ConfigurationError, match="running event loop"):
         execution.execute(keyed_graph())  # no executor: an embedded cluster, which needs no loop
     assert not executor.graphs
+
+
+def said_of(job_file: Path, program: bytes) -> list[str]:
+    job_file.write_bytes(program)
+    with pytest.raises(JobFileError) as raised:
+        run_job_file(job_file, [], Executor())
+    lines = str(raised.value).splitlines()
+    assert max(map(len, lines)) < 400
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (b"x = (1,\n", ["cannot be run: SyntaxError: '(' was never closed", "job.py, line 1"]),
+        (b"\n\xff = 1\n", ["cannot be run: SyntaxError: (unicode error)", "job.py, line"]),
+        (b"x = '\0'\n", ["null bytes"]),
+        (b"  x\n", ["cannot be run: IndentationError: unexpected indent", "job.py, line 1"]),
+        (
+            b"\nimport no_such_module\n",
+            [
+                "cannot be run: ModuleNotFoundError: No module named 'no_such_module'",
+                "job.py, line 2: import no_such_module",
+            ],
+        ),
+        (
+            b"from beside import labels\n",
+            ["cannot be run: ImportError: cannot import name 'labels'", "job.py, line 1: from"],
+        ),
+        (
+            b"1\nimport wrong\n",
+            [
+                "cannot be run: SyntaxError: invalid syntax",
+                "wrong.py, line 2",
+                "job.py, line 2: import wrong",
+            ],
+        ),
+        (
+            b"import longing\n",
+            [
+                "cannot be run: ModuleNotFoundError: No module named 'no_such_module'",
+                "longing.py, line 1: import no_such_module",
+                "job.py, line 1: import longing",
+            ],
+        ),
+        (b"import x" + 1000 * b"y", ["cannot be run: ModuleNotFoundError"]),
+    ],
+    ids=["syntax", "encoding", "null", "indent", "module", "name", "nested", "absent", "long"],
+)
+def test_a_file_that_cannot_be_loaded_is_named_in_five_lines(
+    job_file: Path, program: bytes, said: list[str]
+) -> None:
+    """With the place, the line and the error, and with nothing of flinknet's own frames."""
+    (job_file.parent / "wrong.py").write_text("\nhere there\n")
+    (job_file.parent / "longing.py").write_text("import no_such_module\n")
+    lines = said_of(job_file, program)
+    for part in said:
+        assert any(part in line for line in lines), lines
+    assert len(lines) <= 5
+    assert "flinknet" not in "".join(lines)
+    assert str(job_file) in lines[0]
+
+
+def test_the_traceback_of_a_file_begins_in_the_file(job_file: Path) -> None:
+    lines = said_of(job_file, b"def divide():\n    return 1 / 0\n\ndivide()\n")
+    assert lines[1:4] == [
+        "Traceback (most recent call last):",
+        f'  File "{job_file}", line 4, in <module>',
+        "    divide()",
+    ]
+    assert lines[-1] == "ZeroDivisionError: division by zero"
 
 
 def test_the_exit_of_the_file_comes_out(job_file: Path) -> None:

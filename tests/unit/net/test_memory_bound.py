@@ -22,6 +22,7 @@ from flinknet.net import memory_bound as module
 from flinknet.net.memory_bound import ExchangeShape, memory_bound
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.records.serializer import RecordUnpacker
+from tests.naming import spelled
 from tests.traced_memory import traced_memory
 from tests.unit.arrangements import HERE, THERE
 from tests.unit.connection.joined import Worker
@@ -172,7 +173,7 @@ def test_objects_of_connections_and_of_what_peers_request() -> None:
         2**63,
         "\U0001f600",
     ],
-    ids=repr,
+    ids=spelled,
 )
 def test_objects_of_a_record(element: object) -> None:
     """What an element takes is within the bound, for records with as many as there may be."""

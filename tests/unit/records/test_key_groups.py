@@ -18,6 +18,7 @@ from flinknet.records.key_groups import (
     key_hash,
     operator_index,
 )
+from tests.naming import spelled
 
 GOLDEN: list[tuple[Any, int]] = [
     (0, 2904199831),
@@ -104,8 +105,10 @@ def test_a_key_written_otherwise_has_the_same_hash(key: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [{1}, object(), 2**64, -(2**63) - 1, (1, {2}), datetime(2026, 1, 1), "\ud800"], ids=repr
-)  # fmt: skip
+    "key",
+    [{1}, object(), 2**64, -(2**63) - 1, (1, {2}), datetime(2026, 1, 1), "\ud800"],
+    ids=spelled,
+)
 def test_a_key_that_cannot_be_hashed_is_refused(key: object) -> None:
     with pytest.raises(SerializationError, match=f"a key of type {type(key).__name__}"):
         key_hash(key)

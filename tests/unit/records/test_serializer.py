@@ -29,6 +29,7 @@ from flinknet.records.serializer import (
     large_form,
     record_packer,
 )
+from tests.naming import spelled
 from tests.traced_memory import traced_memory
 from tests.unit.records.cutting import (
     KIB,
@@ -114,7 +115,7 @@ class Offset(int):
             datetime(2025, 12, 31, 19, tzinfo=UTC),
         ),
     ],
-    ids=repr,
+    ids=spelled,
 )
 def test_a_record_arrives_as_a_value(record: object, arrives: object) -> None:
     data = record_packer()(record)
@@ -145,7 +146,7 @@ def test_a_record_arrives_as_a_value(record: object, arrives: object) -> None:
         (type("Double", (float,), {})(1.5), 1.5),
         (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
     ],
-    ids=repr,
+    ids=spelled,
 )
 def test_what_msgpack_has_no_form_for_arrives_plainer(record: object, arrives: object) -> None:
     """As do subclasses, whatever methods they have."""
@@ -165,7 +166,7 @@ def test_a_number_of_numpy_arrives_as_a_number() -> None:
     "record",
     [range(1), object(), 2**64, -(2**63) - 1, 1j, "\ud800", [1, [2, {3j}]],
      {"a": print}, memoryview(b"abcd")[::2]],
-    ids=repr,
+    ids=spelled,
 )  # fmt: skip
 def test_what_is_no_record_is_explained(record: object) -> None:
     with pytest.raises(PACK_ERRORS) as refused:

@@ -28,6 +28,7 @@ from flinknet.records.partitioner import (
     RebalancePartitioner,
 )
 from flinknet.records.writer import RecordWriter
+from tests.naming import spelled
 from tests.unit.arrangements import (
     Flusher,
     Running,
@@ -314,7 +315,7 @@ def test_a_partitioner_of_another_writer_is_refused(channels: int) -> None:
 NO_RECORDS = [range(1), object(), 2**64, [1, {2j}], "\ud800", memoryview(b"abcd")[::2]]
 
 
-@pytest.mark.parametrize("record", NO_RECORDS, ids=repr)
+@pytest.mark.parametrize("record", NO_RECORDS, ids=spelled)
 @pytest.mark.parametrize("way", ["emit", "emit_many", "broadcast_emit"])
 def test_a_record_that_cannot_be_serialised_is_not_written(record: object, way: str) -> None:
     """Nothing of it; what comes before and after is."""

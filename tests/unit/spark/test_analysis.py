@@ -17,7 +17,7 @@ from flinknet.spark.measurement import ArrivalRow, LatencyRow, Measurement
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.spark]
 
 SOURCES, SUBTASKS, RECORDS = 3, 2, 40_000
 FACTS = RunFacts(("w0", "w1", "w0"), ("w0", "w1"), bytes_exchanged=1_234_567)

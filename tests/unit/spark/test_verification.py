@@ -18,7 +18,7 @@ from tests.unit.spark.conftest import SMALL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.spark]
 
 Check = Callable[[list[dict[str, Any]]], Verification]
 

@@ -24,7 +24,7 @@ from tests.unit.spark.conftest import SMALL
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.spark]
 
 
 def test_the_package_has_the_flights_that_the_demo_counts_on(flights: pd.DataFrame) -> None:
