@@ -114,9 +114,8 @@ def _require_port(port: int, option: str) -> None:
     _require(0 <= port <= 65535, f"{option} is {port}: a TCP port is 0 (any free one) to 65535")
 
 
-_HANDSHAKE_BYTES_LEAST = 256
-"""A hello has some 150 bytes, of which the names of worker, address and job are the longest part.
-Names that are longer still are refused when an environment or a cluster starts."""
+_HANDSHAKE_BYTES_LEAST = 512
+"""An answer with the longest names and the longest reason that a peer may send has 507 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +164,7 @@ class WireLimits:
         _require(
             _HANDSHAKE_BYTES_LEAST <= self.handshake_bytes_max <= 65_536,
             f"handshake_bytes_max is {self.handshake_bytes_max}: choose {_HANDSHAKE_BYTES_LEAST} "
-            f"(what a message of the handshake has with names as flinknet makes them) to 65536",
+            f"(what a message of the handshake may have) to 65536",
         )
         for name in ("error_text_bytes_max", "event_bytes_max"):
             value = getattr(self, name)

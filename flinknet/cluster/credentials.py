@@ -21,6 +21,7 @@ __all__ = [
     "TOKEN_VARIABLE",
     "authorization_headers",
     "cluster_id",
+    "data_plane_secret",
     "is_authorized",
     "new_token",
     "take_token",
@@ -33,6 +34,7 @@ _TOKEN_CHARACTERS_MIN = 16
 _TOKEN = re.compile(rf"[!-~]{{{_TOKEN_CHARACTERS_MIN},}}")
 """What an HTTP header carries as it is."""
 _CLUSTER_ID_CHARACTERS = 16
+_DATA_PLANE_LABEL = b"flinknet data plane"
 
 
 def new_token() -> str:
@@ -55,6 +57,12 @@ def take_token() -> str:
 def cluster_id(token: str) -> str:
     """A name for the cluster that all its processes know and that does not give the token away."""
     return hashlib.sha256(token.encode()).hexdigest()[:_CLUSTER_ID_CHARACTERS]
+
+
+def data_plane_secret(token: str) -> bytes:
+    """What the workers of the cluster prove to each other before they exchange data; it does not
+    give the token away."""
+    return hmac.digest(token.encode(), _DATA_PLANE_LABEL, "sha256")
 
 
 def authorization_headers(token: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flinknet.cluster.control_link import ControlLink
-from flinknet.cluster.credentials import cluster_id, take_token
+from flinknet.cluster.credentials import cluster_id, data_plane_secret, take_token
 from flinknet.cluster.job_attempt import JobAttempt
 from flinknet.cluster.messages import (
     Cancel,
@@ -136,6 +136,7 @@ async def work(
         port=data_port,
         worker_id=worker_id,
         job=cluster_id(token),
+        secret=data_plane_secret(token),
         config=config.network,
     )
     link = ControlLink(

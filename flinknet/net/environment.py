@@ -44,7 +44,7 @@ from flinknet.records.reader import RecordReader
 from flinknet.records.reassembly import ReassemblyMemory, ReassemblyStatistics
 from flinknet.records.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
-from flinknet.wire.handshake import Hello
+from flinknet.wire.handshake import WorkerIdentity
 
 __all__ = ["EnvironmentStatistics", "NetworkEnvironment"]
 
@@ -65,11 +65,15 @@ class EnvironmentStatistics(NamedTuple):
 class NetworkEnvironment:
     """The exchange of this process; use it with ``async with``.
 
-    Args: host: address to listen on; only loopback is allowed, because nothing authenticates a
-        peer yet. port: port to listen on, 0 for any free one. worker_id: unique name of this
-        worker; made up by default. job: only environments of the same job and attempt connect.
-        attempt: number of the attempt; frames of another attempt are refused at the handshake.
-        config: limits and defaults.
+    Args: host: address to listen on; only loopback is allowed, because nothing is encrypted.
+        port: port to listen on, 0 for any free one. worker_id: unique name of this worker; made up
+        by default. job: only environments of the same job and attempt connect. attempt: number of
+        the attempt; frames of another attempt are refused at the handshake. secret: what all
+        environments of a job must know, text or bytes; both sides of a connection prove it before
+        they say who they are. It never crosses the network and is in no message or repr, but
+        whoever can connect may try guesses: take 16 random bytes or more
+        (``secrets.token_bytes(16)``). By default there is none, and every program on this machine
+        that knows the job's name may take part. config: limits and defaults.
     """
 
     def __init__(
@@ -80,15 +84,20 @@ class NetworkEnvironment:
         worker_id: str | None = None,
         job: str = "embedded",
         attempt: int = 0,
+        secret: bytes | str | None = None,
         config: NetworkConfig | None = None,
     ) -> None:
         if not is_loopback(host):
             raise ConfigurationError(
-                f"cannot listen on {host}: peers are not authenticated, so only loopback addresses "
-                f"(127.0.0.1, ::1, localhost) are allowed"
+                f"cannot listen on {host}: what is exchanged is not encrypted, so only loopback "
+                f"addresses (127.0.0.1, ::1, localhost) are allowed"
             )
         if not 0 <= port <= 65535:
             raise ConfigurationError(f"port is {port}: choose 0 (any free one) to 65535")
+        if secret is not None and not secret:
+            raise ConfigurationError(
+                "the secret is empty: give one of 16 random bytes or more, or leave it out"
+            )
         self.config = config if config is not None else NetworkConfig()
         self.worker_id = worker_id if worker_id is not None else f"worker-{os.urandom(6).hex()}"
         self.network_pool: NetworkBufferPool
@@ -96,6 +105,7 @@ class NetworkEnvironment:
         self._port = port
         self._job = job
         self._attempt = attempt
+        self._secret = secret.encode() if isinstance(secret, str) else secret or b""
         self._address = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
@@ -123,7 +133,7 @@ class NetworkEnvironment:
         if self._loop is not None:
             raise LocalProtocolError("a network environment is entered once")
         check_machine(self.config)
-        self._hello().encode()
+        self._identity().encode()
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
         self._clock = TaskClock(loop)
@@ -135,7 +145,9 @@ class NetworkEnvironment:
                 self._accept, self._host, self._port, backlog=1024, start_serving=False
             )
             self._address = join_address(self._host, server.sockets[0].getsockname()[1])
-            self._peers = PeerDirectory(self._hello(), self._registry, self.config, loop)
+            self._peers = PeerDirectory(
+                self._identity(), self._registry, self.config, loop, self._secret
+            )
             self._flusher = EventLoopFlusher(loop, self.config, self._peers)
             self._requests = GateRequests(loop, self._registry, self._peers, self.config)
             await server.start_serving()
@@ -147,8 +159,8 @@ class NetworkEnvironment:
         self._loop, self._server = loop, server
         return self
 
-    def _hello(self) -> Hello:
-        return Hello(
+    def _identity(self) -> WorkerIdentity:
+        return WorkerIdentity(
             self.worker_id,
             self._address,
             self._job,

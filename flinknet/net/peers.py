@@ -1,10 +1,13 @@
 """The directory of peers: one connection per pair of workers, for all channels in both directions.
 
-Theory of operation. A peer is known by the address it listens on, which its hello carries, so that
-a connection it opened serves requests in the other direction too. For each address there is at
+Theory of operation. A peer is known by the address it listens on, which it says in the handshake,
+so that a connection it opened serves requests in the other direction too; one that does not listen
+is known by its name. For each address there is at
 most one *established* connection and at most one *dial* in progress; whoever needs the peer waits
 for either. A peer may also be dialled by another name of its address (localhost, a proxy): the
-answer to the first dial says under which address it is known.
+answer to the first dial says under which address it is known. If such a dial makes a second
+connection to the same worker, both carry what was requested over them, and new requests go over
+the newer one.
 
 Simultaneous connects. If both sides dial at once, the dial of the worker with the smaller id wins:
 that worker refuses the other's hello with DUPLICATE while its own is on the way or once they are
@@ -13,9 +16,10 @@ waits for it, and dials again after its back-off if none comes.
 
 Connect failures are retried with back-off and are not remembered: the next request dials anew.
 
-Limits. Sockets that have said nothing are few, further ones are closed at once. An accepted socket
-is *admitted* from its first byte to its loss, so that those in handshake count too; one that comes
-when there is no room may still say hello, and is told FULL unless there is room by then.
+Limits. Sockets that have not said who they are are few; further ones are told FULL, and if even
+those are many that have not closed since, closed without a word. An accepted socket is *admitted*
+from its first byte until it is lost or refused, so that those in handshake count too; one that
+comes when there is no room may still say who it is, and is told FULL unless there is room by then.
 
 Invariant: admitted sockets are open, not dialled, and at most ``accepted_connections_max``.
 """
@@ -23,18 +27,20 @@ Invariant: admitted sockets are open, not dialled, and at most ``accepted_connec
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
+from flinknet.connection.handshake import Handshake
 from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
 from flinknet.net.address import split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.transport import PeerProtocol
 from flinknet.partition.registry import PartitionRegistry
-from flinknet.wire.handshake import Hello, Verdict, judge
+from flinknet.wire.handshake import NONCE_BYTES, Verdict, WorkerIdentity
 
 __all__ = ["PeerDirectory", "PeerDirectoryStatistics"]
 
@@ -44,6 +50,9 @@ class PeerDirectoryStatistics(NamedTuple):
 
     established: int
     pending: int
+    """Sockets that have not said who they are."""
+    turned_away: int
+    """Refused sockets that their peers have not closed yet."""
     admitted: int
     """Accepted sockets, in handshake or in use, of at most ``accepted_connections_max``."""
     accepted_total: int
@@ -57,12 +66,14 @@ class PeerDirectory:
 
     def __init__(
         self,
-        hello: Hello,
+        identity: WorkerIdentity,
         registry: PartitionRegistry,
         config: NetworkConfig,
         loop: asyncio.AbstractEventLoop,
+        secret: bytes,
     ) -> None:
-        self._hello = hello
+        self._identity = identity
+        self._secret = secret
         self._registry = registry
         self._config = config
         self._loop = loop
@@ -133,7 +144,7 @@ class PeerDirectory:
 
     async def _dial_once(self, address: str) -> Connection:
         host, port = split_address(address)
-        protocol = PeerProtocol(self, self._config, self._loop, hello=self._hello)
+        protocol = PeerProtocol(self, self._config, self._loop, dialled=True)
         self._dialled += 1
         self._dialling.add(address)
         try:
@@ -151,8 +162,8 @@ class PeerDirectory:
             raise
         finally:
             self._dialling.discard(address)
-            if protocol.theirs is not None:
-                self._known_as[address] = protocol.theirs.address
+            if protocol.handshake is not None and protocol.handshake.theirs is not None:
+                self._known_as[address] = _known_as(protocol.handshake.theirs)
 
     async def _connect(self, protocol: PeerProtocol, host: str, port: int) -> None:
         try:
@@ -184,16 +195,48 @@ class PeerDirectory:
         """Make the protocol for an accepted socket."""
         return PeerProtocol(self, self._config, self._loop)
 
+    def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
+        """Make the handshake of a socket."""
+        return Handshake(
+            self._identity,
+            dials=protocol.dialled,
+            secret=self._secret,
+            nonce=os.urandom(NONCE_BYTES),
+            limits=self._config.wire,
+            now=self._loop.time(),
+            peer=protocol.peer,
+            admit=None if protocol.dialled else partial(self._admission, protocol),
+        )
+
     def on_connected(self, protocol: PeerProtocol) -> None:
-        """Count a socket in, or close it at once if there are too many that said nothing."""
+        """Count a socket in, or refuse it if there are too many that have not said who they are."""
         self._protocols.add(protocol)
-        pending = sum(other.connection is None for other in self._protocols)
-        too_many = pending > self._config.wire.pending_handshakes_max and not protocol.dialled
-        if too_many or self._closing:
+        limit = self._config.wire.pending_handshakes_max
+        if self._closing:
             self._refused += 1
             protocol.abort()
-        elif not protocol.dialled:
+        elif protocol.dialled:
+            return
+        elif self._pending() <= limit:
             self._admit(protocol)
+        elif self._turned_away() < limit:
+            protocol.refuse(Verdict.FULL, f"{limit} others have not said who they are")
+        else:
+            self._refused += 1
+            protocol.abort()
+
+    def _pending(self) -> int:
+        """Sockets that have not said who they are."""
+        return sum(protocol.in_handshake for protocol in self._protocols)
+
+    def _turned_away(self) -> int:
+        """Sockets that have been refused and that their peers have not closed yet."""
+        return len(self._protocols) - self._pending() - len(self.connections())
+
+    def on_refused(self, protocol: PeerProtocol) -> None:
+        """An accepted socket was refused."""
+        self._refused += 1
+        self._admitted.discard(protocol)
 
     def _admit(self, protocol: PeerProtocol) -> bool:
         """Count an accepted socket, once, if there is room for it; say whether it is counted."""
@@ -201,59 +244,40 @@ class PeerDirectory:
             self._admitted.add(protocol)
         return protocol in self._admitted
 
-    def answer_hello(self, protocol: PeerProtocol, theirs: Hello) -> None:
-        """Judge the hello of a dialling peer and answer it."""
-        verdict, reason = judge(self._hello, theirs)
-        if verdict is Verdict.WELCOME and self._prefers_own(theirs):
-            verdict, reason = Verdict.DUPLICATE, "this worker is connected, or connecting, already"
-        if verdict is Verdict.WELCOME and not self._admit(protocol):
-            limit = self._config.wire.accepted_connections_max
-            verdict, reason = (
-                Verdict.FULL,
-                (
-                    f"this worker has accepted {limit} connections: close some, or raise its "
-                    f"accepted_connections_max"
-                ),
-            )
-        if verdict is not Verdict.WELCOME:
-            self.refuse(protocol, verdict, reason)
-            return
-        self._accepted += 1
-        protocol.answer(replace(self._hello, verdict=verdict))
-        self._establish(protocol, theirs)
+    def _admission(self, protocol: PeerProtocol, theirs: WorkerIdentity) -> tuple[Verdict, str]:
+        """Say whether a peer that has dialled, and agrees, is wanted."""
+        if self._prefers_own(theirs):
+            return Verdict.DUPLICATE, "this worker is connected, or connecting, already"
+        if self._admit(protocol):
+            return Verdict.WELCOME, ""
+        reason = (
+            f"this worker has accepted {self._config.wire.accepted_connections_max} connections: "
+            f"close some, or raise its accepted_connections_max"
+        )
+        return Verdict.FULL, reason
 
-    def _prefers_own(self, theirs: Hello) -> bool:
-        if theirs.address in self._established:
+    def _prefers_own(self, theirs: WorkerIdentity) -> bool:
+        known_as = _known_as(theirs)
+        if known_as in self._established:
             return True
         dialling = {self._known_as.get(address, address) for address in self._dialling}
-        return theirs.address in dialling and self._hello.worker_id < theirs.worker_id
+        return known_as in dialling and self._identity.worker_id < theirs.worker_id
 
-    def refuse(self, protocol: PeerProtocol, verdict: Verdict, reason: str) -> None:
-        """Answer a hello with no, and close."""
-        self._refused += 1
-        protocol.answer(replace(self._hello, verdict=verdict, reason=reason))
-
-    def on_answer(self, protocol: PeerProtocol, theirs: Hello) -> None:
-        """A dialled peer answered. Raises HandshakeError unless both sides agree."""
-        if theirs.verdict is not Verdict.WELCOME:
-            refusal = HandshakeError(f"{protocol.peer} refused the connection: {theirs.reason}")
-            refusal.may_pass = theirs.verdict in (Verdict.DUPLICATE, Verdict.FULL)
-            raise refusal
-        verdict, reason = judge(self._hello, theirs)
-        if verdict is not Verdict.WELCOME:
-            raise HandshakeError(f"{protocol.peer} answered as another worker: {reason}")
-        self._establish(protocol, theirs)
-
-    def _establish(self, protocol: PeerProtocol, theirs: Hello) -> None:
+    def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
+        """Both sides agree: the socket carries a connection."""
+        theirs = handshake.theirs
+        assert theirs is not None
+        self._accepted += not protocol.dialled
+        known_as = _known_as(theirs)
         connection = Connection(
-            f"{theirs.worker_id} at {theirs.address}",
+            f"{theirs.worker_id} at {theirs.address}" if theirs.address else theirs.worker_id,
             self._registry,
             self._config,
             protocol.schedule_write,
         )
-        self._established[theirs.address] = protocol
+        self._established[known_as] = protocol
         protocol.carry(connection, connection.peer)
-        event = self._arrivals.get(theirs.address)
+        event = self._arrivals.get(known_as)
         if event is not None:
             event.set()
 
@@ -295,19 +319,23 @@ class PeerDirectory:
     def connections(self) -> tuple[Connection, ...]:
         """Every established connection."""
         return tuple(
-            protocol.connection
-            for protocol in self._established.values()
-            if protocol.connection is not None
+            protocol.connection for protocol in self._protocols if protocol.connection is not None
         )
 
     def statistics(self) -> PeerDirectoryStatistics:
         """Return the present counts."""
         return PeerDirectoryStatistics(
             established=len(self._established),
-            pending=sum(protocol.connection is None for protocol in self._protocols),
+            pending=self._pending(),
+            turned_away=self._turned_away(),
             admitted=len(self._admitted),
             accepted_total=self._accepted,
             dialled_total=self._dialled,
             refused_total=self._refused,
             lost_total=self._lost,
         )
+
+
+def _known_as(theirs: WorkerIdentity) -> str:
+    """The name under which a peer is found: where it listens, or who it is."""
+    return theirs.address or f"worker {theirs.worker_id}"

@@ -1,21 +1,22 @@
 """The transport: one socket between two workers, from handshake to loss.
 
-Theory of operation. A protocol starts in the *handshake*: the dialling side has sent its hello,
-the accepting side waits for one; a deadline closes a peer that does not say who it is. Once both
-have agreed it carries a ``Connection`` and does nothing but move bytes: what the socket has is
-given to the connection at once and always; what the connection has to send is written once per
-loop turn, as one ``writelines``. Only what is flushed by a timeout is written ahead of that, inside
+Theory of operation. A protocol starts with a ``Handshake``, for which it carries bytes and keeps
+the deadline, and knows nothing of what is said. Once both sides have agreed it carries a
+``Connection`` and does nothing but move bytes: what the socket has is given to the connection at
+once and always; what the connection has to send is written once per loop turn, as one
+``writelines``. Only what is flushed by a timeout is written ahead of that, inside
 the call that flushes it: the first such thing of a turn, unless the turn before had several.
 
 The write buffer limits are 0, so that "paused" means exactly "the socket has not taken everything
 yet". While paused nothing more is asked of the connection: what the transport holds is bounded by
 ``outbox_bytes_max``. Only a connection that has failed is not waited for.
 
-The end. A side that leaves sends what it has, with a CloseRequest as its last message, ends its
-half of the stream and goes on reading: closing a socket that has unread bytes resets it, and a
-reset can cost the peer what it has not read yet. The peer closes when it sees the end of the
-stream. A peer that broke the protocol gets the reason if its socket takes it at once, and is cut
-off.
+The end. A side that refuses in the handshake says so, ends its half of the stream and discards what
+still comes until the peer closes, or the deadline does. A side that leaves sends what it has, with
+a CloseRequest as its last message, ends its half of the stream and goes on reading: closing a
+socket that has unread bytes resets it, and a reset can cost the peer what it has not read yet. The
+peer closes when it sees the end of the stream. A peer that broke the protocol gets the reason if
+its socket takes it at once, and is cut off.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from typing import Protocol, cast
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
-from flinknet.errors import ErrorCode, HandshakeError, RemoteProtocolError, RemoteTransportError
+from flinknet.connection.handshake import Handshake, HandshakeState
+from flinknet.errors import HandshakeError, RemoteProtocolError, RemoteTransportError
 from flinknet.net.busy_poll import BusyPoll
-from flinknet.wire.handshake import Hello, Verdict, decode_hello
+from flinknet.wire.handshake import Verdict
 
 __all__ = ["PeerProtocol", "PeerRegistrar"]
 
@@ -42,17 +44,17 @@ class PeerRegistrar(Protocol):
     busy_poll: BusyPoll | None
     """What keeps the event loop awake after something has come or gone, if anything does."""
 
+    def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
+        """There is a socket: make its handshake."""
+
     def on_connected(self, protocol: PeerProtocol) -> None:
-        """There is a socket."""
+        """Count a socket, or refuse it."""
 
-    def answer_hello(self, protocol: PeerProtocol, theirs: Hello) -> None:
-        """Accepting side: judge a hello, answer it, and with WELCOME have a connection carried."""
+    def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
+        """Both sides agree: have a connection carried."""
 
-    def refuse(self, protocol: PeerProtocol, verdict: Verdict, reason: str) -> None:
-        """Accepting side: answer with a refusal."""
-
-    def on_answer(self, protocol: PeerProtocol, theirs: Hello) -> None:
-        """Dialling side: have a connection carried, or raise HandshakeError."""
+    def on_refused(self, protocol: PeerProtocol) -> None:
+        """Accepting side: the peer was refused, and its socket closes when it has heard it."""
 
     def on_lost(self, protocol: PeerProtocol) -> None:
         """The socket is gone."""
@@ -62,7 +64,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
     """Carries one connection over one socket.
 
     ``established`` has the connection once both sides agree, ``closed`` is done when the socket is
-    gone, ``theirs`` is what the peer said about itself.
+    gone, ``handshake`` is there as soon as there is a socket.
     """
 
     def __init__(
@@ -71,10 +73,11 @@ class PeerProtocol(asyncio.BufferedProtocol):
         config: NetworkConfig,
         loop: asyncio.AbstractEventLoop,
         *,
-        hello: Hello | None = None,
+        dialled: bool = False,
     ) -> None:
+        self.dialled = dialled
         self.connection: Connection | None = None
-        self.theirs: Hello | None = None
+        self.handshake: Handshake | None = None
         self.peer = "an unknown peer"
         self.established: asyncio.Future[Connection] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
@@ -83,9 +86,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._loop = loop
         self._may_stall = config.flow_control == "off"
         self._busy_poll = registrar.busy_poll
-        self._hello = hello
         self._transport: asyncio.Transport | None = None
-        self._handshake_bytes = bytearray()
         self._handshake_memory = bytearray(_HANDSHAKE_READ_BYTES)
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._heartbeat_timer: asyncio.TimerHandle | None = None
@@ -100,9 +101,9 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._violation: RemoteProtocolError | None = None
 
     @property
-    def dialled(self) -> bool:
-        """Whether this side made the connection."""
-        return self._hello is not None
+    def in_handshake(self) -> bool:
+        """Whether the peer has not said who it is."""
+        return self.handshake is not None and self.handshake.state.is_open
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -113,12 +114,13 @@ class PeerProtocol(asyncio.BufferedProtocol):
         peername = transport.get_extra_info("peername")
         if peername:
             self.peer = f"{peername[0]}:{peername[1]}"
-        self._handshake_timer = self._loop.call_later(
-            self._config.wire.handshake_timeout_ms / 1000, self._handshake_timed_out
+        self.handshake = self._registrar.begin_handshake(self)
+        self._handshake_timer = self._loop.call_at(
+            self.handshake.deadline, self._handshake_timed_out
         )
         self._registrar.on_connected(self)
-        if self._hello is not None and not self._transport.is_closing():
-            self._transport.write(self._hello.encode())
+        if not self._transport.is_closing():
+            self._transport.write(self.handshake.start())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who depends on this socket."""
@@ -128,9 +130,9 @@ class PeerProtocol(asyncio.BufferedProtocol):
             clean = (connection.peer_closing or connection.closing) and not connection.in_use
             cause = self._violation or connection.failure or _loss(self.peer, exc, clean)
             connection.lost(cause)
-        self._fail_handshake(
-            HandshakeError(f"{self.peer} closed the connection during the handshake")
-        )
+        if self.handshake is not None:
+            self.handshake.lost()
+        self._end_handshake()
         if not self.closed.done():
             self.closed.set_result(None)
         self._registrar.on_lost(self)
@@ -212,38 +214,39 @@ class PeerProtocol(asyncio.BufferedProtocol):
         return False
 
     def _shake_hands(self, data: bytes) -> None:
-        self._handshake_bytes += data
-        try:
-            decoded = decode_hello(self._handshake_bytes, self._config.wire)
-            if decoded is None:
-                return
-            self.theirs, size = decoded
-            if self.dialled:
-                self._registrar.on_answer(self, self.theirs)
-            elif self.theirs.verdict is not Verdict.HELLO:
-                raise HandshakeError(f"{self.peer} answered a hello that nobody sent")
-            else:
-                self._registrar.answer_hello(self, self.theirs)
-        except HandshakeError as error:
-            self._fail_handshake(error)
-            if error.code is ErrorCode.VERSION and not self.dialled:
-                self._registrar.refuse(self, Verdict.VERSION, "")
-            else:
-                self.abort()
-            return
-        rest = bytes(self._handshake_bytes[size:])
-        self._handshake_bytes.clear()
-        connection = self.connection
-        if connection is not None and rest:
-            connection.get_buffer()[: len(rest)] = rest
-            connection.received(len(rest), self._loop.time())
+        handshake, transport = self.handshake, self._transport
+        assert handshake is not None
+        assert transport is not None
+        if not self.in_handshake:
+            return  # a refusal was said, and the peer has not closed yet
+        transport.write(handshake.received(data))
+        if handshake.agreed:
+            self._registrar.on_agreed(self, handshake)
+            connection, rest = self.connection, handshake.rest
+            if connection is not None and rest:
+                connection.get_buffer()[: len(rest)] = rest
+                connection.received(len(rest), self._loop.time())
+        elif not handshake.state.is_open:
+            self._end_handshake()
+            self._leave_handshake(handshake.state)
 
-    def answer(self, mine: Hello) -> None:
-        """Accepting side: answer a hello, before any message is written; close unless WELCOME."""
+    def refuse(self, verdict: Verdict, reason: str) -> None:
+        """Accepting side: turn somebody away who has proved nothing yet."""
+        handshake, transport = self.handshake, self._transport
+        assert handshake is not None
+        assert transport is not None
+        transport.write(handshake.refuse(verdict, reason))
+        self._end_handshake()
+        self._leave_handshake(handshake.state)
+
+    def _leave_handshake(self, state: HandshakeState) -> None:
+        """Close; a side that has refused lets the peer do so, until the deadline."""
         assert self._transport is not None
-        self._transport.write(mine.encode())
-        if mine.verdict is not Verdict.WELCOME:
-            self._transport.close()
+        if state is HandshakeState.REFUSED and not self.dialled:
+            self._transport.write_eof()
+            self._registrar.on_refused(self)
+        else:
+            self.abort()
 
     def _reject(self, violation: RemoteProtocolError) -> None:
         """Tell the peer why, then close this connection; everything else is untouched."""
@@ -324,15 +327,16 @@ class PeerProtocol(asyncio.BufferedProtocol):
     # -- handshake --------------------------------------------------------------------------------
 
     def _handshake_timed_out(self) -> None:
-        timeout_s = self._config.wire.handshake_timeout_ms / 1000
-        self._fail_handshake(
-            HandshakeError(f"{self.peer} did not complete the handshake within {timeout_s:g} s")
-        )
+        if self.handshake is not None and self.handshake.state.is_open:
+            self.handshake.expire()
+        self._end_handshake()
         self.abort()
 
-    def _fail_handshake(self, error: HandshakeError) -> None:
+    def _end_handshake(self) -> None:
+        """Tell whoever waits for the connection that there will be none."""
         if not self.established.done():
-            self.established.set_exception(error)
+            error = self.handshake.error if self.handshake is not None else None
+            self.established.set_exception(error or HandshakeError(f"{self.peer} is gone"))
             self.established.exception()  # accepted connections have nobody who awaits it
 
     def _stop_timers(self) -> None:

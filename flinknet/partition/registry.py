@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Protocol
 
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
@@ -41,9 +41,12 @@ RELEASED_REMEMBERED_MAX = 10_000
 """Ids of released partitions kept, so that a long-lived worker does not grow with every job."""
 
 
+WIRE_ID_BYTES = 16
+
+
 def wire_partition_id(partition_id: str) -> bytes:
     """Return the 16 bytes that stand for a partition's name on the wire."""
-    return blake2b(partition_id.encode(), digest_size=16).digest()
+    return sha256(partition_id.encode()).digest()[:WIRE_ID_BYTES]
 
 
 class PartitionRequester(AvailabilityListener, Protocol):

@@ -1,84 +1,132 @@
-"""The handshake: both sides say who they are before the first message.
+"""The messages of the handshake: their bytes, and nothing of who says which of them when.
 
-Each side sends one *hello*: 12 fixed bytes (magic, version, length) and then a msgpack array of
-fixed shape. The dialling side speaks first; the accepting side judges what it got and answers with
-its own hello, whose verdict is WELCOME or the reason why not, after which it closes. Nothing is
-parsed by a general unpacker and nothing is allocated per peer before the hello is complete; its
-length is judged on the fixed bytes alone. Bytes behind a hello belong to the message stream. The
-fixed bytes are the same in every version, so that two versions can tell each other apart.
+Each message is 12 fixed bytes (magic, version, length) and then a msgpack array of fixed shape.
+Nothing is parsed by a general unpacker and nothing is allocated per peer before the message is
+complete; its length is judged on the fixed bytes alone. The fixed bytes are the same in every
+version, so that two versions can tell each other apart, and another version is told apart before
+its length is judged.
+
+A *proof* is the last element of its message: HMAC-SHA256, with the secret as its key, over a label
+and every byte of the handshake before the proof, whoever sent it. So it covers the nonces of both
+sides, the role of the side that proves, and everything that either side has said about itself.
 """
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
+from typing import TypeAlias
 
 from flinknet.config import FlowControl, WireLimits
 from flinknet.errors import ConfigurationError, ErrorCode, HandshakeError
 
-__all__ = ["MAGIC", "PROTOCOL_VERSION", "Hello", "Verdict", "decode_hello", "judge"]
+__all__ = [
+    "MAGIC",
+    "NONCE_BYTES",
+    "PROOF_BYTES",
+    "PROTOCOL_VERSION",
+    "SAID_TO_STRANGERS",
+    "Answer",
+    "Challenge",
+    "HandshakeKind",
+    "HandshakeMessage",
+    "Hello",
+    "Opening",
+    "Refusal",
+    "Verdict",
+    "WorkerIdentity",
+    "decode_handshake",
+    "prove",
+]
 
 MAGIC = b"flinknet"
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
+NONCE_BYTES = 16
+PROOF_BYTES = 32
 
 _PREAMBLE = Struct(">8sHH")
-_FIXED = Struct(">BBBBIBIB")
-_HELLO_TYPE = 0x7F
-_ARRAY_OF_9 = 0x99
+_IDENTITY = Struct(">BIBIBB")
 _UINT32 = 0xCE
 _STR8 = b"\xd9"
+_NONCE_HEADER = b"\xc4\x10"
+_PROOF_HEADER = b"\xc4\x20"
 _NAME_BYTES_MAX = 100
 _REASON_BYTES_MAX = 150
-_STRINGS = (_NAME_BYTES_MAX, _NAME_BYTES_MAX, _NAME_BYTES_MAX, _REASON_BYTES_MAX)
 _UINT32_MAX = 0xFFFFFFFF
 _FLOW_CONTROLS: tuple[FlowControl, ...] = ("credit", "off")
-_WRONG_FORM = "the peer sent a hello of the wrong form"
+_WRONG_FORM = "the peer sent a handshake of the wrong form"
+
+
+class HandshakeKind(IntEnum):
+    """First element of a message's array; the kinds come in this order, REFUSAL in place of any of
+    the accepting side's."""
+
+    OPENING = 1
+    CHALLENGE = 2
+    HELLO = 3
+    ANSWER = 4
+    REFUSAL = 5
+
+
+_HEADS: dict[HandshakeKind, bytes] = {
+    HandshakeKind.OPENING: b"\x92\x01",
+    HandshakeKind.CHALLENGE: b"\x93\x02",
+    HandshakeKind.HELLO: b"\x99\x03",
+    HandshakeKind.ANSWER: b"\x9b\x04",
+    HandshakeKind.REFUSAL: b"\x92\x05",
+}
+"""Array header and kind."""
+
+_LABELS: dict[HandshakeKind, bytes] = {
+    HandshakeKind.CHALLENGE: b"flinknet accepting challenge",
+    HandshakeKind.HELLO: b"flinknet dialling hello",
+    HandshakeKind.ANSWER: b"flinknet accepting answer",
+}
+"""What a proof begins with: whoever proves, and in which message, so that none can be sent back."""
 
 
 class Verdict(IntEnum):
-    """HELLO is what the dialling side says; the others are the accepting side's answers."""
+    """What the accepting side says at the end."""
 
-    HELLO = 0
     WELCOME = 1
     VERSION = 2
     IDENTITY = 3
     DUPLICATE = 4
     FULL = 5
+    REFUSED = 6
+
+
+SAID_TO_STRANGERS = frozenset((Verdict.VERSION, Verdict.FULL, Verdict.REFUSED))
+"""Verdicts that somebody may hear who has not proved that he knows the secret."""
+_SAID_TO_PEERS = frozenset((Verdict.WELCOME, Verdict.IDENTITY, Verdict.DUPLICATE, Verdict.FULL))
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
-    """Who a worker is: name, where it accepts connections, job, attempt, size of its buffers, and
-    how it controls the flow of data."""
+class WorkerIdentity:
+    """Who a worker is: name, where it accepts connections (empty if nowhere), job, attempt, size of
+    its buffers, how it controls the flow of data, and whether it asks for checksums."""
 
     worker_id: str
     address: str
     job: str
     attempt: int
     segment_bytes: int
-    verdict: Verdict = Verdict.HELLO
-    reason: str = ""
     flow_control: FlowControl = "credit"
+    checksums: bool = False
 
     def encode(self) -> bytes:
-        """Encode as preamble and msgpack array; a long reason is cut.
+        """Encode as elements of a message's array.
 
         Raises ConfigurationError for a name or number that does not fit.
         """
         if not 0 <= self.attempt <= _UINT32_MAX:
             raise ConfigurationError(f"attempt is {self.attempt}: choose 0 to {_UINT32_MAX}")
-        fixed = _FIXED.pack(
-            _ARRAY_OF_9,
-            _HELLO_TYPE,
-            self.verdict,
-            _UINT32,
-            self.attempt,
-            _UINT32,
-            self.segment_bytes,
-            _FLOW_CONTROLS.index(self.flow_control),
-        )
-        parts = [fixed]
+        flow = _FLOW_CONTROLS.index(self.flow_control)
+        numbers = (_UINT32, self.attempt, _UINT32, self.segment_bytes, flow, self.checksums)
+        parts = [_IDENTITY.pack(*numbers)]
         for name in (self.worker_id, self.address, self.job):
             raw = name.encode()
             if len(raw) > _NAME_BYTES_MAX:
@@ -86,18 +134,118 @@ class Hello:
                     f"{name!r} has {len(raw)} bytes; a handshake has room for {_NAME_BYTES_MAX}: "
                     f"choose a shorter name"
                 )
-            parts.append(_STR8 + bytes((len(raw),)) + raw)
-        reason = self.reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore").encode()
-        parts.append(_STR8 + bytes((len(reason),)) + reason)
-        body = b"".join(parts)
-        return _PREAMBLE.pack(MAGIC, PROTOCOL_VERSION, len(body)) + body
+            parts.append(_string(raw))
+        return b"".join(parts)
 
 
-def decode_hello(data: bytes | bytearray, limits: WireLimits) -> tuple[Hello, int] | None:
-    """Return the hello at the start of ``data`` and its length, None while it is incomplete.
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """1, the dialling side: something new, for the other side to prove the secret with."""
 
-    Raises HandshakeError as soon as the bytes cannot become a valid hello; its code is VERSION if
-    only the version differs.
+    nonce: bytes
+
+    def encode(self) -> bytes:
+        """Encode with its preamble."""
+        return _with_preamble(_HEADS[HandshakeKind.OPENING] + _NONCE_HEADER + self.nonce)
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """2, the accepting side: the same, and its own proof."""
+
+    nonce: bytes
+    proof: bytes
+
+    @classmethod
+    def encode(cls, nonce: bytes, secret: bytes, transcript: bytes) -> bytes:
+        """Encode with its preamble and the proof behind ``transcript``."""
+        body = _HEADS[HandshakeKind.CHALLENGE] + _NONCE_HEADER + nonce
+        return _with_proof(HandshakeKind.CHALLENGE, body, secret, transcript)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """3, the dialling side: who it is, and its proof."""
+
+    identity: WorkerIdentity
+    proof: bytes
+
+    @classmethod
+    def encode(cls, identity: WorkerIdentity, secret: bytes, transcript: bytes) -> bytes:
+        """Encode with its preamble and the proof behind ``transcript``."""
+        body = _HEADS[HandshakeKind.HELLO] + identity.encode()
+        return _with_proof(HandshakeKind.HELLO, body, secret, transcript)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """4, the accepting side to somebody who has proved the secret: verdict, reason, who it is."""
+
+    verdict: Verdict
+    identity: WorkerIdentity
+    reason: str
+    proof: bytes
+
+    @classmethod
+    def encode(
+        cls,
+        verdict: Verdict,
+        identity: WorkerIdentity,
+        reason: str,
+        secret: bytes,
+        transcript: bytes,
+    ) -> bytes:
+        """Encode with its preamble and the proof behind ``transcript``; a long reason is cut."""
+        said = reason.encode(errors="replace")[:_REASON_BYTES_MAX]
+        body = _HEADS[HandshakeKind.ANSWER] + bytes((verdict,)) + identity.encode()
+        body += _string(said.decode(errors="ignore").encode())
+        return _with_proof(HandshakeKind.ANSWER, body, secret, transcript)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The accepting side to somebody who has proved nothing: a verdict, and nothing else."""
+
+    verdict: Verdict
+
+    def encode(self) -> bytes:
+        """Encode with its preamble."""
+        return _with_preamble(_HEADS[HandshakeKind.REFUSAL] + bytes((self.verdict,)))
+
+
+HandshakeMessage: TypeAlias = Opening | Challenge | Hello | Answer | Refusal
+
+
+def prove(kind: HandshakeKind, secret: bytes, before: bytes) -> bytes:
+    """Return the proof that ends a message of this kind, ``before`` being every byte of the
+    handshake in front of it."""
+    return hmac.digest(secret, _LABELS[kind] + before, "sha256")
+
+
+def _with_proof(kind: HandshakeKind, body: bytes, secret: bytes, transcript: bytes) -> bytes:
+    size = len(body) + len(_PROOF_HEADER) + PROOF_BYTES
+    said = _PREAMBLE.pack(MAGIC, PROTOCOL_VERSION, size) + body + _PROOF_HEADER
+    return said + prove(kind, secret, transcript + said)
+
+
+def _with_preamble(body: bytes) -> bytes:
+    return _PREAMBLE.pack(MAGIC, PROTOCOL_VERSION, len(body)) + body
+
+
+def _string(raw: bytes) -> bytes:
+    return _STR8 + bytes((len(raw),)) + raw
+
+
+# -- decoding --------------------------------------------------------------------------------------
+
+
+def decode_handshake(
+    data: bytes | bytearray, limits: WireLimits
+) -> tuple[HandshakeMessage, int] | None:
+    """Return the message at the start of ``data`` and its length, None while it is incomplete.
+
+    Its proof is not looked at. Raises HandshakeError as soon as the bytes cannot become a valid
+    message; its code is VERSION if only the version differs.
     """
     start = bytes(data[: len(MAGIC)])
     if start != MAGIC[: len(start)]:
@@ -112,63 +260,116 @@ def decode_hello(data: bytes | bytearray, limits: WireLimits) -> tuple[Hello, in
         )
         refusal.code = ErrorCode.VERSION
         raise refusal
-    if not _FIXED.size + 2 * len(_STRINGS) <= size <= limits.handshake_bytes_max:
+    if not _BODY_BYTES_MIN <= size <= limits.handshake_bytes_max:
         raise HandshakeError(
-            f"the peer announced a hello of {size} bytes; the limit is {limits.handshake_bytes_max}"
+            f"the peer announced a handshake of {size} bytes; the limit is "
+            f"{limits.handshake_bytes_max}"
         )
-    if len(data) < _PREAMBLE.size + size:
+    end = _PREAMBLE.size + size
+    if len(data) < end:
         return None
-    return _decode_body(bytes(data[_PREAMBLE.size : _PREAMBLE.size + size])), _PREAMBLE.size + size
+    return _decode_body(bytes(data[_PREAMBLE.size : end])), end
 
 
-def _decode_body(body: bytes) -> Hello:
-    array, kind, verdict, mark1, attempt, mark2, segment_bytes, flow = _FIXED.unpack_from(body)
-    constants = (array, kind, mark1, mark2)
-    if constants != (_ARRAY_OF_9, _HELLO_TYPE, _UINT32, _UINT32):
-        raise HandshakeError(_WRONG_FORM)
-    if verdict not in set(Verdict) or flow >= len(_FLOW_CONTROLS):
-        raise HandshakeError(_WRONG_FORM)
-    strings = []
-    rest = body[_FIXED.size :]
-    for limit in _STRINGS:
-        size = rest[1] if rest[:1] == _STR8 and len(rest) > 1 else limit + 1
-        raw, rest = rest[2 : 2 + size], rest[2 + size :]
-        if size > limit or len(raw) < size:
+_BODY_BYTES_MIN = 3
+"""A refusal."""
+
+
+def _decode_body(body: bytes) -> HandshakeMessage:
+    head = body[:2]
+    for kind, expected in _HEADS.items():
+        if head == expected:
+            fields = _Fields(body[2:])
+            message = _FORMS[kind](fields)
+            fields.end()
+            return message
+    raise HandshakeError(_WRONG_FORM)
+
+
+class _Fields:
+    """Takes the fields of a body one by one; HandshakeError for what has another form."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def _take(self, size: int) -> bytes:
+        taken, self._data = self._data[:size], self._data[size:]
+        if len(taken) < size:
+            raise HandshakeError(_WRONG_FORM)
+        return taken
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self._data:
+            raise HandshakeError(_WRONG_FORM)
+
+    def binary(self, header: bytes) -> bytes:
+        """Bytes whose length is in their header."""
+        if self._take(len(header)) != header:
+            raise HandshakeError(_WRONG_FORM)
+        return self._take(header[1])
+
+    def verdict(self, possible: frozenset[Verdict]) -> Verdict:
+        """One of some verdicts."""
+        said = self._take(1)[0]
+        if said not in possible:
+            raise HandshakeError(_WRONG_FORM)
+        return Verdict(said)
+
+    def string(self, limit: int) -> str:
+        """A short string."""
+        marker, size = self._take(1), self._take(1)[0]
+        if marker != _STR8 or size > limit:
             raise HandshakeError(_WRONG_FORM)
         try:
-            strings.append(raw.decode())
+            return self._take(size).decode()
         except UnicodeDecodeError:
             raise HandshakeError(_WRONG_FORM) from None
-    if rest:
-        raise HandshakeError(_WRONG_FORM)
-    worker_id, address, job, reason = strings
-    return Hello(
-        worker_id,
-        address,
-        job,
-        attempt,
-        segment_bytes,
-        Verdict(verdict),
-        reason,
-        _FLOW_CONTROLS[flow],
-    )
 
-
-def judge(mine: Hello, theirs: Hello) -> tuple[Verdict, str]:
-    """Decide whether two workers may exchange data: WELCOME, or IDENTITY and a reason."""
-    if theirs.job != mine.job:
-        return (
-            Verdict.IDENTITY,
-            f"this worker serves job {mine.job[:60]!r}, not {theirs.job[:60]!r}",
+    def identity(self) -> WorkerIdentity:
+        """Who the peer says that it is."""
+        mark1, attempt, mark2, segment_bytes, flow, checksums = _IDENTITY.unpack(
+            self._take(_IDENTITY.size)
         )
-    if theirs.attempt != mine.attempt:
-        return Verdict.IDENTITY, f"this worker is at attempt {mine.attempt}, not {theirs.attempt}"
-    if theirs.segment_bytes != mine.segment_bytes:
-        sizes = f"{mine.segment_bytes} here, {theirs.segment_bytes} at the peer"
-        return Verdict.IDENTITY, f"segment_bytes is {sizes}: set the same"
-    if theirs.flow_control != mine.flow_control:
-        modes = f"{mine.flow_control!r} here, {theirs.flow_control!r} at the peer"
-        return Verdict.IDENTITY, f"flow_control is {modes}: set the same"
-    if theirs.worker_id == mine.worker_id:
-        return Verdict.IDENTITY, f"both sides are called {mine.worker_id[:60]!r}"
-    return Verdict.WELCOME, ""
+        if not mark1 == mark2 == _UINT32 or flow >= len(_FLOW_CONTROLS) or checksums > 1:
+            raise HandshakeError(_WRONG_FORM)
+        return WorkerIdentity(
+            self.string(_NAME_BYTES_MAX),
+            self.string(_NAME_BYTES_MAX),
+            self.string(_NAME_BYTES_MAX),
+            attempt,
+            segment_bytes,
+            _FLOW_CONTROLS[flow],
+            bool(checksums),
+        )
+
+
+def _opening(fields: _Fields) -> Opening:
+    return Opening(fields.binary(_NONCE_HEADER))
+
+
+def _challenge(fields: _Fields) -> Challenge:
+    return Challenge(fields.binary(_NONCE_HEADER), fields.binary(_PROOF_HEADER))
+
+
+def _hello(fields: _Fields) -> Hello:
+    return Hello(fields.identity(), fields.binary(_PROOF_HEADER))
+
+
+def _answer(fields: _Fields) -> Answer:
+    verdict = fields.verdict(_SAID_TO_PEERS)
+    identity, reason = fields.identity(), fields.string(_REASON_BYTES_MAX)
+    return Answer(verdict, identity, reason, fields.binary(_PROOF_HEADER))
+
+
+def _refusal(fields: _Fields) -> Refusal:
+    return Refusal(fields.verdict(SAID_TO_STRANGERS))
+
+
+_FORMS: dict[HandshakeKind, Callable[[_Fields], HandshakeMessage]] = {
+    HandshakeKind.OPENING: _opening,
+    HandshakeKind.CHALLENGE: _challenge,
+    HandshakeKind.HELLO: _hello,
+    HandshakeKind.ANSWER: _answer,
+    HandshakeKind.REFUSAL: _refusal,
+}

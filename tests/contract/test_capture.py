@@ -63,12 +63,16 @@ async def recording_proxy(address: str) -> AsyncIterator[tuple[str, Capture]]:
         await server.wait_closed()
 
 
-def after_hello(stream: bytearray) -> tuple[list[Any], bytes]:
-    """Split a direction into its hello and the messages; the preamble is 12 fixed bytes."""
-    magic, version, size = struct.unpack_from(">8sHH", stream)
-    assert (magic, version) == (b"flinknet", 3)
-    hello = msgpack.unpackb(bytes(stream[12 : 12 + size]))
-    return hello, bytes(stream[12 + size :])
+def after_handshake(stream: bytearray) -> tuple[list[Any], bytes]:
+    """Split a direction into the two messages of its handshake and those that follow; a preamble is
+    12 fixed bytes."""
+    said = []
+    for _ in range(2):
+        magic, version, size = struct.unpack_from(">8sHH", stream)
+        assert (magic, version) == (b"flinknet", 4)
+        said.append(msgpack.unpackb(bytes(stream[12 : 12 + size])))
+        stream = stream[12 + size :]
+    return said, bytes(stream)
 
 
 def read_all(stream: bytes) -> list[Any]:
@@ -106,8 +110,8 @@ async def test_a_captured_connection_is_plain_msgpack() -> None:
     assert sorted(taken) == records
     assert capture.connections == 1
 
-    hello, stream = after_hello(capture.dialled)
-    assert hello[:2] == [0x7F, 0]
+    (opening, hello), stream = after_handshake(capture.dialled)
+    assert (opening[0], hello[0]) == (1, 3)
     assert hello[5] == "consumer"
     requests = read_all(stream)
     assert [message[:2] for message in requests[:2]] == [
@@ -117,8 +121,9 @@ async def test_a_captured_connection_is_plain_msgpack() -> None:
     assert {message[0] for message in requests[2:-1]} == {ADD_CREDIT, ACKNOWLEDGE, CANCEL}
     assert requests[-1] == [CLOSE]
 
-    hello, stream = after_hello(capture.accepted)
-    assert hello[5] == "producer"
+    (challenge, answer), stream = after_handshake(capture.accepted)
+    assert (challenge[0], answer[:2]) == (2, [4, 1])
+    assert answer[6] == "producer"
     answers = read_all(stream)
     data: dict[int, bytes] = {0: b"", 1: b""}
     types: dict[int, list[int]] = {0: [], 1: []}

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from flinknet.config import WireLimits
+from flinknet.connection.handshake import Handshake
 from flinknet.partition.registry import wire_partition_id
 from flinknet.wire.codec import encode
-from flinknet.wire.handshake import Hello, decode_hello
+from flinknet.wire.handshake import WorkerIdentity
 from flinknet.wire.messages import MessageType
 
 ROOT = Path(__file__).parents[2]
@@ -197,11 +198,14 @@ def shake_hands(peer: socket.socket, address: str) -> None:
     host, _, port = address.rpartition(":")
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
     peer.connect((host, int(port)))
-    hello = Hello("deaf", "127.0.0.1:9", "embedded", 0, SMALL["segment_bytes"])
-    peer.sendall(hello.encode())
-    answer = bytearray()
-    while decode_hello(answer, WireLimits()) is None:
-        answer += peer.recv(1)
+    identity = WorkerIdentity("deaf", "127.0.0.1:9", "embedded", 0, SMALL["segment_bytes"])
+    handshake = Handshake(
+        identity, dials=True, secret=b"", nonce=bytes(16), limits=WireLimits(), now=0.0
+    )
+    peer.sendall(handshake.start())
+    while handshake.state.is_open:
+        peer.sendall(handshake.received(peer.recv(1)))
+    assert handshake.agreed, handshake.error
 
 
 def request(channel: int, subpartition: int, *, credit: int) -> bytes:

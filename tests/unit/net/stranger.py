@@ -6,12 +6,26 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 from flinknet.config import NetworkConfig, WireLimits
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.net.peers import PeerDirectoryStatistics
-from flinknet.wire.handshake import Hello, Verdict, decode_hello
+from flinknet.wire.handshake import (
+    PROOF_BYTES,
+    Answer,
+    Challenge,
+    HandshakeKind,
+    HandshakeMessage,
+    Hello,
+    Opening,
+    Refusal,
+    Verdict,
+    WorkerIdentity,
+    decode_handshake,
+    prove,
+)
 from tests.unit.arrangements import assert_everything_returned
 from tests.unit.connection.joined import messages
 
@@ -31,8 +45,8 @@ def quick(**options: Any) -> NetworkConfig:
     )
 
 
-def hello_to(environment: NetworkEnvironment, **changes: Any) -> Hello:
-    """A hello that the environment takes, unless ``changes`` spoil it."""
+def identity_for(environment: NetworkEnvironment, **changes: Any) -> WorkerIdentity:
+    """Somebody whom the environment takes, unless ``changes`` spoil it."""
     fields: dict[str, Any] = {
         "worker_id": "stranger",
         "address": "127.0.0.1:9",
@@ -41,7 +55,7 @@ def hello_to(environment: NetworkEnvironment, **changes: Any) -> Hello:
         "segment_bytes": environment.config.segment_bytes,
         **changes,
     }
-    return Hello(**fields)
+    return WorkerIdentity(**fields)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -61,17 +75,31 @@ async def assert_nothing_is_held(environment: NetworkEnvironment) -> None:
     assert_everything_returned(pool)
 
 
-class Stranger:
-    """One socket; ``hello`` is what the other side said."""
+NONCE = bytes(range(16))
+"""Strangers need not be new each time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+
+class Stranger:
+    """One socket, and the handshake said by hand; ``verdict``, ``identity`` and ``reason`` are what
+    the other side said."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: bytes = b""
+    ) -> None:
         self.reader = reader
         self.writer = writer
-        self.hello: Hello | None = None
+        self.secret = secret
+        self.verdict: Verdict | None = None
+        self.identity: WorkerIdentity | None = None
+        self.reason = ""
+        self.transcript = b""
+        self.hello = b""
         self._received = bytearray()
 
     @classmethod
-    async def dial(cls, address: str, *, receive_buffer_bytes: int | None = None) -> Stranger:
+    async def dial(
+        cls, address: str, *, receive_buffer_bytes: int | None = None, secret: bytes = b""
+    ) -> Stranger:
         """Connect, and say nothing yet."""
         host, _, port = address.rpartition(":")
         bare = socket.socket()
@@ -79,7 +107,7 @@ class Stranger:
             bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         bare.setblocking(False)
         await asyncio.get_running_loop().sock_connect(bare, (host, int(port)))
-        return cls(*await asyncio.open_connection(sock=bare))
+        return cls(*await asyncio.open_connection(sock=bare), secret)
 
     @classmethod
     @asynccontextmanager
@@ -88,13 +116,15 @@ class Stranger:
         environment: NetworkEnvironment,
         *,
         receive_buffer_bytes: int | None = None,
+        secret: bytes = b"",
         **changes: Any,
     ) -> AsyncIterator[Stranger]:
         """Connect and shake hands."""
-        stranger = await cls.dial(environment.address, receive_buffer_bytes=receive_buffer_bytes)
+        stranger = await cls.dial(
+            environment.address, receive_buffer_bytes=receive_buffer_bytes, secret=secret
+        )
         try:
-            stranger.send(hello_to(environment, **changes).encode())
-            await stranger.expect_hello()
+            await stranger.introduce(identity_for(environment, **changes))
             yield stranger
         finally:
             await stranger.close()
@@ -103,15 +133,49 @@ class Stranger:
         """Write; the socket takes it when it can."""
         self.writer.write(data)
 
-    async def expect_hello(self) -> Hello:
-        """Read the other side's hello."""
-        while (found := decode_hello(self._received, LIMITS)) is None:
+    def say(self, data: bytes) -> None:
+        """Send a part of the handshake."""
+        self.transcript += data
+        self.send(data)
+
+    async def introduce(self, identity: WorkerIdentity) -> Verdict:
+        """Shake hands as the dialling side; returns the verdict."""
+        self.say(Opening(NONCE).encode())
+        await self.expect_challenge()
+        self.hello = Hello.encode(identity, self.secret, self.transcript)
+        self.say(self.hello)
+        return await self.expect_verdict()
+
+    async def expect_challenge(self) -> Challenge:
+        """Read the other side's challenge, and see that it knows the secret."""
+        challenge = await self.hear()
+        assert isinstance(challenge, Challenge), challenge
+        return challenge
+
+    async def expect_verdict(self) -> Verdict:
+        """Read the last word of the other side."""
+        last = await self.hear()
+        assert isinstance(last, Answer | Refusal), last
+        self.verdict = last.verdict
+        if isinstance(last, Answer):
+            self.identity, self.reason = last.identity, last.reason
+        return last.verdict
+
+    async def hear(self) -> HandshakeMessage:
+        """Read the next message of the handshake, whose proof must be right."""
+        while (found := decode_handshake(self._received, LIMITS)) is None:
             data = await self.reader.read(4096)
-            assert data, "closed without a hello"
+            assert data, "closed in the handshake"
             self._received += data
-        self.hello, size = found
+        message, size = found
+        raw = bytes(self._received[:size])
         del self._received[:size]
-        return self.hello
+        if isinstance(message, Challenge | Hello | Answer):
+            kind = HandshakeKind[type(message).__name__.upper()]
+            before = self.transcript + raw[:-PROOF_BYTES]
+            assert message.proof == prove(kind, self.secret, before), "it does not know the secret"
+        self.transcript += raw
+        return message
 
     async def read_to_end(self) -> bytes:
         """Return everything up to the end of the stream, however it ends."""
@@ -153,8 +217,9 @@ class Stranger:
 class Host:
     """A listening socket that hands out what connects to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: bytes = b"") -> None:
         self.address = ""
+        self._secret = secret
         self.strangers: list[Stranger] = []
         self._server: asyncio.Server | None = None
         self._arrived: asyncio.Queue[Stranger] = asyncio.Queue()
@@ -173,31 +238,37 @@ class Host:
         await self._server.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        stranger = Stranger(reader, writer)
+        stranger = Stranger(reader, writer, self._secret)
         self.strangers.append(stranger)
         self._arrived.put_nowait(stranger)
 
+    async def connected(self) -> Stranger:
+        """Wait for the next connection."""
+        return await self._arrived.get()
+
     async def accept(self) -> Stranger:
-        """Wait for the next connection and its hello."""
-        stranger = await self._arrived.get()
-        await stranger.expect_hello()
+        """Wait for the next connection, and hear who it is."""
+        stranger = await self.connected()
+        opening = await stranger.hear()
+        assert isinstance(opening, Opening)
+        stranger.say(Challenge.encode(NONCE, stranger.secret, stranger.transcript))
+        hello = await stranger.hear()
+        assert isinstance(hello, Hello)
+        stranger.identity = hello.identity
         return stranger
 
     def answer(
-        self, stranger: Stranger, verdict: Verdict = Verdict.WELCOME, **changes: Any
+        self,
+        stranger: Stranger,
+        verdict: Verdict = Verdict.WELCOME,
+        reason: str = "",
+        **changes: Any,
     ) -> None:
         """Answer a hello."""
-        assert stranger.hello is not None
-        fields: dict[str, Any] = {
-            "worker_id": "host",
-            "address": self.address,
-            "job": stranger.hello.job,
-            "attempt": stranger.hello.attempt,
-            "segment_bytes": stranger.hello.segment_bytes,
-            "verdict": verdict,
-            **changes,
-        }
-        stranger.send(Hello(**fields).encode())
+        assert stranger.identity is not None
+        mine = {"worker_id": "host", "address": self.address, "checksums": False, **changes}
+        identity = replace(stranger.identity, **mine)
+        stranger.say(Answer.encode(verdict, identity, reason, stranger.secret, stranger.transcript))
 
 
 def free_port() -> int:

@@ -11,14 +11,23 @@ from flinknet.config import WireLimits
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
 from flinknet.net.environment import NetworkEnvironment
-from flinknet.wire.handshake import Verdict
+from flinknet.wire.handshake import (
+    Answer,
+    Challenge,
+    Hello,
+    Opening,
+    Refusal,
+    Verdict,
+    WorkerIdentity,
+)
 from flinknet.wire.messages import MessageType
 from tests.unit.net.stranger import (
+    NONCE,
     Host,
     Stranger,
     assert_nothing_is_held,
     free_port,
-    hello_to,
+    identity_for,
     peers,
     quick,
     until,
@@ -70,8 +79,7 @@ async def test_a_connection_that_came_before_the_refusal_is_used() -> None:
         reading = asyncio.create_task(consume(environment, host.address, "p"))
         dialled = await host.accept()
         async with Stranger.meet(environment, worker_id="host", address=host.address) as arrived:
-            assert arrived.hello is not None
-            assert arrived.hello.verdict is Verdict.WELCOME
+            assert arrived.verdict is Verdict.WELCOME
             host.answer(dialled, Verdict.DUPLICATE)
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
@@ -106,8 +114,7 @@ async def test_who_waits_for_the_other_takes_its_connection_whatever_the_names()
         for _ in range(50):  # the refusal of the one dial has to arrive
             await asyncio.sleep(0)
         async with Stranger.meet(environment, worker_id="z", address=address) as arrived:
-            assert arrived.hello is not None
-            assert arrived.hello.verdict is Verdict.WELCOME
+            assert arrived.verdict is Verdict.WELCOME
             [request] = await arrived.read_messages(1)
             assert request[0] is MessageType.PARTITION_REQUEST
         reading.cancel()
@@ -203,7 +210,8 @@ async def test_a_peer_that_does_not_answer_is_given_up() -> None:
         async with NetworkEnvironment(config=config) as environment:
             with pytest.raises(RemoteTransportError, match=r"took longer than 20 ms"):
                 await consume(environment, host.address, "p")
-            silent = await host.accept()
+            silent = await host.connected()
+            assert isinstance(await silent.hear(), Opening)
             assert await silent.read_to_end() == b""
 
 
@@ -281,21 +289,23 @@ async def test_dialling_oneself_by_another_name_is_refused() -> None:
         assert "both sides are called" in str(await refusal_of(environment, alias))
 
 
-async def test_an_older_or_newer_peer_is_told_the_version() -> None:
-    async with NetworkEnvironment(config=quick()) as environment:
+@pytest.mark.parametrize("length", [0, 20, 64, 65_535])
+async def test_another_version_is_told_the_version_whatever_its_length(length: int) -> None:
+    """And even if it has said a lot by then, which is discarded, it hears that."""
+    async with NetworkEnvironment(secret="secret", config=quick()) as environment:
         stranger = await Stranger.dial(environment.address)
-        stranger.send(b"flinknet\x00\x01\x00\x40")
-        answer = await stranger.expect_hello()
-        assert answer.verdict is Verdict.VERSION
+        stranger.send(b"flinknet\x00\x03" + length.to_bytes(2, "big") + bytes(length))
+        assert await stranger.expect_verdict() is Verdict.VERSION
         assert await stranger.read_to_end() == b""
+        assert (peers(environment).refused_total, peers(environment).pending) == (1, 0)
         await stranger.close()
 
 
 async def test_an_answer_in_another_version_says_so() -> None:
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         refused = asyncio.create_task(refusal_of(environment, host.address))
-        (await host.accept()).send(b"flinknet\x00\x07\x00\x40")
-        assert "the peer speaks version 7 of the protocol, this side version 3" in str(
+        (await host.connected()).send(b"flinknet\x00\x07\x00\x40")
+        assert "the peer speaks version 7 of the protocol, this side version 4" in str(
             await refused
         )
 
@@ -312,13 +322,156 @@ async def test_an_answer_from_another_worker_is_refused(field: str) -> None:
         assert await dialled.read_to_end() == b""
 
 
-@pytest.mark.parametrize("verdict", [Verdict.HELLO, Verdict.IDENTITY, Verdict.VERSION])
-async def test_every_other_verdict_is_a_refusal(verdict: Verdict) -> None:
-    """HELLO among them: a peer that echoes what it gets is not one."""
+async def test_a_refusal_to_a_peer_says_why() -> None:
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         refused = asyncio.create_task(refusal_of(environment, host.address))
-        host.answer(await host.accept(), verdict, reason="because")
+        host.answer(await host.accept(), Verdict.IDENTITY, "because")
         assert "refused the connection: because" in str(await refused)
+
+
+async def test_a_peer_that_echoes_what_it_gets_is_none() -> None:
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        refused = asyncio.create_task(refusal_of(environment, host.address))
+        dialled = await host.connected()
+        opening = await dialled.reader.readexactly(32)
+        dialled.send(opening)
+        assert "sent Opening when it was not its turn" in str(await refused)
+        assert await dialled.read_to_end() == b""
+
+
+# -- the secret ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secret", ["secret", b"\x00\xff" * 20, "pass wörd"])
+async def test_workers_that_know_the_same_secret_connect(secret: str | bytes) -> None:
+    async with (
+        NetworkEnvironment(secret=secret, config=quick()) as producer,
+        NetworkEnvironment(secret=secret, config=quick()) as consumer,
+    ):
+        _, records = await asyncio.gather(
+            produce(producer, "p", [1]), consume(consumer, producer.address, "p")
+        )
+        assert records == [1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("sesame", "another"), ("sesame", None), (None, "sesame")]
+)
+async def test_workers_with_different_secrets_do_not_connect_and_say_nothing(
+    one: str | None, other: str | None
+) -> None:
+    """On loopback as well; the dialling side learns what to do."""
+    async with (
+        NetworkEnvironment(secret=one, config=quick()) as producer,
+        NetworkEnvironment(secret=other, config=quick()) as consumer,
+    ):
+        error = await refusal_of(consumer, producer.address)
+        assert "does not prove that it knows the secret of this side" in str(error)
+        assert "sesame" not in str(error)
+        assert (peers(producer).established, peers(consumer).established) == (0, 0)
+
+
+async def test_a_stranger_without_the_secret_learns_nothing_of_the_job() -> None:
+    """Point by point: neither who listens here, nor for which job, nor why it was refused."""
+    async with NetworkEnvironment(
+        worker_id="the worker", job="the job", secret="secret", config=quick()
+    ) as environment:
+        for identity in (
+            identity_for(environment, job="the job"),
+            identity_for(environment, job="another job"),
+        ):
+            stranger = await Stranger.dial(environment.address)
+            stranger.say(Opening(NONCE).encode())
+            challenge = await stranger.reader.readexactly(12 + 54)
+            stranger.transcript += challenge
+            stranger.say(Hello.encode(identity, b"a guess", stranger.transcript))
+            answer = await stranger.read_to_end()
+            assert answer == Refusal(Verdict.REFUSED).encode()
+            for told in (b"the worker", b"the job", environment.address.encode()):
+                assert told not in challenge + answer
+            await stranger.close()
+        assert peers(environment).established == 0
+
+
+async def test_a_dialler_tells_nobody_who_it_is_but_those_who_know_the_secret() -> None:
+    async with (
+        Host(b"a guess") as host,
+        NetworkEnvironment(worker_id="x", secret="secret", config=quick()) as environment,
+    ):
+        refused = asyncio.create_task(refusal_of(environment, host.address))
+        dialled = await host.connected()
+        assert isinstance(await dialled.hear(), Opening)
+        dialled.say(Challenge.encode(NONCE, b"a guess", dialled.transcript))
+        assert await dialled.read_to_end() == b""
+        assert "does not prove" in str(await refused)
+
+
+async def test_what_was_heard_once_cannot_be_said_again() -> None:
+    """Both nonces are new in each handshake, so a recorded one proves nothing."""
+    async with NetworkEnvironment(secret="secret", config=quick()) as environment:
+        said = Opening(NONCE).encode()
+        recorded = await Stranger.dial(environment.address, secret=b"secret")
+        assert await recorded.introduce(identity_for(environment)) is Verdict.WELCOME
+        hello = recorded.hello
+        await recorded.close()
+        await until(lambda: peers(environment).established == 0)
+        replayed = await Stranger.dial(environment.address, secret=b"secret")
+        replayed.say(said)
+        await replayed.expect_challenge()
+        replayed.say(hello)
+        assert await replayed.expect_verdict() is Verdict.REFUSED
+        await replayed.close()
+
+
+async def test_the_secret_is_in_no_repr_and_an_empty_one_is_refused() -> None:
+    environment = NetworkEnvironment(secret="very secret", config=quick())
+    assert "very secret" not in repr(environment)
+    for empty in ("", b""):
+        with pytest.raises(ConfigurationError, match="the secret is empty"):
+            NetworkEnvironment(secret=empty)
+
+
+# -- peers without an address, and known ones ------------------------------------------------------
+
+
+async def test_peers_that_do_not_listen_are_known_by_their_names() -> None:
+    """Their addresses are empty, and do not make them one."""
+    async with NetworkEnvironment(config=quick()) as environment:
+        partition = environment.create_result_partition("p", subpartitions=2)
+        async with (
+            Stranger.meet(environment, worker_id="one", address="") as one,
+            Stranger.meet(environment, worker_id="two", address="") as two,
+            Stranger.meet(environment, worker_id="one", address="") as again,
+        ):
+            assert (one.verdict, two.verdict) == (Verdict.WELCOME, Verdict.WELCOME)
+            assert again.verdict is Verdict.DUPLICATE
+            assert peers(environment).established == 2
+        partition.release()
+
+
+async def test_a_welcome_from_a_worker_that_is_connected_already_is_taken() -> None:
+    """Dialled by another name of its address: what was requested before goes on as it was, and the
+    newer connection takes what comes."""
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        location = PartitionLocation(host.address, "p", 0)
+        gate = environment.create_input_gate([location])
+        first = await host.accept()
+        host.answer(first)
+        assert (await first.read_messages(1))[0][0] is MessageType.PARTITION_REQUEST
+        alias = host.address.replace("127.0.0.1", "localhost")
+        other = environment.create_input_gate([PartitionLocation(alias, "q", 0)])
+        second = await host.accept()
+        host.answer(second)
+        assert (await second.read_messages(1))[0][0] is MessageType.PARTITION_REQUEST
+        assert len(environment.statistics().connections) == 2
+        gate.release()
+        assert (await first.read_messages(1))[0][0] is MessageType.CANCEL_PARTITION_REQUEST
+        other.release()
+        await second.close()
+        await first.close()
+
+
+# -- who is no peer --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -327,8 +480,8 @@ async def test_every_other_verdict_is_a_refusal(verdict: Verdict) -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
         b"\x00" * 5000,
-        b"flinknet\x00\x03\xff\xff",
-        b"flinknet\x00\x03\x00\x16" + bytes(22),
+        b"flinknet\x00\x04\xff\xff",
+        b"flinknet\x00\x04\x00\x16" + bytes(22),
     ],
 )
 async def test_what_is_no_hello_is_closed_without_a_word(garbage: bytes) -> None:
@@ -349,33 +502,60 @@ async def test_what_is_no_hello_is_closed_without_a_word(garbage: bytes) -> None
         await assert_nothing_is_held(producer)
 
 
-async def test_an_answer_to_nobody_is_no_hello() -> None:
+@pytest.mark.parametrize(
+    "message",
+    [
+        Refusal(Verdict.FULL).encode(),
+        Challenge.encode(bytes(16), b"", b""),
+        Hello.encode(WorkerIdentity("w", "", "embedded", 0, 1024), b"", b""),
+        Answer.encode(Verdict.WELCOME, WorkerIdentity("w", "", "embedded", 0, 1024), "", b"", b""),
+    ],
+    ids=["refusal", "challenge", "hello", "answer"],
+)
+async def test_a_message_out_of_turn_is_closed_without_a_word(message: bytes) -> None:
     async with NetworkEnvironment(config=quick()) as environment:
         stranger = await Stranger.dial(environment.address)
-        stranger.send(hello_to(environment, verdict=Verdict.WELCOME).encode())
+        stranger.send(message)
         assert await stranger.read_to_end() == b""
         await stranger.close()
 
 
-@pytest.mark.parametrize("said", [0, 1, 11, 12, 40])
+@pytest.mark.parametrize("said", [0, 1, 11, 12, 31, 32])
 async def test_who_does_not_say_who_it_is_in_time_is_closed(said: int) -> None:
-    """Reliability 7: no bytes after connect, or one byte and then no more."""
+    """Reliability 7: no bytes after connect, or one byte and then no more, or no hello."""
     config = quick(wire=WireLimits(handshake_timeout_ms=20.0))
     async with NetworkEnvironment(config=config) as environment:
         stranger = await Stranger.dial(environment.address)
-        stranger.send(hello_to(environment).encode()[:said])
+        stranger.say(Opening(NONCE).encode()[:said])
+        if said == 32:
+            await stranger.expect_challenge()
         assert await stranger.read_to_end() == b""
         await stranger.close()
 
 
-async def test_a_hello_may_come_byte_by_byte_with_messages_behind_it() -> None:
+async def test_who_is_refused_and_stays_is_closed_in_time() -> None:
+    config = quick(wire=WireLimits(handshake_timeout_ms=20.0))
+    async with NetworkEnvironment(config=config) as environment:
+        stranger = await Stranger.dial(environment.address)
+        stranger.send(b"flinknet\x00\x09\x00\x00")
+        assert await stranger.expect_verdict() is Verdict.VERSION
+        await until(lambda: peers(environment).turned_away == 0)
+        await stranger.close()
+
+
+async def test_a_handshake_may_come_byte_by_byte_with_messages_behind_it() -> None:
     async with NetworkEnvironment(config=quick()) as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
         stranger = await Stranger.dial(environment.address)
-        for byte in hello_to(environment).encode():
-            stranger.send(bytes([byte]))
+        for byte in Opening(NONCE).encode():
+            stranger.say(bytes([byte]))
             await asyncio.sleep(0)
-        assert (await stranger.expect_hello()).verdict is Verdict.WELCOME
+        await stranger.expect_challenge()
+        identity = identity_for(environment)
+        for byte in Hello.encode(identity, b"", stranger.transcript):
+            stranger.say(bytes([byte]))
+            await asyncio.sleep(0)
+        assert await stranger.expect_verdict() is Verdict.WELCOME
         partition.release()
         await stranger.close()
 
@@ -388,13 +568,13 @@ async def test_strangers_that_say_nothing_are_few() -> None:
         await until(lambda: peers(environment).refused_total == 3)
         assert peers(environment).pending == 3
         for stranger in strangers[3:]:
+            assert await stranger.expect_verdict() is Verdict.FULL
             assert await stranger.read_to_end() == b""
         for stranger in strangers:
             await stranger.close()
         await until(lambda: peers(environment).pending == 0)
         async with Stranger.meet(environment) as good:
-            assert good.hello is not None
-            assert good.hello.verdict is Verdict.WELCOME
+            assert good.verdict is Verdict.WELCOME
 
 
 async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reason() -> None:
@@ -406,10 +586,9 @@ async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reas
         async with Stranger.meet(environment, worker_id="first", address="127.0.0.1:1"):
             assert (peers(environment).established, peers(environment).pending) == (1, 1)
             async with Stranger.meet(environment, worker_id="more", address="127.0.0.1:2") as more:
-                assert more.hello is not None
-                assert more.hello.verdict is Verdict.FULL
-                assert "accepted 2 connections" in more.hello.reason
-                assert "accepted_connections_max" in more.hello.reason
+                assert more.verdict is Verdict.FULL
+                assert "accepted 2 connections" in more.reason
+                assert "accepted_connections_max" in more.reason
                 assert await more.read_to_end() == b""
             assert (peers(environment).admitted, peers(environment).refused_total) == (2, 1)
             assert peers(environment).established == 1
@@ -423,8 +602,7 @@ async def test_peers_that_come_and_go_leave_room_for_others() -> None:
     async with NetworkEnvironment(config=config) as environment:
         for number in range(3):
             async with Stranger.meet(environment, worker_id=f"worker {number}") as welcome:
-                assert welcome.hello is not None
-                assert welcome.hello.verdict is Verdict.WELCOME
+                assert welcome.verdict is Verdict.WELCOME
             await until(lambda: peers(environment).admitted == 0)
             async with Stranger.meet(environment, job="other") as refused:
                 await refused.read_to_end()
@@ -445,8 +623,8 @@ async def test_who_came_too_early_is_welcome_if_there_is_room_when_it_says_hello
             early = await Stranger.dial(environment.address)
             await until(lambda: peers(environment).pending == 1)
         await until(lambda: peers(environment).admitted == 0)
-        early.send(hello_to(environment, worker_id="early").encode())
-        assert (await early.expect_hello()).verdict is Verdict.WELCOME
+        identity = identity_for(environment, worker_id="early")
+        assert await early.introduce(identity) is Verdict.WELCOME
         assert peers(environment).admitted == 1
         await early.close()
 
@@ -487,8 +665,7 @@ async def test_the_longest_names_in_the_widest_letters_are_refused_with_care() -
         NetworkEnvironment(job="𝄞" * 25, config=quick()) as environment,
         Stranger.meet(environment, job="𝄢" * 25) as stranger,
     ):
-        assert stranger.hello is not None
-        assert stranger.hello.verdict is Verdict.IDENTITY
+        assert stranger.verdict is Verdict.IDENTITY
         assert await stranger.read_to_end() == b""
 
 

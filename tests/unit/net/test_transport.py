@@ -29,7 +29,7 @@ from tests.unit.net.stranger import (
     Host,
     Stranger,
     assert_nothing_is_held,
-    hello_to,
+    identity_for,
     peers,
     quick,
     until,
@@ -178,8 +178,8 @@ async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
     ):
         environment.create_result_partition("gone", subpartitions=1).release()
         stranger = await Stranger.dial(environment.address, receive_buffer_bytes=4096)
+        await stranger.introduce(identity_for(environment))
         stranger.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        stranger.send(hello_to(environment).encode())
         await until(lambda: peers(environment).accepted_total == 2)
         channel = 0
         with contextlib.suppress(ConnectionError):

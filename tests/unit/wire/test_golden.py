@@ -10,17 +10,55 @@ from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import HandshakeError, RemoteProtocolError
 from flinknet.wire.codec import encode, encode_buffer_header, encode_error
-from flinknet.wire.handshake import Hello, Verdict, decode_hello
+from flinknet.wire.handshake import (
+    Answer,
+    Challenge,
+    HandshakeMessage,
+    Hello,
+    Opening,
+    Refusal,
+    Verdict,
+    WorkerIdentity,
+    decode_handshake,
+)
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.wire.received import GOLDEN, HEARTBEAT, Received, make_decoder
 
 LIMITS = WireLimits()
 PARTITION = bytes(range(0xA0, 0xB0))
 
-HELLOS = {
-    "hello": Hello("worker-1", "127.0.0.1:7001", "orders", 3, 32768),
-    "welcome": Hello("worker-2", "[::1]:7002", "orders", 3, 32768, Verdict.WELCOME),
-    "refusal": Hello("worker-2", "[::1]:7002", "orders", 4, 64, Verdict.IDENTITY, "attempt 4 ≠ 3"),
+
+def golden(name: str) -> bytes:
+    return (GOLDEN / f"{name}.bin").read_bytes()
+
+
+SECRET = b"secret"
+CONSUMER = WorkerIdentity("consumer", "127.0.0.1:7002", "orders", 0, 64)
+PRODUCER = WorkerIdentity("producer", "127.0.0.1:7001", "orders", 0, 64)
+OPENING = Opening(bytes(range(16)))
+OPENED = golden("opening")
+CHALLENGED = OPENED + golden("challenge")
+SAID = CHALLENGED + golden("hello")
+
+HANDSHAKES: dict[str, tuple[bytes, HandshakeMessage]] = {
+    "opening": (OPENING.encode(), OPENING),
+    "challenge": (
+        Challenge.encode(bytes(range(16, 32)), SECRET, OPENED),
+        Challenge(bytes(range(16, 32)), golden("challenge")[-32:]),
+    ),
+    "hello": (
+        Hello.encode(CONSUMER, SECRET, CHALLENGED),
+        Hello(CONSUMER, golden("hello")[-32:]),
+    ),
+    "welcome": (
+        Answer.encode(Verdict.WELCOME, PRODUCER, "", SECRET, SAID),
+        Answer(Verdict.WELCOME, PRODUCER, "", golden("welcome")[-32:]),
+    ),
+    "duplicate": (
+        Answer.encode(Verdict.DUPLICATE, PRODUCER, "connected already", SECRET, SAID),
+        Answer(Verdict.DUPLICATE, PRODUCER, "connected already", golden("duplicate")[-32:]),
+    ),
+    "refusal": (Refusal(Verdict.FULL).encode(), Refusal(Verdict.FULL)),
 }
 
 MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
@@ -84,11 +122,7 @@ MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
 }
 
 every_message = pytest.mark.parametrize("name", MESSAGES)
-every_hello = pytest.mark.parametrize("name", HELLOS)
-
-
-def golden(name: str) -> bytes:
-    return (GOLDEN / f"{name}.bin").read_bytes()
+every_handshake = pytest.mark.parametrize("name", HANDSHAKES)
 
 
 def decoded(data: bytes) -> list[tuple[Any, ...]] | None:
@@ -102,9 +136,9 @@ def decoded(data: bytes) -> list[tuple[Any, ...]] | None:
     return received.events
 
 
-def hello_of(data: bytes) -> Hello | None:
+def said_by(data: bytes) -> HandshakeMessage | None:
     try:
-        found = decode_hello(data, LIMITS)
+        found = decode_handshake(data, LIMITS)
     except HandshakeError:
         return None
     return found[0] if found is not None else None
@@ -113,7 +147,7 @@ def hello_of(data: bytes) -> Hello | None:
 def test_there_is_a_file_for_every_message_type_and_no_other() -> None:
     assert {events[0] for _, events in MESSAGES.values()} == set(MessageType)
     conversation = {"conversation-consumer", "conversation-producer"}
-    assert {path.stem for path in GOLDEN.iterdir()} == {*MESSAGES, *HELLOS, *conversation}
+    assert {path.stem for path in GOLDEN.iterdir()} == {*MESSAGES, *HANDSHAKES, *conversation}
 
 
 @every_message
@@ -140,22 +174,22 @@ def test_no_byte_of_a_message_can_change_unnoticed(name: str, flip: int) -> None
         assert decoded(bytes(changed)) != [event, (MessageType.HEARTBEAT,)], f"byte {position}"
 
 
-@every_hello
-def test_a_hello_is_encoded_as_ever(name: str) -> None:
-    assert HELLOS[name].encode() == golden(name)
+@every_handshake
+def test_a_handshake_is_encoded_as_ever(name: str) -> None:
+    assert HANDSHAKES[name][0] == golden(name)
 
 
-@every_hello
-def test_a_hello_is_decoded_as_ever(name: str) -> None:
+@every_handshake
+def test_a_handshake_is_decoded_as_ever(name: str) -> None:
     data = golden(name)
-    assert decode_hello(data, LIMITS) == (HELLOS[name], len(data))
+    assert decode_handshake(data, LIMITS) == (HANDSHAKES[name][1], len(data))
 
 
-@every_hello
+@every_handshake
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
-def test_no_byte_of_a_hello_can_change_unnoticed(name: str, flip: int) -> None:
+def test_no_byte_of_a_handshake_can_change_unnoticed(name: str, flip: int) -> None:
     data = golden(name)
     for position in range(len(data)):
         changed = bytearray(data)
         changed[position] ^= flip
-        assert hello_of(bytes(changed)) != HELLOS[name], f"byte {position}"
+        assert said_by(bytes(changed)) != HANDSHAKES[name][1], f"byte {position}"

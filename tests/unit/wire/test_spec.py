@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 
 import msgpack
@@ -10,18 +11,40 @@ import pytest
 from flinknet.buffer.buffer import DataType
 from flinknet.config import NetworkConfig, WireLimits
 from flinknet.errors import ErrorCode
-from flinknet.wire.handshake import PROTOCOL_VERSION, Verdict, decode_hello
+from flinknet.wire.handshake import (
+    PROTOCOL_VERSION,
+    Answer,
+    HandshakeKind,
+    Hello,
+    Verdict,
+    WorkerIdentity,
+    decode_handshake,
+    prove,
+)
 from flinknet.wire.messages import BODY_BIN32, BODY_STR16, LAYOUTS, Layout
 from tests.unit.wire.received import GOLDEN, SPEC, decode
 
 TEXT = SPEC.read_text(encoding="utf-8")
 SIDES = ("consumer", "producer")
+OTHERS = ("duplicate", "refusal", "error_response", "backlog_announcement")
 
 
-def example(side: str) -> bytes:
-    """Return the bytes of one side of the example, without the comments."""
-    blocks = re.findall(rf"^```{side}\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+def example(name: str) -> bytes:
+    """Return the bytes of one side of the example, or of one message, without the comments."""
+    blocks = re.findall(rf"^```{name}\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    assert blocks, name
     return b"".join(bytes.fromhex(line[:48]) for block in blocks for line in block.splitlines())
+
+
+def split_handshake(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the two messages that a side says in the handshake, and what follows."""
+    said = []
+    for _ in range(2):
+        found = decode_handshake(data, WireLimits())
+        assert found is not None
+        said.append(data[: found[1]])
+        data = data[found[1] :]
+    return said, data
 
 
 def rows(table_head: str) -> list[list[str]]:
@@ -45,23 +68,79 @@ def test_the_example_is_the_golden_conversation(side: str) -> None:
     assert example(side) == (GOLDEN / f"conversation-{side}.bin").read_bytes()
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_messages_are_the_golden_ones(name: str) -> None:
+    assert example(name) == (GOLDEN / f"{name}.bin").read_bytes()
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_the_example_is_valid(side: str) -> None:
-    data = example(side)
-    hello = decode_hello(data, WireLimits())
-    assert hello is not None
-    assert hello[0].worker_id == side
-    assert decode(data[hello[1] :])
+    said, messages = split_handshake(example(side))
+    assert [message[13] for message in said] == ([1, 3] if side == "consumer" else [2, 4])
+    assert decode(messages)
+
+
+def test_the_handshake_of_the_example_agrees() -> None:
+    """Both sides of the code say byte by byte what stands there."""
+    theirs = {
+        "consumer": WorkerIdentity("consumer", "127.0.0.1:7002", "orders", 0, 64),
+        "producer": WorkerIdentity("producer", "127.0.0.1:7001", "orders", 0, 64),
+    }
+    opening, hello = split_handshake(example("consumer"))[0]
+    challenge, answer = split_handshake(example("producer"))[0]
+    found = decode_handshake(hello, WireLimits())
+    assert found is not None
+    assert found[0] == Hello(theirs["consumer"], hello[-32:])
+    assert Hello.encode(theirs["consumer"], b"secret", opening + challenge) == hello
+    transcript = opening + challenge + hello
+    for verdict, reason, data in (
+        (Verdict.WELCOME, "", answer),
+        (Verdict.DUPLICATE, "connected already", example("duplicate")),
+    ):
+        said = Answer.encode(verdict, theirs["producer"], reason, b"secret", transcript)
+        assert said == data
+
+
+def test_the_worked_proof_is_right() -> None:
+    """With nothing but what Python brings."""
+    text, proof = example("text"), example("proof")
+    assert hmac.digest(b"secret", text, "sha256") == proof
+    challenge = split_handshake(example("producer"))[0][0]
+    opening = split_handshake(example("consumer"))[0][0]
+    assert text == b"flinknet accepting challenge" + opening + challenge[:-32]
+    assert challenge[-32:] == proof
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_what_follows_the_hello_is_msgpack(side: str) -> None:
-    data = example(side)
+def test_what_follows_a_preamble_is_msgpack(side: str) -> None:
+    said, data = split_handshake(example(side))
+    for message in said:
+        assert msgpack.unpackb(message[12:])[0] == message[13]
     unpacker = msgpack.Unpacker()
-    unpacker.feed(data[12:])
-    values = list(unpacker)
-    assert values[0][0] == 127
-    assert unpacker.tell() == len(data) - 12
+    unpacker.feed(data)
+    list(unpacker)
+    assert unpacker.tell() == len(data)
+
+
+def test_the_labels_are_the_documented_ones() -> None:
+    listed = {row[0]: row[1].strip("`") for row in rows("| message | label |")}
+    for name, label in listed.items():
+        before = b"before"
+        expected = hmac.digest(b"secret", label.encode() + before, "sha256")
+        assert prove(HandshakeKind[name], b"secret", before) == expected
+    assert len(listed) == 3
+
+
+def test_the_messages_of_the_handshake_are_the_documented_ones() -> None:
+    listed = {row[0]: row[1].strip("`") for row in rows("| message | array | elements |")}
+    assert listed == {
+        kind.name: (GOLDEN / f"{golden}.bin").read_bytes()[12:14].hex(" ")
+        for kind, golden in zip(
+            HandshakeKind, ("opening", "challenge", "hello", "welcome", "refusal"), strict=True
+        )
+    }
+    said = [row[0] for row in rows("| message | from | says |")]
+    assert said == [f"{kind.value} {kind.name}" for kind in HandshakeKind]
 
 
 def test_the_table_lists_every_message_with_its_bytes() -> None:
@@ -90,7 +169,7 @@ def test_the_data_types_are_the_documented_ones() -> None:
 
 
 def test_the_verdicts_are_the_documented_ones() -> None:
-    listed = [row[0] for row in rows("| verdict | sent by | meaning |")]
+    listed = [row[0] for row in rows("| verdict | in | meaning |")]
     assert listed == [f"{verdict.value} {verdict.name}" for verdict in Verdict]
 
 

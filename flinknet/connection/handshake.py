@@ -1,0 +1,321 @@
+"""The handshake: both sides prove that they know the secret and say who they are.
+
+Theory of operation. Bytes go in through ``received``, bytes come out of it, ``deadline`` is when
+``expire`` wants to be called, and ``state`` says how it stands; what is new in each handshake, the
+nonce, is an argument. The four messages::
+
+    dialling side                              accepting side
+    OPENING  nonce                      ->
+                                        <-     CHALLENGE  nonce, proof
+    HELLO    identity, proof            ->
+                                        <-     ANSWER  verdict, identity, reason, proof
+
+The accepting side proves itself first, so that the dialling side says who it is to nobody but
+those who know the secret; and it says who *it* is only to somebody who has proved himself. Whoever
+has not hears a verdict and no reason (REFUSAL). Without a secret the key is empty and the messages
+are the same, so that nothing else differs. A proof covers every byte before it, so the last one,
+in ANSWER, says that nobody has changed anything of what both have said.
+
+The states and what leads from one to the next stand in ``TRANSITIONS``; everything else is a
+mistake of this side. Of a message that has another form, or comes in another state than its own,
+nothing is answered: FAILED. A side that has refused goes on reading, and discards, until the other
+closes: closing a socket that has unread bytes can cost the peer the refusal.
+
+``admit`` is where the owner of the accepting side says whether it wants a peer that has proved the
+secret, and is the place to compare it with a name that somebody else vouches for (a certificate).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from enum import Enum
+
+from flinknet.config import WireLimits
+from flinknet.errors import ErrorCode, HandshakeError
+from flinknet.wire.handshake import (
+    PROOF_BYTES,
+    Answer,
+    Challenge,
+    HandshakeKind,
+    HandshakeMessage,
+    Hello,
+    Opening,
+    Refusal,
+    Verdict,
+    WorkerIdentity,
+    decode_handshake,
+    prove,
+)
+
+__all__ = [
+    "TRANSITIONS",
+    "Admission",
+    "Handshake",
+    "HandshakeEvent",
+    "HandshakeState",
+    "judge",
+]
+
+Admission = Callable[[WorkerIdentity], tuple[Verdict, str]]
+"""Whether a peer that agrees is wanted: WELCOME, or DUPLICATE or FULL and a reason."""
+
+
+class HandshakeState(Enum):
+    """What a side waits for, and the three ends."""
+
+    AWAITS_OPENING = "accepting, nothing heard"
+    AWAITS_HELLO = "accepting, challenge said"
+    AWAITS_CHALLENGE = "dialling, opening said"
+    AWAITS_ANSWER = "dialling, hello said"
+    AGREED = "the connection stands"
+    REFUSED = "a refusal was said or heard"
+    FAILED = "given up without a word"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still become anything."""
+        return self not in (self.AGREED, self.REFUSED, self.FAILED)
+
+
+class HandshakeEvent(Enum):
+    """What happens to a handshake."""
+
+    OPENED = "an opening came"
+    CHALLENGED = "a challenge came, and its proof is right"
+    WELCOMED = "hello or answer came, its proof is right, and both sides agree"
+    TURNED_AWAY = "one side says no"
+    BROKEN = "wrong form, wrong order, wrong proof of the accepting side, or too late"
+
+
+_S, _E = HandshakeState, HandshakeEvent
+
+TRANSITIONS: dict[tuple[HandshakeState, HandshakeEvent], HandshakeState] = {
+    (_S.AWAITS_OPENING, _E.OPENED): _S.AWAITS_HELLO,
+    (_S.AWAITS_OPENING, _E.TURNED_AWAY): _S.REFUSED,
+    (_S.AWAITS_OPENING, _E.BROKEN): _S.FAILED,
+    (_S.AWAITS_HELLO, _E.WELCOMED): _S.AGREED,
+    (_S.AWAITS_HELLO, _E.TURNED_AWAY): _S.REFUSED,
+    (_S.AWAITS_HELLO, _E.BROKEN): _S.FAILED,
+    (_S.AWAITS_CHALLENGE, _E.CHALLENGED): _S.AWAITS_ANSWER,
+    (_S.AWAITS_CHALLENGE, _E.TURNED_AWAY): _S.REFUSED,
+    (_S.AWAITS_CHALLENGE, _E.BROKEN): _S.FAILED,
+    (_S.AWAITS_ANSWER, _E.WELCOMED): _S.AGREED,
+    (_S.AWAITS_ANSWER, _E.TURNED_AWAY): _S.REFUSED,
+    (_S.AWAITS_ANSWER, _E.BROKEN): _S.FAILED,
+}
+
+_MAY_PASS = frozenset((Verdict.DUPLICATE, Verdict.FULL))
+_NO_PROOF = (
+    "does not prove that it knows the secret of this side: give both sides the same secret, or "
+    "none (the workers of a cluster have it from the cluster token)"
+)
+
+
+class Handshake:
+    """One side of one handshake.
+
+    ``error`` says why it did not end well, ``verdict`` what was said or heard at the end,
+    ``theirs`` who the peer is, once it has proved the secret.
+    """
+
+    def __init__(
+        self,
+        mine: WorkerIdentity,
+        *,
+        dials: bool,
+        secret: bytes,
+        nonce: bytes,
+        limits: WireLimits,
+        now: float,
+        peer: str = "the peer",
+        admit: Admission | None = None,
+    ) -> None:
+        self.state = _S.AWAITS_CHALLENGE if dials else _S.AWAITS_OPENING
+        self.deadline = now + limits.handshake_timeout_ms / 1000
+        self.theirs: WorkerIdentity | None = None
+        self.verdict: Verdict | None = None
+        self.error: HandshakeError | None = None
+        self._mine = mine
+        self._dials = dials
+        self._secret = secret
+        self._nonce = nonce
+        self._limits = limits
+        self._peer = peer
+        self._admit = admit
+        self._incoming = bytearray()
+        self._transcript = b""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the connection stands."""
+        return self.state is HandshakeState.AGREED
+
+    @property
+    def checksums(self) -> bool:
+        """Whether messages carry checksums, once both sides agree: if either asks for them."""
+        return self._mine.checksums or (self.theirs is not None and self.theirs.checksums)
+
+    @property
+    def rest(self) -> bytes:
+        """What came behind the handshake: bytes of messages, once both sides agree."""
+        return bytes(self._incoming)
+
+    # -- what the owner does ----------------------------------------------------------------------
+
+    def start(self) -> bytes:
+        """Return what is to be sent before anything has come: the dialling side's opening."""
+        return self._say(Opening(self._nonce).encode()) if self._dials else b""
+
+    def received(self, data: bytes) -> bytes:
+        """Take bytes in any pieces and return what is to be sent, even at the end."""
+        self._incoming += data
+        said = b""
+        try:
+            while self.state.is_open:
+                decoded = decode_handshake(self._incoming, self._limits)
+                if decoded is None:
+                    break
+                message, size = decoded
+                raw = bytes(self._incoming[:size])
+                del self._incoming[:size]
+                said += self._answer_to(message, raw)
+        except HandshakeError as error:
+            if error.code is ErrorCode.VERSION and not self._dials:
+                said += self._turn_away(Verdict.VERSION, error)
+            else:
+                self._fail(error)
+        if self.state in (_S.REFUSED, _S.FAILED):
+            self._incoming.clear()
+        return said
+
+    def refuse(self, verdict: Verdict, reason: str) -> bytes:
+        """Accepting side: turn somebody away who has proved nothing yet, and return what is to be
+        sent. The reason stays here."""
+        return self._turn_away(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
+
+    def expire(self) -> None:
+        """The deadline has passed."""
+        timeout_s = self._limits.handshake_timeout_ms / 1000
+        self._fail(
+            HandshakeError(f"{self._peer} did not complete the handshake within {timeout_s:g} s")
+        )
+
+    def lost(self) -> None:
+        """The socket is gone; harmless if the handshake has ended."""
+        if self.state.is_open:
+            self._fail(HandshakeError(f"{self._peer} closed the connection during the handshake"))
+
+    # -- the messages -----------------------------------------------------------------------------
+
+    def _answer_to(self, message: HandshakeMessage, raw: bytes) -> bytes:
+        match self.state, message:
+            case _S.AWAITS_OPENING, Opening():
+                self._transcript += raw
+                self._become(_E.OPENED)
+                return self._say(Challenge.encode(self._nonce, self._secret, self._transcript))
+            case _S.AWAITS_HELLO, Hello():
+                return self._on_hello(message, raw)
+            case _S.AWAITS_CHALLENGE, Challenge():
+                if not self._proves(HandshakeKind.CHALLENGE, message.proof, raw):
+                    raise HandshakeError(f"{self._peer} {_NO_PROOF}")
+                self._become(_E.CHALLENGED)
+                return self._say(Hello.encode(self._mine, self._secret, self._transcript))
+            case _S.AWAITS_ANSWER, Answer():
+                self._on_answer(message, raw)
+            case ((_S.AWAITS_CHALLENGE | _S.AWAITS_ANSWER), Refusal(verdict)):
+                error = HandshakeError(
+                    f"{self._peer} refused the connection: {_TO_STRANGERS[verdict]}"
+                )
+                self._turned_away(verdict, error)
+            case _:
+                raise HandshakeError(
+                    f"{self._peer} sent {type(message).__name__} when it was not its turn"
+                )
+        return b""
+
+    def _on_hello(self, hello: Hello, raw: bytes) -> bytes:
+        """Accepting side: judge who has dialled, and answer."""
+        if not self._proves(HandshakeKind.HELLO, hello.proof, raw):
+            return self._turn_away(Verdict.REFUSED, HandshakeError(f"{self._peer} {_NO_PROOF}"))
+        self.theirs = hello.identity
+        verdict, reason = judge(self._mine, hello.identity)
+        if verdict is Verdict.WELCOME and self._admit is not None:
+            verdict, reason = self._admit(hello.identity)
+        if verdict is Verdict.WELCOME:
+            self.verdict = verdict
+            self._become(_E.WELCOMED)
+        else:
+            self._turned_away(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
+        return self._say(Answer.encode(verdict, self._mine, reason, self._secret, self._transcript))
+
+    def _on_answer(self, answer: Answer, raw: bytes) -> None:
+        """Dialling side: the last word of the other."""
+        if not self._proves(HandshakeKind.ANSWER, answer.proof, raw):
+            raise HandshakeError(f"{self._peer} {_NO_PROOF}")
+        self.theirs = answer.identity
+        if answer.verdict is not Verdict.WELCOME:
+            error = HandshakeError(f"{self._peer} refused the connection: {answer.reason}")
+            self._turned_away(answer.verdict, error)
+            return
+        verdict, reason = judge(self._mine, answer.identity)
+        if verdict is not Verdict.WELCOME:
+            raise HandshakeError(f"{self._peer} answered as another worker: {reason}")
+        self.verdict = verdict
+        self._become(_E.WELCOMED)
+
+    def _say(self, said: bytes) -> bytes:
+        self._transcript += said
+        return said
+
+    def _proves(self, kind: HandshakeKind, proof: bytes, raw: bytes) -> bool:
+        """Add a message to what has been said, and whether its proof is right."""
+        expected = prove(kind, self._secret, self._transcript + raw[:-PROOF_BYTES])
+        self._transcript += raw
+        return hmac.compare_digest(proof, expected)
+
+    # -- the ends ---------------------------------------------------------------------------------
+
+    def _turn_away(self, verdict: Verdict, error: HandshakeError) -> bytes:
+        self._turned_away(verdict, error)
+        return Refusal(verdict).encode()
+
+    def _turned_away(self, verdict: Verdict, error: HandshakeError) -> None:
+        self.verdict = verdict
+        error.may_pass = verdict in _MAY_PASS
+        self.error = error
+        self._become(_E.TURNED_AWAY)
+
+    def _fail(self, error: HandshakeError) -> None:
+        self.error = error
+        self._become(_E.BROKEN)
+
+    def _become(self, event: HandshakeEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
+
+
+_TO_STRANGERS: dict[Verdict, str] = {
+    Verdict.VERSION: "it speaks another version of the protocol",
+    Verdict.FULL: "it has as many connections as it may, or as many handshakes at a time",
+    Verdict.REFUSED: "it does not take this side's proof of the secret",
+}
+
+
+def judge(mine: WorkerIdentity, theirs: WorkerIdentity) -> tuple[Verdict, str]:
+    """Decide whether two workers may exchange data: WELCOME, or IDENTITY and a reason."""
+    if theirs.job != mine.job:
+        return (
+            Verdict.IDENTITY,
+            f"this worker serves job {mine.job[:60]!r}, not {theirs.job[:60]!r}",
+        )
+    if theirs.attempt != mine.attempt:
+        return Verdict.IDENTITY, f"this worker is at attempt {mine.attempt}, not {theirs.attempt}"
+    if theirs.segment_bytes != mine.segment_bytes:
+        sizes = f"{mine.segment_bytes} here, {theirs.segment_bytes} at the peer"
+        return Verdict.IDENTITY, f"segment_bytes is {sizes}: set the same"
+    if theirs.flow_control != mine.flow_control:
+        modes = f"{mine.flow_control!r} here, {theirs.flow_control!r} at the peer"
+        return Verdict.IDENTITY, f"flow_control is {modes}: set the same"
+    if theirs.worker_id == mine.worker_id:
+        return Verdict.IDENTITY, f"both sides are called {mine.worker_id[:60]!r}"
+    return Verdict.WELCOME, ""
