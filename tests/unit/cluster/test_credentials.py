@@ -10,6 +10,7 @@ from flinknet.cluster.credentials import (
     TOKEN_VARIABLE,
     authorization_headers,
     cluster_id,
+    data_plane_secret,
     is_authorized,
     new_token,
     take_token,
@@ -54,3 +55,13 @@ def test_the_cluster_id_does_not_give_the_token_away() -> None:
     assert cluster_id(token) == cluster_id(token)
     assert cluster_id(token) != cluster_id(new_token())
     assert cluster_id(token) not in token
+
+
+def test_the_secret_of_the_data_plane_follows_from_the_token_and_gives_nothing_away() -> None:
+    """Every worker computes the same; it is not what names the cluster, which peers are told."""
+    token = new_token()
+    secret = data_plane_secret(token)
+    assert secret == data_plane_secret(token) != data_plane_secret(new_token())
+    assert len(secret) == 32
+    assert token.encode() not in secret
+    assert cluster_id(token) not in secret.hex()
