@@ -13,10 +13,10 @@ from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.arrangements import event_of, put
 from tests.unit.connection.joined import Joined, Worker, poll
 from tests.unit.wire.received import (
-    GOLDEN,
     about,
     buffer_response,
     error_response,
+    golden_messages,
     partition_request,
 )
 
@@ -114,8 +114,7 @@ def test_messages_in_any_order_are_taken_or_refused(seed: int, exclusive: int) -
 @pytest.mark.parametrize("side", ["producer", "consumer"])
 def test_the_golden_conversation_with_wrong_bytes(side: str) -> None:
     """What one side says, spoiled, is heard by the other: a seeded change of one to three bytes."""
-    golden = (GOLDEN / f"conversation-{side}.bin").read_bytes()
-    stream = golden[12 + golden[11] :]
+    stream = golden_messages(side)
     chance = random.Random(side)
     for _ in range(400):
         data = bytearray(stream)

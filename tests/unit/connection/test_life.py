@@ -13,10 +13,10 @@ from flinknet.wire.messages import MessageType
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import Joined, kinds, messages, poll_all
 from tests.unit.wire.received import (
-    GOLDEN,
     about,
     buffer_response,
     error_response,
+    golden_messages,
     partition_request,
 )
 
@@ -256,12 +256,6 @@ def test_messages_that_are_written_no_longer_count() -> None:
 # -- the golden conversation -----------------------------------------------------------------------
 
 
-def golden(side: str) -> bytes:
-    """The messages of one side of SPEC's example, behind its hello."""
-    data = (GOLDEN / f"conversation-{side}.bin").read_bytes()
-    return data[12 + data[11] :]
-
-
 def put_cut(partition: ResultPartition, *records: bytes, cut: int) -> None:
     """Write records, the first ``cut`` bytes in a buffer of their own."""
     partition.subpartitions[0].notify_new_buffer_size(cut)
@@ -298,8 +292,8 @@ def test_two_connections_have_the_conversation_that_spec_shows() -> None:
     joined.pump()
     joined.producer.connection.close()
     joined.pump()
-    assert messages(joined.to_consumer) == messages(golden("producer"))
-    assert messages(joined.to_producer) == messages(golden("consumer"))
-    assert joined.to_consumer == golden("producer")
-    assert joined.to_producer == golden("consumer")
+    assert messages(joined.to_consumer) == messages(golden_messages("producer"))
+    assert messages(joined.to_producer) == messages(golden_messages("consumer"))
+    assert joined.to_consumer == golden_messages("producer")
+    assert joined.to_producer == golden_messages("consumer")
     joined.close()

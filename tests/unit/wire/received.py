@@ -14,7 +14,16 @@ from flinknet.wire.messages import BufferHeader, MessageType
 SEGMENT_BYTES = 64
 HEARTBEAT = b"\x91\x0c"
 GOLDEN = Path(__file__).parent / "golden"
+
 SPEC = Path(__file__).parents[3] / "flinknet" / "wire" / "SPEC.md"
+
+
+def golden_messages(side: str) -> bytes:
+    """What a side of SPEC's example says behind the two messages of its handshake."""
+    data = (GOLDEN / f"conversation-{side}.bin").read_bytes()
+    for _ in range(2):
+        data = data[12 + data[11] :]
+    return data
 
 
 def buffer_event(header: BufferHeader, body: bytes) -> tuple[Any, ...]:
