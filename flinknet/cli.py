@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +23,7 @@ from rich.table import Table
 import flinknet
 from flinknet.errors import FlinknetError, JobError
 from flinknet.settings import Settings, load_settings, options
+from flinknet.texts import printable, traceback_of
 
 __all__ = ["app", "main"]
 
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         app(args=arguments, prog_name="flinknet", obj=invocation)
     except FlinknetError as error:
         if invocation.verbose:
-            traceback.print_exception(error)
-        print(f"flinknet: {error}", file=sys.stderr)
+            print(traceback_of(error), end="", file=sys.stderr)
+        print(printable(f"flinknet: {error}"), file=sys.stderr)
         sys.exit(1 if isinstance(error, JobError) else 2)
     sys.exit(0)
 

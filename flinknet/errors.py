@@ -40,6 +40,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
+from flinknet.texts import text_of
+
 __all__ = [
     "BufferPoolDestroyedError",
     "BufferReorderingError",
@@ -236,7 +238,7 @@ class KeptError:
     @classmethod
     def of(cls, error: RemoteError) -> KeptError:
         """Keep the type and the text."""
-        return cls(type(error), str(error))
+        return cls(type(error), text_of(error))
 
     def error(self) -> RemoteError:
         """Make the error anew, for one who asks."""

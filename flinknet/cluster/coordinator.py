@@ -35,6 +35,7 @@ from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.net.address import join_address
 from flinknet.settings import load_settings
+from flinknet.texts import printable, text_of
 
 __all__ = ["Coordinator", "main"]
 
@@ -224,19 +225,28 @@ def _hear_launcher(coordinator: Coordinator, news: dict[str, str]) -> None:
     coordinator.worker_exited(news["worker_id"], news["how"])
 
 
+class _PrintableFormatter(logging.Formatter):
+    """The message, in which names that others chose are no commands to a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def main() -> int:
     """Run a coordinator; the exit status: 0 stopped on request, 2 refused."""
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.coordinator")
     parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
     parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_PrintableFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config.cluster
         asyncio.run(serve(config, token, has_launcher=options.watch_parent))
     except FlinknetError as error:
-        print(f"coordinator: {error}", file=sys.stderr)
+        print(f"coordinator: {text_of(error)}", file=sys.stderr)
         return 1 if isinstance(error, JobError) else 2
     return 0
 

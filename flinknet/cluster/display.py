@@ -13,6 +13,7 @@ from rich.text import Text
 
 from flinknet.cluster.job_result import JobProgress, JobResult, VertexProgress
 from flinknet.cluster.local_cluster import COORDINATOR
+from flinknet.texts import printable
 
 __all__ = ["JobDisplay", "result_table"]
 
@@ -56,21 +57,21 @@ class JobDisplay:
             self._live.update(_progress_table(progress, self._previous))
         elif progress.seconds >= self._line_due_s:
             self._line_due_s = progress.seconds + LINE_INTERVAL_S
-            self._console.print(_progress_line(progress), soft_wrap=True, highlight=False)
+            self._console.print(_text(_progress_line(progress)), soft_wrap=True, highlight=False)
         self._previous = progress
 
     def show_output(self, process: str, line: str) -> None:
         """Show a line that a worker printed; the coordinator's own say nothing new here."""
         if process == COORDINATOR:
             return
-        text = Text.assemble((f"{process} | ", "dim"), line)
+        text = Text.assemble((f"{process} | ", "dim"), printable(line))
         self._console.print(text, soft_wrap=True, highlight=False)
 
 
 def result_table(result: JobResult) -> Table:
     """The end of a job that went well: what each subtask did."""
     table = Table(
-        title=f"{result.name}: {result.state} after {result.seconds:.2f} s",
+        title=_text(f"{result.name}: {result.state} after {result.seconds:.2f} s"),
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )
@@ -81,8 +82,8 @@ def result_table(result: JobResult) -> Table:
     table.add_column("busy, backpressured", justify="right")
     for row in result.vertices:
         table.add_row(
-            row["name"],
-            row["worker_id"],
+            _text(row["name"]),
+            _text(row["worker_id"]),
             f"{row['records_in']:,}",
             f"{row['records_out']:,}",
             _rate(row["records_in"], result.seconds),
@@ -95,7 +96,7 @@ def result_table(result: JobResult) -> Table:
 
 def _progress_table(progress: JobProgress, previous: JobProgress | None) -> Table:
     table = Table(
-        title=f"{progress.name}: {progress.state}, {progress.seconds:.1f} s",
+        title=_text(f"{progress.name}: {progress.state}, {progress.seconds:.1f} s"),
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )
@@ -106,7 +107,7 @@ def _progress_table(progress: JobProgress, previous: JobProgress | None) -> Tabl
     for vertex in progress.vertices:
         records, seconds = _since(vertex, progress, previous)
         table.add_row(
-            vertex.name,
+            _text(vertex.name),
             ", ".join(f"{count} {state.lower()}" for state, count in vertex.states.items()),
             f"{vertex.records_in:,}",
             f"{vertex.records_out:,}",
@@ -123,6 +124,11 @@ def _progress_line(progress: JobProgress) -> str:
         for vertex in progress.vertices
     )
     return f"{progress.name}: {progress.state}, {progress.seconds:.1f} s; {vertices}"
+
+
+def _text(text: str) -> Text:
+    """A text with names that users gave: nothing in it rules the terminal, nor is markup."""
+    return Text(printable(text))
 
 
 def _since(

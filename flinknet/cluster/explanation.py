@@ -10,6 +10,7 @@ from rich.text import Text
 from flinknet.cluster.job_memory import JobMemory, Level
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.task.buffer_needs import BufferNeed, Verdict, WorkerNeeds
+from flinknet.texts import printable
 
 __all__ = ["explanation"]
 
@@ -67,8 +68,8 @@ def _needs_table(memory: JobMemory, worker: WorkerNeeds) -> Table:
         table.add_column(heading, justify="right")
     for owner in worker.owners:
         table.add_row(
-            Text(owner.subtask),
-            Text(f"{owner.kind}, {owner.stream}"),
+            Text(printable(owner.subtask)),
+            Text(printable(f"{owner.kind}, {owner.stream}")),
             f"{owner.local:,}",
             f"{owner.remote:,}",
             *_counts(owner.need(network)),

@@ -20,7 +20,6 @@ wins.
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
@@ -32,6 +31,7 @@ from flinknet.errors import (
     RemoteError,
     WorkerLostError,
 )
+from flinknet.texts import printable, text_of, traceback_of
 
 __all__ = ["FailureCause", "Gravity"]
 
@@ -68,16 +68,17 @@ class FailureCause:
         subtask: str | None,
         text_bytes_max: int,
     ) -> FailureCause:
-        """Describe an exception of this process; a text keeps at most ``text_bytes_max`` bytes."""
+        """Describe an exception of this process; a text keeps at most ``text_bytes_max`` bytes, and
+        is printable."""
         origin = _origin(error)
         return cls(
             gravity=_gravity(origin),
             worker_id=worker_id,
             pid=pid,
-            error_type=type(origin).__name__,
-            message=_first_bytes(str(origin), text_bytes_max),
+            error_type=printable(type(origin).__name__),
+            message=_first_bytes(text_of(origin, text_bytes_max), text_bytes_max),
             subtask=subtask,
-            traceback=_last_bytes("".join(traceback.format_exception(error)), text_bytes_max),
+            traceback=_last_bytes(traceback_of(error), text_bytes_max),
         )
 
     @classmethod
@@ -135,14 +136,14 @@ def _origin(error: BaseException) -> BaseException:
 
 
 def _first_bytes(text: str, bytes_max: int) -> str:
-    data = text.encode(errors="replace")
+    data = text.encode()
     if len(data) <= bytes_max:
         return text
     return data[:bytes_max].decode(errors="ignore") + " ..."
 
 
 def _last_bytes(text: str, bytes_max: int) -> str:
-    data = text.encode(errors="replace")
+    data = text.encode()
     if len(data) <= bytes_max:
         return text
     return "... " + data[-bytes_max:].decode(errors="ignore")

@@ -27,6 +27,7 @@ from flinknet.net.environment import NetworkEnvironment
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import Subtask
+from flinknet.texts import text_of
 
 __all__ = ["JobAttempt"]
 
@@ -137,5 +138,5 @@ class _OpenFailedError(Exception):
     """Carries what went wrong before any subtask ran."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
+        super().__init__(text_of(error))
         self.error = error

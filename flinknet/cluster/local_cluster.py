@@ -37,6 +37,7 @@ from flinknet.errors import JobError, LocalProtocolError, RemoteTransportError, 
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.settings import VARIABLE_PREFIX, options
 from flinknet.task.graph import JobGraph
+from flinknet.texts import printable
 
 __all__ = ["COORDINATOR", "LAUNCHER", "LocalCluster", "OnOutput", "print_output"]
 
@@ -58,7 +59,7 @@ _PYPY_NURSERY = "PYPY_GC_NURSERY"
 def print_output(process: str, line: str) -> None:
     """Show what workers print, and nothing of the coordinator: the default of ``LocalCluster``."""
     if process != COORDINATOR:
-        print(f"{process} | {line}", file=sys.stderr, flush=True)
+        print(printable(f"{process} | {line}"), file=sys.stderr, flush=True)
 
 
 class LocalCluster:

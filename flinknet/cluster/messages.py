@@ -171,7 +171,7 @@ def encode(message: Message) -> bytes:
     """The bytes of one websocket message."""
     name = type(message).__name__
     values = [getattr(message, field.name) for field in fields(message)]
-    packed: bytes = msgpack.packb([name, *values])
+    packed: bytes = msgpack.packb([name, *values], unicode_errors="backslashreplace")
     return packed
 
 

@@ -42,6 +42,7 @@ from flinknet.cluster.submission import Submission
 from flinknet.cluster.worker_connection import WorkerConnection
 from flinknet.cluster.worker_registry import WorkerRecord
 from flinknet.errors import ConfigurationError, FlinknetError, JobError, RemoteProtocolError
+from flinknet.texts import printable, text_of
 
 if TYPE_CHECKING:
     from flinknet.cluster.coordinator import Coordinator
@@ -199,7 +200,7 @@ class ControlPlane:
     def _record(self, request: web.Request) -> JobRecord:
         record = self._coordinator.dispatcher.job(request.match_info["job"])
         if record is None:
-            raise web.HTTPNotFound(text=f"no job {request.match_info['job']}")
+            raise web.HTTPNotFound(text=printable(f"no job {request.match_info['job']}"))
         return record
 
     def _attempt(self, request: web.Request) -> JobRecord:
@@ -222,7 +223,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
 
 
 def _error_response(status: int, error: FlinknetError) -> web.Response:
-    body = {"error": {"type": type(error).__name__, "message": str(error)}}
+    body = {"error": {"type": type(error).__name__, "message": text_of(error)}}
     return web.json_response(body, status=status)
 
 

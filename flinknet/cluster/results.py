@@ -15,6 +15,7 @@ import msgpack
 from flinknet.errors import ConfigurationError, JobError, SerializationError
 from flinknet.task.pickler import dumps
 from flinknet.task.subtask import SubtaskProgress, SubtaskResult
+from flinknet.texts import text_of
 
 __all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_collected"]
 
@@ -34,15 +35,18 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
         except Exception as error:
             raise SerializationError(
                 f"the records of collect sink {', '.join(map(repr, result.collected))} cannot be "
-                f"brought back to the client: {error}; map them to plain values first"
+                f"brought back to the client: {text_of(error)}; map them to plain values first"
             ) from error
     check_collected_bytes(len(pickled), collect_bytes_max)
     counters = {name: getattr(result, name) for name in COUNTERS}
     try:
-        body: bytes = msgpack.packb({**counters, "metrics": result.metrics, "collected": pickled})
+        body: bytes = msgpack.packb(
+            {**counters, "metrics": result.metrics, "collected": pickled},
+            unicode_errors="backslashreplace",
+        )
     except TypeError as error:
         raise SerializationError(
-            f"RuntimeContext.metrics holds something that is no plain JSON value: {error}"
+            f"RuntimeContext.metrics holds something that is no plain JSON value: {text_of(error)}"
         ) from error
     return body
 

@@ -46,6 +46,7 @@ from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportE
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.settings import load_settings
+from flinknet.texts import text_of
 
 __all__ = ["EXIT_COORDINATOR_LOST", "Worker", "main"]
 
@@ -188,10 +189,10 @@ def main() -> int:
                 work(options.worker_id, options.coordinator, options.data_port, config, token)
             )
     except RemoteTransportError as error:
-        print(f"lost the coordinator: {error}", file=sys.stderr)
+        print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
         return EXIT_COORDINATOR_LOST
     except FlinknetError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{type(error).__name__}: {text_of(error)}", file=sys.stderr)
         return 2
 
 

@@ -24,6 +24,7 @@ from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import FlinknetError, RemoteTransportError
 from flinknet.net.peers import PeerDirectory
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.texts import text_of
 
 __all__ = ["GateRequests"]
 
@@ -100,7 +101,9 @@ class GateRequests:
         except FlinknetError as error:
             _fail_all(channels, error)
         except Exception as error:  # whatever it is, the gate must not wait for ever
-            _fail_all(channels, RemoteTransportError(f"cannot connect to {address}: {error}"))
+            _fail_all(
+                channels, RemoteTransportError(f"cannot connect to {address}: {text_of(error)}")
+            )
         else:
             for channel in channels:
                 channel.request(connection)

@@ -47,6 +47,7 @@ from flinknet.partition.subpartition import (
     SubpartitionOwner,
     SubpartitionStatistics,
 )
+from flinknet.texts import text_of
 from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
 
 __all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size", "released_error"]
@@ -413,7 +414,9 @@ def _as_consumers_get_it(cause: BaseException) -> RemoteError:
         return cause.of_channel(None)
     if isinstance(cause, ConsumerCancelledError | PartitionNotFoundError):
         return cause
-    text = str(cause) if isinstance(cause, FlinknetError) else f"{type(cause).__name__}: {cause}"
+    text = text_of(cause)
+    if not isinstance(cause, FlinknetError):
+        text = f"{type(cause).__name__}: {text}"
     return ProducerFailedError(f"the producer failed: {text}")
 
 

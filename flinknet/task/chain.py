@@ -18,6 +18,7 @@ from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.graph import JobVertex
 from flinknet.task.operators import Emit, Operator, on_records
+from flinknet.texts import text_of
 
 __all__ = ["OperatorChain", "RecordWriterOutput"]
 
@@ -36,14 +37,14 @@ class RecordWriterOutput:
             await self.writer.emit_many(records)
         except SerializationError as error:
             raise SerializationError(
-                f'operator "{self._operator_name}" emitted what cannot be sent: {error}'
+                f'operator "{self._operator_name}" emitted what cannot be sent: {text_of(error)}'
             ) from error
         except FlinknetError:
             raise
         except Exception as error:
             raise JobFailedError(
                 f'the {self._edge_name} partitioning behind operator "{self._operator_name}" '
-                f"failed {on_records(records)}: {type(error).__name__}: {error}"
+                f"failed {on_records(records)}: {type(error).__name__}: {text_of(error)}"
             ) from error
 
 
@@ -103,7 +104,7 @@ class OperatorChain:
                 await self._opened.pop().close()
             except Exception as error:
                 if cause is not None:
-                    cause.add_note(f"closing failed too: {error}")
+                    cause.add_note(f"closing failed too: {text_of(error)}")
                 failure = failure or error
         if failure is not None and cause is None:
             raise failure

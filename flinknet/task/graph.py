@@ -20,6 +20,7 @@ from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
 from flinknet.task.operators import Operator
 from flinknet.task.pickler import dumps
+from flinknet.texts import text_of
 
 if TYPE_CHECKING:
     from flinknet.records.partitioner import Partitioner
@@ -131,6 +132,6 @@ class JobGraph:
                 except Exception as reason:
                     return (
                         f'the function of operator "{operator.name}" cannot be sent to the '
-                        f"workers: {reason}; make what it refers to in its open() method"
+                        f"workers: {text_of(reason)}; make what it refers to in its open() method"
                     )
-        return f'job "{self.name}" cannot be sent to the workers: {error}'
+        return f'job "{self.name}" cannot be sent to the workers: {text_of(error)}'

@@ -24,6 +24,7 @@ from flinknet.task.transformation import (
     StreamInput,
     Transformation,
 )
+from flinknet.texts import printable
 
 __all__ = ["GraphDefaults", "generate_job_graph"]
 
@@ -49,6 +50,7 @@ def generate_job_graph(
     """
     program = _with_inputs(transformations)
     _require_ends(name, program)
+    _require_printable_names(name, program)
     _require_unique_names(name, program)
     return _Generator(name, program, defaults).generate()
 
@@ -80,6 +82,16 @@ def _require_ends(name: str, program: list[Transformation]) -> None:
             raise ConfigurationError(
                 f'nothing reads the stream of operator "{transformation.display_name}": end it '
                 "with sink_to(), or leave the operator out"
+            )
+
+
+def _require_printable_names(name: str, program: list[Transformation]) -> None:
+    """Names are sent to every process and shown on terminals."""
+    for what, given in (("job", name), *(("operator", one.display_name) for one in program)):
+        if given != printable(given):
+            raise ConfigurationError(
+                f'the name of {what} "{printable(given)}" has control characters or lone '
+                "surrogates: choose another"
             )
 
 

@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function, find_attributes_fast
+from flinknet.texts import text_of
 
 __all__ = [
     "BATCH_RECORDS",
@@ -89,7 +90,7 @@ class Operator:
         subtask = f"{context.index + 1}/{context.parallelism}"
         raise JobFailedError(
             f'operator "{context.operator_name}" ({subtask}) failed {what}: '
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {text_of(error)}"
         ) from error
 
 

@@ -14,6 +14,7 @@ from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function
 from flinknet.task.operators import Operator, on_records, settle
+from flinknet.texts import printable
 
 __all__ = ["CollectSink", "PrintSink", "Sink", "SinkOperator"]
 
@@ -68,7 +69,10 @@ class CollectSink(Sink):
 
 
 class PrintSink(Sink):
-    """Prints records on the worker's standard output, with PyFlink's prefix ``identifier:2> ``."""
+    """Prints records on the worker's standard output, with PyFlink's prefix ``identifier:2> ``.
+
+    What would rule a terminal, or cannot be encoded, is written out: ``\\x1b``.
+    """
 
     def __init__(self, identifier: str = "") -> None:
         self._identifier = identifier
@@ -80,7 +84,8 @@ class PrintSink(Sink):
         self._prefix = f"{prefix}> " if prefix else ""
 
     def write(self, records: list[Any]) -> None:
-        sys.stdout.write("".join(f"{self._prefix}{record}\n" for record in records))
+        lines = "".join(f"{self._prefix}{record}\n" for record in records)
+        sys.stdout.write(printable(lines))
 
 
 class SinkOperator(Operator):

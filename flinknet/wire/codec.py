@@ -20,6 +20,7 @@ from typing import Protocol
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
+from flinknet.texts import printable
 from flinknet.wire.messages import BODY_BIN32, LAYOUTS, BufferHeader, Layout, MessageType
 
 __all__ = [
@@ -125,8 +126,9 @@ def encode_credit(channel: int, credit: int) -> bytes:
 
 
 def encode_error(channel: int, code: int, text: str, limits: WireLimits) -> bytes:
-    """Encode an ErrorResponse; the text is cut to the limit at a character boundary."""
-    raw = text.encode()[: limits.error_text_bytes_max].decode(errors="ignore").encode()
+    """Encode an ErrorResponse; the text is made printable, and cut to the limit at a character
+    boundary."""
+    raw = printable(text).encode()[: limits.error_text_bytes_max].decode(errors="ignore").encode()
     return LAYOUTS[MessageType.ERROR_RESPONSE].encode(channel, code, len(raw)) + raw
 
 
@@ -361,6 +363,6 @@ class FrameDecoder:
             text = bytes(data[prefix_end : prefix_end + size]).decode()
         except UnicodeDecodeError:
             raise RemoteProtocolError("the peer sent an error text that is not UTF-8") from None
-        self._receiver.on_error_response(channel, code, text)
+        self._receiver.on_error_response(channel, code, printable(text))
         text_end: int = prefix_end + size
         return text_end

@@ -197,6 +197,35 @@ async def test_the_producers_failure_reaches_the_consumer(exchange: Exchange) ->
     reader.close()
 
 
+class WithoutTextError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even this")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("half of a character: \ud83d"), r"ValueError: half of a character: \\ud83d"),
+        (ValueError("\x1b[2Jcleared"), r"ValueError: \\x1b\[2Jcleared"),
+        (WithoutTextError(), "WithoutTextError: <WithoutTextError without a text"),
+        (ValueError("x" * 10_000_000), "ValueError: xxxx"),
+    ],
+    ids=["surrogate", "escape sequence", "no text", "megabytes"],
+)
+async def test_a_failure_reaches_the_consumer_whatever_its_text(
+    exchange: Exchange, error: Exception, text: str
+) -> None:
+    """A text that cannot be sent must not leave the consumer waiting for ever."""
+    writer, reader = exchange.writer(), exchange.reader()
+    await writer.emit("x" * 3000)
+    await let_things_happen()
+    writer.fail(error)
+    with pytest.raises(ProducerFailedError, match=text) as raised:
+        await consume(reader)
+    assert len(str(raised.value)) < 20_000
+    reader.close()
+
+
 async def test_a_writer_closed_before_the_end_does_not_leave_its_consumer_waiting(
     exchange: Exchange,
 ) -> None:

@@ -97,6 +97,22 @@ def test_an_error_is_one_line_and_an_exit_code(
     assert capsys.readouterr() == ("", "flinknet: map: cannot write a set\n")
 
 
+@pytest.mark.parametrize("verbose", ["0", "1"])
+def test_an_error_does_not_rule_the_terminal(
+    failing: Failing,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    verbose: str,
+) -> None:
+    """Its lines stay: a remote traceback has many."""
+    monkeypatch.setenv("FLINKNET_TRACEBACK", verbose)
+    failing.write(r"def work(): raise JobFailedError('\x1b[2J\ud800\nsecond line')")
+    assert exit_code("work") == 1
+    shown = capsys.readouterr().err
+    assert shown.endswith("flinknet: \\x1b[2J\\ud800\nsecond line\n")
+    assert "\x1b" not in shown
+
+
 def test_the_environment_asks_for_the_traceback(
     failing: Failing, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from flinknet.cluster.display import LINE_INTERVAL_S, JobDisplay, result_table
 from flinknet.cluster.job_result import JobProgress, JobResult, VertexProgress
+from flinknet.cluster.local_cluster import print_output
 
 SOURCE = VertexProgress(0, "Source: flights", 2, {"RUNNING": 2}, 1000, 1000, 0, 40_000, 0, 900, 100)
 SINK = VertexProgress(1, "Reduce", 2, {"RUNNING": 1, "FINISHED": 1}, 900, 0, 36_000, 0, 0, 0, 0)
@@ -69,6 +70,33 @@ def test_what_workers_print_is_shown_as_it_is(terminal: bool) -> None:
         display.show_output("coordinator", "chatter")
     assert "worker-1 | [bold]not markup[/bold] :smile: " + "x" * 200 in written.getvalue()
     assert "chatter" not in written.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_workers_print_does_not_rule_the_terminal(terminal: bool) -> None:
+    target, written = console(terminal=terminal)
+    with JobDisplay(target) as display:
+        display.show_output("worker-1", "\x1b]0;title\x07 \x1b[31m\ud800\rover")
+    assert r"worker-1 | \x1b]0;title\x07 \x1b[31m\ud800\rover" in written.getvalue()
+
+
+def test_the_default_of_an_embedded_cluster_does_not_rule_the_terminal_either(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_output("worker-1", "\x1b[31m\ud800")
+    assert capsys.readouterr().err == "worker-1 | \\x1b[31m\\ud800\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_names_are_neither_markup_nor_commands(terminal: bool) -> None:
+    target, written = console(terminal=terminal)
+    named = replace(progress(1.0), name="[bold]job[/bold]\x1b[2J")
+    vertex = replace(SINK, name="[red]Reduce\x07")
+    with JobDisplay(target) as display:
+        display.show(replace(named, vertices=(SOURCE, vertex)))
+    shown = written.getvalue()
+    assert r"[bold]job[/bold]\x1b[2J: RUNNING" in shown
+    assert r"[red]Reduce\x07" in shown
 
 
 def test_the_result_has_a_row_for_each_subtask() -> None:

@@ -123,8 +123,16 @@ def test_texts_are_bounded_and_keep_what_matters() -> None:
     assert cause.traceback.rstrip().endswith("ü")
 
 
-def test_a_cause_survives_json() -> None:
-    cause = caused_by(raised(ValueError("boom")))
+def test_texts_are_printable() -> None:
+    cause = caused_by(raised(ValueError("\ud800\x1b[2J")))
+    assert cause.message == r"\ud800\x1b[2J"
+    assert cause.traceback.endswith(r"ValueError: \ud800\x1b[2J" + "\n")
+    assert "\n    raise error\n" in cause.traceback, "a traceback keeps its lines"
+
+
+@pytest.mark.parametrize("text", ["boom", "half \ud83d"])
+def test_a_cause_survives_json(text: str) -> None:
+    cause = caused_by(raised(ValueError(text)))
     assert FailureCause.from_dict(json.loads(json.dumps(cause.to_dict()))) == cause
 
 

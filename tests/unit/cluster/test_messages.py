@@ -30,6 +30,10 @@ def test_every_message_survives_its_bytes(message: messages.Message) -> None:
     assert decode(encode(message)) == message
 
 
+def test_a_text_that_no_encoder_takes_is_written_out() -> None:
+    assert decode(encode(messages.Refused("half \ud83d"))) == messages.Refused(r"half \ud83d")
+
+
 def test_the_examples_are_all_there_is() -> None:
     named = {name for name in messages.__all__ if name[0].isupper() and name != "Message"}
     assert {type(message).__name__ for message in EXAMPLES} == named

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from flinknet.cluster.control_link import ControlLink
 from flinknet.cluster.credentials import authorization_headers, new_token
@@ -42,6 +43,7 @@ from flinknet.errors import (
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import SubtaskResult
+from flinknet.texts import printable
 from tests.unit.cluster.control_plane import ServedCoordinator, expect, serve_control_plane
 from tests.unit.cluster.graphs import keyed_graph
 
@@ -137,6 +139,15 @@ async def test_what_is_not_there_is_404_in_json(anybody: aiohttp.ClientSession) 
 
 
 # -- workers
+
+
+async def test_a_path_that_is_no_text_is_404_too(served: ServedCoordinator) -> None:
+    url = URL(f"http://{served.address}/api/v1/jobs/%ED%A0%80%1B", encoded=True)
+    headers = authorization_headers(served.token)
+    async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as response:
+        status, body = response.status, await response.json()
+    assert status == 404
+    assert body["error"]["message"] == printable(body["error"]["message"])
 
 
 async def test_a_worker_id_that_is_taken_is_refused(served: ServedCoordinator) -> None:

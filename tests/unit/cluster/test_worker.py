@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -104,6 +104,18 @@ def leave(record: Any) -> Any:
     raise SystemExit(3)
 
 
+class WithoutTextError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even this")
+
+
+def raises(error: type[Exception], *arguments: Any) -> Callable[[Any], Any]:
+    def fail(record: Any) -> Any:
+        raise error(*arguments)
+
+    return fail
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -111,8 +123,21 @@ def leave(record: Any) -> Any:
         (stray_cancellation, r"failed: CancelledError"),
         (leave, r"failed: SystemExit: 3"),
         (lambda record: (record[0], range(2)), r"range"),
+        (raises(ValueError, "half \ud83d"), r"ValueError: half \\ud83d"),
+        (raises(ValueError, "\x1b[2J\x07"), r"ValueError: \\x1b\[2J\\x07"),
+        (raises(WithoutTextError), r"WithoutTextError: <WithoutTextError without a text"),
+        (raises(ValueError, "x" * 10_000_000), r"ValueError: xxxx"),
     ],
-    ids=["ValueError", "CancelledError", "SystemExit", "not serialisable"],
+    ids=[
+        "ValueError",
+        "CancelledError",
+        "SystemExit",
+        "not serialisable",
+        "surrogate",
+        "escape sequence",
+        "no text",
+        "megabytes",
+    ],
 )
 async def test_whatever_a_function_raises_is_the_cause(
     cluster: Cluster, function: Any, message: str

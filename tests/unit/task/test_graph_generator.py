@@ -288,6 +288,17 @@ def test_job_without_sink(environment: StreamExecutionEnvironment) -> None:
         environment.job_graph("sinkless")
 
 
+@pytest.mark.parametrize("name", ["\ud800", "\x1b[2J"])
+def test_names_that_cannot_be_shown(environment: StreamExecutionEnvironment, name: str) -> None:
+    numbers(environment).print().name(name)
+    with pytest.raises(ConfigurationError, match=r"operator .* has control characters"):
+        environment.job_graph()
+
+    numbers(StreamExecutionEnvironment()).print()
+    with pytest.raises(ConfigurationError, match=r"job .* has control characters"):
+        environment.job_graph(name)
+
+
 def test_stream_that_nobody_reads(environment: StreamExecutionEnvironment) -> None:
     numbers(environment).print()
     numbers(environment).map(same).name("forgotten")

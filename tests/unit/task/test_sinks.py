@@ -111,6 +111,16 @@ def test_collect_limit_below_zero() -> None:
         CollectSink(-1)
 
 
+async def test_printed_records_do_not_rule_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nor do they fail the job because no encoder takes them."""
+    async with Harness(SinkOperator(PrintSink()), context()) as harness:
+        await harness.process("\x1b[2J", "half \ud83d", "two\nlines")
+
+    assert capsys.readouterr().out == "\\x1b[2J\nhalf \\ud83d\ntwo\nlines\n"
+
+
 @pytest.mark.parametrize(
     ("identifier", "parallelism", "expected"),
     [

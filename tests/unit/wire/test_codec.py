@@ -13,6 +13,7 @@ from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
 from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.texts import printable
 from flinknet.wire.codec import FrameDecoder, encode, encode_buffer_header, encode_error
 from flinknet.wire.messages import (
     CONNECTION_CHANNEL,
@@ -62,7 +63,7 @@ ERRORS = st.tuples(
     st.just(MessageType.ERROR_RESPONSE),
     U32,
     st.integers(0, 127),
-    st.text(max_size=40),
+    st.text(max_size=40).map(printable),
 )
 OTHERS = st.one_of(
     st.tuples(
@@ -394,10 +395,23 @@ def test_a_part_of_a_body_is_let_go_of() -> None:
 @given(st.text(max_size=2000))
 def test_an_error_text_is_cut_to_the_limit_at_a_character(text: str) -> None:
     [(_, _, _, arrived)] = decode(encode_error(CONNECTION_CHANNEL, 8, text, LIMITS))
-    assert text.startswith(arrived)
+    shown = printable(text)
+    assert shown.startswith(arrived)
     assert len(arrived.encode()) <= LIMITS.error_text_bytes_max
-    if arrived != text:
-        assert len(text[: len(arrived) + 1].encode()) > LIMITS.error_text_bytes_max
+    if arrived != shown:
+        assert len(shown[: len(arrived) + 1].encode()) > LIMITS.error_text_bytes_max
+
+
+def test_an_error_text_that_no_encoder_takes_is_sent_printable() -> None:
+    [(_, _, _, arrived)] = decode(encode_error(CONNECTION_CHANNEL, 8, "\ud800 \x1b[2J", LIMITS))
+    assert arrived == r"\ud800 \x1b[2J"
+
+
+def test_a_peers_error_text_does_not_rule_a_terminal() -> None:
+    """A foreign peer sends what it likes."""
+    message = encode_error(CONNECTION_CHANNEL, 8, "tell me", LIMITS).replace(b"tell", b"\x1b[2J")
+    [(_, _, _, arrived)] = decode(message)
+    assert arrived == r"\x1b[2J me"
 
 
 def test_headers_are_short() -> None:

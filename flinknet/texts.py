@@ -1,0 +1,55 @@
+"""Texts on their way out of a process: to a peer, a client or a terminal.
+
+What users' functions raise, what records hold and what peers say is shown to people. Such a text
+can hold a lone surrogate, which no encoder takes; escape sequences, which rule a terminal; or
+megabytes; and asking for it can raise. ``text_of`` gets the text of anything, ``printable`` makes a
+text harmless. It is applied where a text leaves a process, and again where it reaches a terminal:
+the second time changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+
+__all__ = ["TEXT_CHARACTERS_MAX", "printable", "text_of", "traceback_of"]
+
+TEXT_CHARACTERS_MAX = 16 * 1024
+"""Most of one error's text: what is longer holds data, not an explanation."""
+
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline
+    "\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"  # other newlines; changes of direction
+    "\ud800-\udfff]"  # surrogates: a pair of them is one character, so these are lone
+)
+
+
+def printable(text: str) -> str:
+    """Return the text with what no encoder or terminal should get as Python writes it: ``\\x1b``.
+
+    Newlines and tabs stay.
+    """
+    return _HARMFUL.sub(_escaped, text)
+
+
+def text_of(value: object, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
+    """Return ``str(value)``, printable and cut to a length; never raises an Exception."""
+    try:
+        text = str(value)
+    except Exception as error:
+        return f"<{type(value).__name__} without a text: its __str__ raised {type(error).__name__}>"
+    if len(text) > characters_max:
+        text = text[:characters_max] + " ..."
+    return printable(text)
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the whole traceback, printable; never raises an Exception."""
+    try:
+        return printable("".join(traceback.format_exception(error)))
+    except Exception as failure:
+        return f"<no traceback of {type(error).__name__}: {type(failure).__name__}>"
+
+
+def _escaped(harmful: re.Match[str]) -> str:
+    return harmful.group().encode("unicode_escape").decode()
