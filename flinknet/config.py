@@ -517,6 +517,12 @@ class ClusterConfig:
     loop also blocks the heartbeat; a worker that ends is noticed at once. Flink: heartbeat.timeout
     (50 s)."""
 
+    coordinator_timeout_ms: float = 30_000.0
+    """Silence of the coordinator after which a worker ends and a client's call fails, beyond the
+    time that the call itself waits for. Each heartbeat of a worker is answered; the coordinator
+    runs no user code, so it is only this long because it may have to take in a large result. Flink:
+    heartbeat.timeout (50 s), client.timeout (60 s)."""
+
     progress_interval_ms: float = 250.0
     """Pause between two progress reports of a worker."""
 
@@ -584,11 +590,12 @@ class ClusterConfig:
             "progress_interval_ms",
             "cancel_timeout_ms",
         )
-        _require(
-            self.heartbeat_timeout_ms >= 2 * self.heartbeat_interval_ms,
-            f"heartbeat_timeout_ms is {self.heartbeat_timeout_ms}: choose at least twice "
-            f"heartbeat_interval_ms ({self.heartbeat_interval_ms})",
-        )
+        for name in ("heartbeat_timeout_ms", "coordinator_timeout_ms"):
+            _require(
+                getattr(self, name) >= 2 * self.heartbeat_interval_ms,
+                f"{name} is {getattr(self, name)}: choose at least twice heartbeat_interval_ms "
+                f"({self.heartbeat_interval_ms})",
+            )
         _require_at_least(self, 0, "cause_grace_ms", "collect_records_max")
         for name, least in (
             ("collect_bytes_max", KIB),

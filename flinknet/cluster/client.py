@@ -9,11 +9,13 @@ from typing import Any, Self
 import aiohttp
 import msgpack
 
+from flinknet.cluster.control_link import unanswered
 from flinknet.cluster.credentials import authorization_headers
 from flinknet.cluster.execution import JobState
 from flinknet.cluster.job_result import JobProgress, JobResult
 from flinknet.cluster.results import merge_collected
 from flinknet.cluster.submission import Submission
+from flinknet.config import ClusterConfig
 from flinknet.errors import (
     ConfigurationError,
     FlinknetError,
@@ -35,20 +37,23 @@ _REFUSALS: dict[str, type[FlinknetError]] = {
 class CoordinatorClient:
     """One HTTP session with the coordinator; use with ``async with``.
 
-    Every method raises RemoteTransportError if the coordinator cannot be reached.
+    Every method raises RemoteTransportError if the coordinator cannot be reached, or has not
+    answered within ``coordinator_timeout_ms`` and what the call itself may wait for.
     """
 
-    def __init__(self, coordinator: str, token: str) -> None:
+    def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
         """``coordinator`` is ``"host:port"``."""
         self._coordinator = coordinator
         self._token = token
+        self._timeout_ms = config.coordinator_timeout_ms
+        self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms
+        """For which the coordinator may wait for slots of jobs that end."""
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
-            timeout=aiohttp.ClientTimeout(total=None),
         )
         return self
 
@@ -63,12 +68,16 @@ class CoordinatorClient:
 
     async def submit(self, submission: Submission) -> str:
         """Start a job and return its id; InsufficientSlotsError if it does not fit."""
-        answer = await self._request("POST", "/api/v1/jobs", submission.to_bytes())
+        answer = await self._request(
+            "POST", "/api/v1/jobs", submission.to_bytes(), wait_ms=self._slots_wait_ms
+        )
         return str(answer["job_id"])
 
     async def progress(self, job_id: str, *, wait_ms: int = 0) -> JobProgress:
         """How the job stands, when it has ended or after ``wait_ms``."""
-        answer = await self._request("GET", f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}")
+        answer = await self._request(
+            "GET", f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}", wait_ms=wait_ms
+        )
         return JobProgress.from_dict(answer)
 
     async def cancel(self, job_id: str) -> None:
@@ -107,15 +116,22 @@ class CoordinatorClient:
             collected=collected,
         )
 
-    async def _request(self, method: str, path: str, body: bytes | None = None) -> Any:
+    async def _request(
+        self, method: str, path: str, body: bytes | None = None, *, wait_ms: float = 0
+    ) -> Any:
         assert self._session is not None
+        timeout = aiohttp.ClientTimeout(total=(self._timeout_ms + wait_ms) / 1000)
         try:
-            async with self._session.request(method, path, data=body) as response:
+            async with self._session.request(method, path, data=body, timeout=timeout) as response:
                 if response.status >= 400:
                     raise _refusal((await response.json())["error"])
                 if response.content_type == "application/msgpack":
                     return msgpack.unpackb(await response.read())
                 return await response.json()
+        except TimeoutError as error:
+            raise RemoteTransportError(
+                unanswered(self._coordinator, self._timeout_ms + wait_ms)
+            ) from error
         except aiohttp.ClientError as error:
             raise RemoteTransportError(
                 f"the coordinator at {self._coordinator} cannot be reached: {error}"

@@ -6,6 +6,7 @@ is uploaded over HTTP connections of their own, so that neither delays a heartbe
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,7 @@ from flinknet.cluster.messages import (
     decode,
     encode,
 )
+from flinknet.config import ClusterConfig
 from flinknet.errors import (
     ConfigurationError,
     JobError,
@@ -31,17 +33,21 @@ from flinknet.errors import (
 )
 from flinknet.task.deployment import SubtaskDescriptor
 
-__all__ = ["ControlLink"]
+__all__ = ["EXIT_COORDINATOR_LOST", "ControlLink", "unanswered"]
+
+EXIT_COORDINATOR_LOST = 3
+"""Exit status of a worker whose coordinator is gone."""
 
 
 class ControlLink:
     """The connection of one worker to its coordinator. ``async with``, then ``register``."""
 
-    def __init__(self, coordinator: str, token: str, *, control_message_bytes_max: int) -> None:
+    def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
         """``coordinator`` is ``"host:port"``."""
         self._coordinator = coordinator
         self._token = token
-        self._message_bytes_max = control_message_bytes_max
+        self._message_bytes_max = config.control_message_bytes_max
+        self._timeout_ms = config.coordinator_timeout_ms
         self._session: aiohttp.ClientSession | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
 
@@ -49,7 +55,7 @@ class ControlLink:
         self._session = aiohttp.ClientSession(
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_ms / 1000),
         )
         return self
 
@@ -67,9 +73,16 @@ class ControlLink:
     async def register(self, message: Register) -> Registered:
         """Join the cluster.
 
-        ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, or
-        not any more.
+        ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, not
+        any more, or does not answer within ``coordinator_timeout_ms``.
         """
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                return await self._register(message)
+        except TimeoutError:
+            raise RemoteTransportError(self.unanswered()) from None
+
+    async def _register(self, message: Register) -> Registered:
         assert self._session is not None
         try:
             self._socket = await self._session.ws_connect(
@@ -95,6 +108,10 @@ class ControlLink:
                 f"the coordinator answered {type(answer).__name__} to Register"
             )
         return answer
+
+    def unanswered(self) -> str:
+        """What to say of the coordinator once it has been silent for too long."""
+        return unanswered(self._coordinator, self._timeout_ms)
 
     async def send(self, message: Message) -> None:
         """Send a message. Nothing happens if the connection is gone: ``receive`` says so."""
@@ -134,5 +151,15 @@ class ControlLink:
                 if response.status >= 400:
                     raise JobError((await response.json())["error"]["message"])
                 return content
+        except TimeoutError as error:
+            raise LocalTransportError(self.unanswered()) from error
         except aiohttp.ClientError as error:
             raise LocalTransportError(f"{method} {path} to the coordinator: {error}") from error
+
+
+def unanswered(coordinator: str, timeout_ms: float) -> str:
+    """What to say of a coordinator that is connected and mute."""
+    return (
+        f"the coordinator at {coordinator} has not answered for {timeout_ms:.0f} ms "
+        "(cluster.coordinator_timeout_ms): it hangs or is stopped"
+    )

@@ -25,6 +25,7 @@ from aiohttp import web
 from flinknet.cluster.credentials import take_token
 from flinknet.cluster.dispatcher import Dispatcher
 from flinknet.cluster.execution import SubtaskKey
+from flinknet.cluster.failure import FailureCause
 from flinknet.cluster.job_record import JobRecord
 from flinknet.cluster.messages import Message, Register
 from flinknet.cluster.parent import watch_parent
@@ -94,7 +95,8 @@ class Coordinator:
         self._settle()
 
     def close(self, reason: str) -> None:
-        """Send every worker away; time stands still from now on."""
+        """Fail what runs and send every worker away; time stands still from now on."""
+        self.dispatcher.stop(FailureCause.of_coordinator(os.getpid(), reason), self.now())
         for connection in self._connections.values():
             connection.dismiss(reason)
         self._closed = True
@@ -179,8 +181,15 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
     loop = asyncio.get_running_loop()
     coordinator = Coordinator(config)
     stop = asyncio.Event()
+    reason = "stops"
+
+    def stop_on(number: signal.Signals) -> None:
+        nonlocal reason
+        reason = f"was told to stop by signal {number} ({number.name})"
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop_on, number)
     if has_launcher:
 
         def pass_on(line: bytes) -> None:
@@ -207,7 +216,8 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
         await stop.wait()
         waiting.cancel()
     finally:
-        coordinator.close("the coordinator stops")
+        coordinator.close(reason)
+        log.info("the coordinator %s", reason)
         await runner.cleanup()
 
 

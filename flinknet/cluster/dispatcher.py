@@ -136,6 +136,11 @@ class Dispatcher:
         """Stop a job on request; nothing happens to one that has ended or is ending."""
         self._carry_out(record, record.execution.cancel(now), now)
 
+    def stop(self, cause: FailureCause, now: float) -> None:
+        """The coordinator ends, which is the cause of all that this breaks."""
+        for record in self.jobs():
+            self._carry_out(record, record.execution.coordinator_stops(cause, now), now)
+
     def take_result(
         self, record: JobRecord, subtask: SubtaskKey, result: dict[str, Any], now: float
     ) -> None:
@@ -158,7 +163,7 @@ class Dispatcher:
         self.workers.heard(worker_id, now)
         match message:
             case Heartbeat():
-                pass
+                self._send(worker_id, message)
             case Progress() | Opened() | Failed() | Released():
                 record = self._jobs.get(message.job_id)
                 if record is not None and record.execution.attempt == message.attempt:

@@ -206,6 +206,12 @@ class JobExecution:
         self._advance(now)
         return []
 
+    def coordinator_stops(self, cause: FailureCause, now: float) -> Commands:
+        """The coordinator ends; nothing happens to a job that has ended or is ending."""
+        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+            return []
+        return self._weigh(cause, now)
+
     def cancel(self, now: float) -> Commands:
         """The user wants the job to stop."""
         if self.state not in (JobState.DEPLOYING, JobState.RUNNING):

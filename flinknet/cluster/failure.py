@@ -36,6 +36,10 @@ from flinknet.texts import printable, text_of, traceback_of
 __all__ = ["FailureCause", "Gravity"]
 
 
+_COORDINATOR = ""
+"""Stands for a worker's id where the coordinator itself is the cause."""
+
+
 class Gravity(IntEnum):
     """How near to the origin of a failure a report is."""
 
@@ -94,6 +98,17 @@ class FailureCause:
             message=reason,
         )
 
+    @classmethod
+    def of_coordinator(cls, pid: int, reason: str) -> FailureCause:
+        """Describe a coordinator that ends while jobs run: ``reason`` says why."""
+        return cls(
+            gravity=Gravity.CAUSE,
+            worker_id=_COORDINATOR,
+            pid=pid,
+            error_type=JobFailedError.__name__,
+            message=reason,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {**asdict(self), "gravity": self.gravity.name}
@@ -105,6 +120,8 @@ class FailureCause:
 
     def describe(self) -> str:
         """One sentence for people: who, where, what."""
+        if self.worker_id == _COORDINATOR:
+            return f"the coordinator (pid {self.pid}) {self.message}"
         process = f"worker {self.worker_id} (pid {self.pid})"
         if self.error_type == WorkerLostError.__name__:
             return f"{process} was lost: {self.message}"

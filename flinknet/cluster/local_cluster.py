@@ -28,6 +28,7 @@ from typing import Any, Self, TypeVar
 
 from flinknet.cluster.child_process import ChildProcess, describe_exit
 from flinknet.cluster.client import CoordinatorClient, OnProgress
+from flinknet.cluster.control_link import EXIT_COORDINATOR_LOST
 from flinknet.cluster.credentials import TOKEN_VARIABLE, new_token
 from flinknet.cluster.job_result import JobResult
 from flinknet.cluster.preflight import check_cluster, check_job
@@ -51,6 +52,12 @@ LAUNCHER = "launcher"
 """This process's name, where it has something to say about a run."""
 
 T = TypeVar("T")
+
+_MEANINGS = {
+    0: ", because it was told to stop",
+    EXIT_COORDINATOR_LOST: ", because its connection to the coordinator was lost",
+}
+"""What a worker says with its status."""
 
 _PYPY_NURSERY = "PYPY_GC_NURSERY"
 """Where PyPy looks, before anything of flinknet runs, for how large its nursery is."""
@@ -150,7 +157,8 @@ class LocalCluster:
         """Wait for ``work``, or raise what broke the cluster if that comes first.
 
         A connection to the coordinator can be lost before its end is known: then that is waited
-        for, as it is the better explanation.
+        for, as it is the better explanation. Without it the cluster is broken all the same: a
+        coordinator that hangs answers no later call.
         """
         task = asyncio.ensure_future(work)
         try:
@@ -158,6 +166,7 @@ class LocalCluster:
             if task.done() and isinstance(task.exception(), RemoteTransportError):
                 grace_s = self._config.cluster.cause_grace_ms / 1000
                 await asyncio.wait((self._broken,), timeout=grace_s)
+                self._break(JobError(f"the cluster is lost: {task.exception()}"))
             if not self._broken.done():
                 return await task
         finally:
@@ -188,7 +197,7 @@ class LocalCluster:
                 f"cluster.start_timeout_ms if the machine is slow"
             ) from None
         self._client = await self._session.enter_async_context(
-            CoordinatorClient(self.address, self._token)
+            CoordinatorClient(self.address, self._token, cluster)
         )
 
     async def _launch(
@@ -237,11 +246,13 @@ class LocalCluster:
     # -- watching
 
     async def _watch(self, child: ChildProcess) -> None:
-        how = describe_exit(await child.wait())
+        status = await child.wait()
+        how = describe_exit(status)
         if child.name == COORDINATOR:
             await child.drain()
             self._break(JobError(f"the coordinator (pid {child.pid}) {how}{_last_words(child)}"))
         elif self._ready.is_set():
+            how += _MEANINGS.get(status, "")
             self._children[COORDINATOR].tell(
                 {"event": "worker_exited", "worker_id": child.name, "how": how}
             )

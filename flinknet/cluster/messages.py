@@ -10,7 +10,8 @@ bodies (``rest.py``). The registry is closed: an unknown name, a missing field o
 
     worker -> coordinator                      coordinator -> worker
     Register                                   Registered | Refused
-    Heartbeat, Progress                        Deploy, Run, Cancel
+    Heartbeat                                  Heartbeat, in answer to each
+    Progress                                   Deploy, Run, Cancel
     Opened, Finished*, Failed, Released        Stop
 
     * Finished is the HTTP upload of a subtask's result, see rest.py.
@@ -71,7 +72,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The worker's event loop turns."""
+    """The sender's event loop turns. A worker's is answered, so that each watches the other."""
 
 
 @dataclass(frozen=True, slots=True)

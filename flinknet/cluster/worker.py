@@ -5,7 +5,10 @@ Theory of operation
 One event loop, one network environment, one control link. The worker registers, sends heartbeats,
 and does what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
 worker's task group. It ends when told to (SIGTERM, ``Stop``) with status 0, and when it loses the
-coordinator with status 3: without a coordinator nobody would ever cancel its subtasks.
+coordinator with status 3: without a coordinator nobody would ever cancel its subtasks. It has lost
+it when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
+though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
+could be heard, does not count (``presence.py``).
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back: a pause of
@@ -26,7 +29,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flinknet.cluster.control_link import ControlLink
+from flinknet.cluster.control_link import EXIT_COORDINATOR_LOST, ControlLink
 from flinknet.cluster.credentials import cluster_id, data_plane_secret, take_token
 from flinknet.cluster.job_attempt import JobAttempt
 from flinknet.cluster.messages import (
@@ -41,6 +44,7 @@ from flinknet.cluster.messages import (
     Stop,
 )
 from flinknet.cluster.parent import watch_parent
+from flinknet.cluster.presence import Presence
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
 from flinknet.interpreter import COMPILES_PYTHON
@@ -48,10 +52,7 @@ from flinknet.net.environment import NetworkEnvironment
 from flinknet.settings import load_settings
 from flinknet.texts import text_of
 
-__all__ = ["EXIT_COORDINATOR_LOST", "Worker", "main"]
-
-EXIT_COORDINATOR_LOST = 3
-"""Exit status of a worker whose coordinator is gone."""
+__all__ = ["Worker", "main"]
 
 
 class Worker:
@@ -64,6 +65,7 @@ class Worker:
         self._link = link
         self._config = config
         self._attempts: dict[tuple[str, int], tuple[JobAttempt, asyncio.Task[None]]] = {}
+        self._heard_at = 0.0
 
     async def serve(self, registered: Registered, stop: asyncio.Event) -> int:
         """Work until told to stop or the coordinator is gone; return the exit status.
@@ -75,21 +77,43 @@ class Worker:
             progress = group.create_task(self._send_progress(registered))
             conversation = group.create_task(self._converse(group))
             stopping = group.create_task(stop.wait())
-            await asyncio.wait((conversation, stopping), return_when=asyncio.FIRST_COMPLETED)
-            status = conversation.result() if conversation.done() else 0
-            for task in (heartbeats, progress, conversation, stopping):
+            silence = group.create_task(self._await_silence(registered))
+            ends = (conversation, stopping, silence)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            status = 0
+            if conversation.done():
+                status = conversation.result()
+            elif silence.done():
+                status = EXIT_COORDINATOR_LOST
+            for task in (heartbeats, progress, *ends):
                 task.cancel()
             for _, task in self._attempts.values():
                 task.cancel()
         return status
 
     async def _converse(self, group: asyncio.TaskGroup) -> int:
+        loop = asyncio.get_running_loop()
         while (message := await self._link.receive()) is not None:
+            self._heard_at = loop.time()
+            if isinstance(message, Heartbeat):
+                continue
             if isinstance(message, Stop):
                 return 0
             await self._act(message, group)
-        print("lost the coordinator", file=sys.stderr)
+        print("lost the coordinator: the control connection has ended", file=sys.stderr)
         return EXIT_COORDINATOR_LOST
+
+    async def _await_silence(self, registered: Registered) -> None:
+        """Return when the coordinator has been silent for too long."""
+        loop = asyncio.get_running_loop()
+        interval_s = registered.heartbeat_interval_ms / 1000
+        timeout_s = max(self._config.coordinator_timeout_ms / 1000, 2 * interval_s)
+        presence = Presence(now=loop.time(), interval_s=interval_s)
+        self._heard_at = loop.time()
+        while loop.time() - self._heard_at < timeout_s:
+            await asyncio.sleep(interval_s)
+            self._heard_at += presence.tick(loop.time())
+        print(f"lost the coordinator: {self._link.unanswered()}", file=sys.stderr)
 
     async def _act(self, message: Message, group: asyncio.TaskGroup) -> None:
         if not isinstance(message, Deploy | Run | Cancel):
@@ -140,9 +164,7 @@ async def work(
         secret=data_plane_secret(token),
         config=config.network,
     )
-    link = ControlLink(
-        coordinator, token, control_message_bytes_max=config.cluster.control_message_bytes_max
-    )
+    link = ControlLink(coordinator, token, config.cluster)
     async with environment, link:
         registered = await link.register(
             Register(

@@ -52,6 +52,7 @@ class WorkerConnection:
     def __init__(self, coordinator: Workers, request: web.Request) -> None:
         self._coordinator = coordinator
         self._request = request
+        self._silence_s = coordinator.config.heartbeat_timeout_ms / 1000
         self._socket = web.WebSocketResponse(
             max_msg_size=coordinator.config.control_message_bytes_max, timeout=1.0
         )
@@ -65,6 +66,8 @@ class WorkerConnection:
             await self._converse()
         except RemoteProtocolError as error:
             log.warning("worker connection closed: %s", error)
+        except TimeoutError:
+            log.warning("worker connection closed: it has not said who it is")
         finally:
             self._put(None)
             await writer
@@ -86,7 +89,9 @@ class WorkerConnection:
             self._request.transport.abort()
 
     async def _converse(self) -> None:
-        first = await self._receive()
+        # From Register on it is the registry that watches for silence.
+        async with asyncio.timeout(self._silence_s):
+            first = await self._receive()
         if not isinstance(first, Register):
             raise RemoteProtocolError("the first message of a worker must be Register")
         try:

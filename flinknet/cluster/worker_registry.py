@@ -10,9 +10,8 @@ be mistaken for news. Three things make a worker lost, each with its gravity (``
 - the launcher says how the process ended: CAUSE;
 - nothing was heard of it for ``heartbeat_timeout_ms``: CAUSE.
 
-Every message counts as a sign of life. A coordinator that was itself stopped (a suspended machine,
-a debugger) must not blame its workers for its own absence: when ``tick`` comes later than two
-heartbeat intervals after the last one, the gap is credited to every worker.
+Every message counts as a sign of life. A coordinator that was itself stopped must not blame its
+workers for its own absence (``presence.py``): that is credited to every worker.
 
 Slots belong to a job from its deployment until the worker has released it; a worker that cannot
 release (a user function that never returns) keeps them.
@@ -27,6 +26,7 @@ from enum import Enum
 
 from flinknet.cluster.failure import FailureCause, Gravity
 from flinknet.cluster.messages import Register
+from flinknet.cluster.presence import Presence
 from flinknet.errors import ConfigurationError
 
 __all__ = ["WorkerRecord", "WorkerRegistry", "WorkerState"]
@@ -69,9 +69,8 @@ class WorkerRegistry:
     def __init__(
         self, *, now: float, heartbeat_interval_s: float, heartbeat_timeout_s: float
     ) -> None:
-        self._interval = heartbeat_interval_s
         self._timeout = heartbeat_timeout_s
-        self._ticked_at = now
+        self._presence = Presence(now=now, interval_s=heartbeat_interval_s)
         self._workers: dict[str, WorkerRecord] = {}
 
     def workers(self) -> tuple[WorkerRecord, ...]:
@@ -140,11 +139,9 @@ class WorkerRegistry:
 
     def tick(self, now: float) -> list[FailureCause]:
         """Find the workers that have been silent for too long; call at ``next_tick`` or earlier."""
-        gap = now - self._ticked_at
-        self._ticked_at = now
-        if gap > 2 * self._interval:
-            for worker in self._workers.values():
-                worker.heard_at += gap
+        away = self._presence.tick(now)
+        for worker in self._workers.values():
+            worker.heard_at += away
         reason = (
             f"no heartbeat for {self._timeout * 1000:.0f} ms (it hangs, is stopped, or a user "
             "function blocks its event loop for longer than cluster.heartbeat_timeout_ms)"
@@ -156,7 +153,7 @@ class WorkerRegistry:
     @property
     def next_tick(self) -> float:
         """When ``tick`` must be called, in the caller's clock."""
-        return self._ticked_at + self._interval
+        return self._presence.next_tick
 
     def _lose(self, worker_id: str, reason: str, gravity: Gravity) -> FailureCause | None:
         worker = self._workers.get(worker_id)

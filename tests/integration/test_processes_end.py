@@ -60,6 +60,69 @@ def test_a_killed_coordinator_ends_the_run(tmp_path: Path, job: str) -> None:
         assert run.wait_for_orphans() == []
 
 
+def test_a_coordinator_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str) -> None:
+    """By the client, which ends the run; without a client its workers end by themselves."""
+    (tmp_path / "cluster.toml").write_text(
+        "[cluster]\nheartbeat_interval_ms = 100\ncoordinator_timeout_ms = 1000\n"
+        "stop_timeout_ms = 500\ncause_grace_ms = 100\n"
+    )
+    with start_run(job, "--config", "cluster.toml", cwd=tmp_path) as run:
+        coordinator = run.wait_until_running()["coordinator"]
+        os.kill(coordinator, signal.SIGSTOP)
+        status, output = run.wait()
+        assert status == 1
+        assert "flinknet: the cluster is lost: the coordinator at 127.0.0.1:" in output
+        assert "has not answered for 1" in output
+        assert run.wait_for_orphans() == [], "a stopped process does not hear SIGTERM"
+
+
+def test_a_coordinator_that_is_told_to_stop_is_named_as_the_cause(tmp_path: Path, job: str) -> None:
+    """Its workers end, too, and perhaps first: but only because it sends them away."""
+    with start_run(job, cwd=tmp_path) as run:
+        coordinator = run.wait_until_running()["coordinator"]
+        os.kill(coordinator, signal.SIGTERM)
+        status, output = run.wait()
+        assert status == 1
+        assert f"the coordinator (pid {coordinator}) " in output
+        assert "was told to stop by signal 15 (SIGTERM)" in output
+        assert "worker-" not in output.splitlines()[-1]
+        assert run.wait_for_orphans() == []
+
+
+RESETTING_JOB = """
+import ctypes, gc
+from flinknet.cluster.control_link import ControlLink
+from flinknet.task import GeneratorSource, StreamExecutionEnvironment
+
+def reset_control_link():
+    (link,) = [found for found in gc.get_objects() if isinstance(found, ControlLink)]
+    descriptor = link._socket.get_extra_info("socket").fileno()
+    # AF_UNSPEC: Linux then sends a RST.
+    assert ctypes.CDLL(None).connect(descriptor, bytes(16), 16) == 0
+
+def work(pair):
+    if pair[1] == 50_000:
+        reset_control_link()
+    return pair
+
+environment = StreamExecutionEnvironment().set_parallelism(2)
+numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+numbers.key_by(lambda record: record[0]).map(work).sink_to(lambda record: None)
+environment.execute("resetting")
+"""
+
+
+def test_a_control_link_that_is_reset_is_named_as_the_cause(tmp_path: Path) -> None:
+    """The worker ends by itself then, with status 3, and its neighbour loses it."""
+    path = tmp_path / "job.py"
+    path.write_text(RESETTING_JOB)
+    with start_run(str(path), cwd=tmp_path) as run:
+        status, output = run.wait()
+        assert status == 1
+        assert "exited with status 3, because its connection to the coordinator was lost" in output
+        assert run.wait_for_orphans() == []
+
+
 def test_a_killed_launcher_leaves_no_orphans(tmp_path: Path, job: str) -> None:
     with start_run(job, cwd=tmp_path) as run:
         children = run.wait_until_running()

@@ -56,6 +56,25 @@ def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signa
         assert coordinator.wait(PATIENCE_S) == (-9 if number == signal.SIGKILL else 0)
 
 
+def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
+    """Nobody else would tell it."""
+    token = new_token()
+    config = tmp_path / "cluster.toml"
+    config.write_text(
+        "[cluster]\nworkers = 1\nheartbeat_interval_ms = 100\ncoordinator_timeout_ms = 1000\n"
+    )
+    with process("coordinator", f"--config={config}", token=token) as coordinator:
+        where = f"--coordinator={event(coordinator)['address']}"
+        arguments = (where, "--worker-id=alone", f"--config={config}")
+        with process("worker", *arguments, token=token) as worker:
+            assert event(coordinator) == {"event": "ready"}
+            coordinator.send_signal(signal.SIGSTOP)
+            _, errors = worker.communicate(timeout=PATIENCE_S)
+            assert worker.returncode == 3
+            assert "lost the coordinator: " in errors
+            assert "has not answered for 1000 ms" in errors
+
+
 def test_a_worker_that_may_not_join_says_why(tmp_path: Path) -> None:
     token = new_token()
     with process("coordinator", token=token) as coordinator:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from flinknet.cluster.client import CoordinatorClient
 from flinknet.cluster.control_link import ControlLink
@@ -16,7 +18,13 @@ from flinknet.cluster.messages import Message, Register
 from flinknet.cluster.rest import ControlPlane
 from flinknet.config import ClusterConfig
 
-__all__ = ["ServedCoordinator", "expect", "serve_control_plane"]
+__all__ = [
+    "ServedCoordinator",
+    "expect",
+    "mute_server",
+    "serve_control_plane",
+    "served_websocket",
+]
 
 
 @dataclass(frozen=True)
@@ -29,16 +37,15 @@ class ServedCoordinator:
 
     def link(self, token: str | None = None) -> ControlLink:
         """A worker's end that is not registered yet."""
-        config = self.coordinator.config
         return ControlLink(
-            self.address,
-            self.token if token is None else token,
-            control_message_bytes_max=config.control_message_bytes_max,
+            self.address, self.token if token is None else token, self.coordinator.config
         )
 
     def client(self, token: str | None = None) -> CoordinatorClient:
         """A client."""
-        return CoordinatorClient(self.address, self.token if token is None else token)
+        return CoordinatorClient(
+            self.address, self.token if token is None else token, self.coordinator.config
+        )
 
     @asynccontextmanager
     async def worker(self, worker_id: str, *, slots: int = 2) -> AsyncIterator[ControlLink]:
@@ -61,6 +68,28 @@ async def serve_control_plane(config: ClusterConfig) -> AsyncIterator[ServedCoor
     finally:
         coordinator.close("the test ends")
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def served_websocket(handler: Handler) -> AsyncIterator[str]:
+    """Serve something that is no coordinator where workers look for one; yields its address."""
+    application = web.Application()
+    application.add_routes([web.get("/api/v1/worker", handler)])
+    runner = web.AppRunner(application, shutdown_timeout=0.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        yield f"{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def mute_server() -> AsyncIterator[str]:
+    """A frozen coordinator: its kernel takes connections and bytes, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 async def expect(link: ControlLink, kind: type[Message]) -> Message:

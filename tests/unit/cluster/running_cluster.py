@@ -30,6 +30,7 @@ class Cluster:
 
     def __init__(self, served: ServedCoordinator) -> None:
         self.served = served
+        self.config = served.coordinator.config
         self.stops: list[asyncio.Event] = []
         self.workers: list[asyncio.Task[int]] = []
         self.environments: list[NetworkEnvironment] = []
@@ -42,7 +43,7 @@ class Cluster:
             registered = await link.register(message)
             self.stops.append(stop)
             self.environments.append(environment)
-            return await Worker(environment, link, CONFIG).serve(registered, stop)
+            return await Worker(environment, link, self.config).serve(registered, stop)
 
     def nothing_is_held(self) -> bool:
         """Every worker's buffers are back, its partitions and gates are gone."""
@@ -56,11 +57,13 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running_cluster(network: NetworkConfig | None = None) -> AsyncIterator[Cluster]:
+async def running_cluster(
+    network: NetworkConfig | None = None, config: ClusterConfig = CONFIG
+) -> AsyncIterator[Cluster]:
     """A coordinator and its workers."""
-    async with serve_control_plane(CONFIG) as served:
+    async with serve_control_plane(config) as served:
         cluster = Cluster(served)
-        for number in range(CONFIG.workers):
+        for number in range(config.workers):
             cluster.workers.append(
                 asyncio.create_task(cluster.work(number, network or NetworkConfig()))
             )

@@ -234,6 +234,29 @@ def test_a_symptom_becomes_the_cause_when_nothing_better_comes(cluster: Cluster)
     assert record.execution.state is JobState.FAILING
 
 
+def test_every_heartbeat_is_answered(cluster: Cluster) -> None:
+    """So that a worker hears of a coordinator that hangs by its silence."""
+    cluster.say("worker-1", Heartbeat())
+    assert cluster.sent == [("worker-1", Heartbeat())]
+
+
+def test_a_coordinator_that_is_told_to_stop_is_the_cause_of_what_follows(cluster: Cluster) -> None:
+    """Its workers, which it sends away, are not."""
+    record, ended = cluster.running(), cluster.running()
+    cluster.finish(ended)
+    cause = FailureCause.of_coordinator(7, "was told to stop")
+    cluster.dispatcher.stop(cause, cluster.now)
+    for worker_id in WORKERS:
+        cluster.dispatcher.connection_closed(worker_id, cluster.now)
+        cluster.dispatcher.worker_exited(worker_id, "exited with status 0", cluster.now)
+    assert record.execution.state is JobState.FAILED
+    assert record.execution.cause == cause
+    assert str(cause.to_error("sums")) == (
+        'job "sums" failed: the coordinator (pid 7) was told to stop'
+    )
+    assert ended.execution.state is JobState.FINISHED
+
+
 def test_a_silent_worker_fails_its_job(cluster: Cluster) -> None:
     record = cluster.running()
     while record.execution.state is JobState.RUNNING and cluster.now < 60:

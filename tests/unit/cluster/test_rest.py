@@ -44,7 +44,12 @@ from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import SubtaskResult
 from flinknet.texts import printable
-from tests.unit.cluster.control_plane import ServedCoordinator, expect, serve_control_plane
+from tests.unit.cluster.control_plane import (
+    ServedCoordinator,
+    expect,
+    serve_control_plane,
+    served_websocket,
+)
 from tests.unit.cluster.graphs import keyed_graph
 
 CONFIG = ClusterConfig(
@@ -227,17 +232,12 @@ async def test_a_coordinator_that_goes_while_a_worker_registers() -> None:
         await socket.close()
         return socket
 
-    application = web.Application()
-    application.add_routes([web.get("/api/v1/worker", hang_up)])
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    link = ControlLink(f"{host}:{port}", new_token(), control_message_bytes_max=65_536)
-    async with link:
+    async with (
+        served_websocket(hang_up) as address,
+        ControlLink(address, new_token(), ClusterConfig()) as link,
+    ):
         with pytest.raises(RemoteTransportError, match="is gone"):
             await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
-    await runner.cleanup()
 
 
 # -- jobs
