@@ -90,5 +90,5 @@ async def test_an_arrival_keeps_the_loop_awake_if_it_shall(
 
 @pytest.mark.parametrize("busy_poll_us", [-1.0, 1_000_001.0, float("inf"), float("nan")])
 def test_a_duration_that_cannot_be_meant_is_refused(busy_poll_us: float) -> None:
-    with pytest.raises(ConfigurationError, match="busy_poll_us is .*: choose 0 .* to 1,000,000"):
+    with pytest.raises(ConfigurationError, match="busy_poll_us is .*: choose "):
         NetworkConfig(busy_poll_us=busy_poll_us)
