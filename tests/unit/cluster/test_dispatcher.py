@@ -87,6 +87,7 @@ class Cluster:
             self.now = self.dispatcher.deadline
             for worker in self.dispatcher.workers.registered():
                 self.say(worker.worker_id, Heartbeat())
+                assert self.sent.pop() == (worker.worker_id, Heartbeat())
             self.dispatcher.tick(self.now)
         self.now = until
 
