@@ -205,7 +205,8 @@ async def test_a_worker_that_is_told_to_stop_cancels_what_it_runs(cluster: Clust
         worker_id = cluster.environments[1].worker_id
         with pytest.raises(WorkerLostError, match=worker_id):
             await client.follow(job_id, interval_ms=10_000)
-    assert 0 in [worker.result() for worker in cluster.workers if worker.done()]
+    ended, _ = await asyncio.wait(cluster.workers, return_when=asyncio.FIRST_COMPLETED)
+    assert [worker.result() for worker in ended] == [0]
 
 
 async def test_a_worker_that_loses_the_coordinator_cancels_everything_and_ends() -> None:
