@@ -133,6 +133,20 @@ class WireLimits:
     channels_per_connection_max: int = 65_536
     """Readers that one peer may open at a time; a cancelled one counts until it is really gone."""
 
+    channels_per_worker_max: int = 131_072
+    """Readers that all peers of a worker may have open at a time, because each costs memory before
+    anything is sent on it; a request over it fails its channel. Twice what one peer may open, so
+    that no single one takes them all."""
+
+    unused_requests_per_minute_max: int = 131_072
+    """Requests that a peer may cancel in a minute before anything was sent on their channels; more
+    close the connection. A failing job cancels every channel at once, two in a minute
+    twice as many."""
+
+    heartbeats_per_minute_max: int = 12_000
+    """Heartbeats that a peer may send in a minute; more close the connection. One is due every
+    heartbeat_interval_ms at most, for which this allows 5 ms."""
+
     credit_per_channel_max: int = 65_535
     """Buffers that a peer may claim to hold free for one channel; a larger sum is a broken
     count."""
@@ -173,10 +187,18 @@ class WireLimits:
             self,
             1,
             "channels_per_connection_max",
+            "channels_per_worker_max",
+            "heartbeats_per_minute_max",
             "credit_per_channel_max",
             "events_per_channel_max",
             "pending_handshakes_max",
             "accepted_connections_max",
+        )
+        _require(
+            self.unused_requests_per_minute_max >= self.channels_per_connection_max,
+            f"unused_requests_per_minute_max is {self.unused_requests_per_minute_max}, less than "
+            f"channels_per_connection_max ({self.channels_per_connection_max}), all of which a "
+            f"failing job cancels at once: raise the one or lower the other",
         )
         _require(
             self.control_bytes_max >= 4 * KIB,
@@ -313,6 +335,15 @@ class NetworkConfig:
     receive_buffer_bytes: int = 256 * KIB
     """Bytes that one socket read may return."""
 
+    turn_messages_max: int = 1_000
+    """Messages of one connection that are handled in one turn of the event loop; the rest waits for
+    the next turn, and the socket is not read meanwhile. A message takes some microseconds, so a
+    peer that sends tiny ones without end keeps the others waiting for no more than milliseconds."""
+
+    turn_bytes_max: int = 1 * MIB
+    """Bytes of one connection that are read in one turn of the event loop, to the end of the read
+    that reaches it; uvloop would go on for as long as a peer sends."""
+
     rendezvous_timeout_ms: float = 60_000.0
     """How long the two ends of a channel wait for each other, whichever starts first: a consumer
     for an address where nobody listens, then for a partition that is not registered there; a writer
@@ -447,6 +478,8 @@ class NetworkConfig:
             f"outbox_bytes_max is {self.outbox_bytes_max}: it must hold one buffer of "
             f"{self.segment_bytes} bytes",
         )
+        _require_at_least(self, 1, "turn_messages_max")
+        _require_at_least(self, 4 * KIB, "turn_bytes_max")
         _require(
             4 * KIB <= self.receive_buffer_bytes <= 64 * MIB,
             f"receive_buffer_bytes is {self.receive_buffer_bytes}: choose 4 KiB to 64 MiB, each "

@@ -19,6 +19,7 @@
     │   ├── HandshakeError                 no agreement on who talks to whom
     │   ├── PartitionNotFoundError         the producer does not have the partition
     │   │   └── PartitionRequestTimeoutError
+    │   ├── TooManyChannelsError           the peer's worker serves as many as it may
     │   ├── ProducerFailedError            the producing task failed first
     │   ├── ConsumerCancelledError         the consuming task went away
     │   └── ConsumerNotFoundError          the consuming task never came
@@ -69,6 +70,7 @@ __all__ = [
     "RemoteProtocolError",
     "RemoteTransportError",
     "SerializationError",
+    "TooManyChannelsError",
     "WorkerLostError",
     "remote_error",
 ]
@@ -85,6 +87,7 @@ class ErrorCode(IntEnum):
     PRODUCER_FAILED = 6
     CONSUMER_CANCELLED = 7
     INTERNAL = 8
+    TOO_MANY_CHANNELS = 10
 
 
 class FlinknetError(Exception):
@@ -188,6 +191,12 @@ class PartitionRequestTimeoutError(PartitionNotFoundError):
     code = ErrorCode.PARTITION_REQUEST_TIMEOUT
 
 
+class TooManyChannelsError(RemoteError):
+    """The producer's worker serves as many channels as it may."""
+
+    code = ErrorCode.TOO_MANY_CHANNELS
+
+
 class ProducerFailedError(RemoteError):
     """The producing task failed; the text is the first cause."""
 
@@ -254,6 +263,7 @@ _BY_CODE: dict[int, type[RemoteError]] = {
     ErrorCode.PRODUCER_FAILED: ProducerFailedError,
     ErrorCode.CONSUMER_CANCELLED: ConsumerCancelledError,
     ErrorCode.INTERNAL: RemoteError,
+    ErrorCode.TOO_MANY_CHANNELS: TooManyChannelsError,
 }
 
 

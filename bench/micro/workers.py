@@ -82,6 +82,8 @@ class Worker:
             size = min(len(memory), len(rest))
             memory[:size] = rest[:size]
             connection.received(size, 0.0)
+            while connection.has_more:
+                connection.received(0, 0.0)
             rest = rest[size:]
 
 

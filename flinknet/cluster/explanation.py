@@ -29,7 +29,7 @@ _LIMITS = {
     "sockets": "segment_bytes",
     "receive_buffers": "receive_buffer_bytes",
     "control_messages": "wire.control_bytes_max",
-    "requests": "wire.channels_per_connection_max",
+    "requests": "wire.channels_per_worker_max",
     "handshakes": "wire.pending_handshakes_max",
     "events": "wire.events_per_channel_max, wire.event_bytes_max",
     "reassembly": "reassembly_memory_bytes",

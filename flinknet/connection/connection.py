@@ -14,6 +14,10 @@ Without credit (``flow_control`` is "off") a frame may find no buffer. The conne
 that the buffer has come (or the channel gone) and ``resume`` goes on with what had been read
 already.
 
+One call handles ``turn_messages_max`` messages at most. If there are more, the connection
+``has_more``: the shell lets the loop turn, so that others have theirs, and calls again before it
+reads on. That pause is short and for fairness; it is no flow control, which is what credit is for.
+
 Bytes out: ``next_frames`` takes from the ``Outbox``, which decides the order. The frames refer to
 the buffers' own memory: the shell calls ``frames_written`` when the socket has taken all of them,
 and only then are the buffers recycled. ``on_output`` asks the shell to look here again: whenever
@@ -28,7 +32,9 @@ is released with it. A connection with a ``failure`` sends nothing more; the she
 
 Bounds: control messages by ``control_bytes_max`` (a peer that does not read them is cut off),
 events by ``events_per_channel_max``, readers by ``channels_per_connection_max`` (a cancelled one
-counts until its cancel is here), buffers handed to the socket by the budget.
+counts until its cancel is here) and, with those of the worker's other connections, by
+``channels_per_worker_max``, buffers handed to the socket by the budget, and what needs nothing
+behind it by ``peer_budget.py``.
 """
 
 from __future__ import annotations
@@ -40,6 +46,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.channel_registry import ChannelRegistry
 from flinknet.connection.liveness import Liveness
 from flinknet.connection.outbox import Outbox
+from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota
 from flinknet.connection.reader_registry import ReaderRegistry
 from flinknet.connection.subpartition_reader import (
     SubpartitionReader,
@@ -93,7 +100,9 @@ class Connection:
         registry: PartitionRegistry,
         config: NetworkConfig,
         on_output: Callable[[], None],
+        quota: ReaderQuota | None = None,
     ) -> None:
+        """``quota`` counts the readers of all connections of the worker; its own by default."""
         self.peer = peer
         self.failure: BaseException | None = None
         self.closing = False
@@ -105,13 +114,17 @@ class Connection:
             config.wire,
             segment_bytes=config.segment_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
+            turn_messages_max=config.turn_messages_max,
         )
         self.get_buffer = self._decoder.get_buffer
         self._now = 0.0
         self._channels = ChannelRegistry(config)
         self.begin_buffer = self._channels.begin_buffer
         self.end_buffer = self._channels.end_buffer
-        self._readers = ReaderRegistry(self, registry, config)
+        if quota is None:
+            quota = ReaderQuota(config.wire.channels_per_worker_max)
+        self._readers = ReaderRegistry(self, registry, config, quota)
+        self._heartbeats = MinuteBudget(config.wire.heartbeats_per_minute_max)
         self.on_credit = self._readers.add_credit
         self._outbox = Outbox(config.segment_bytes, on_output)
         self.on_reader_available = self._outbox.add_reader
@@ -132,6 +145,12 @@ class Connection:
         self._bytes_in += size
         self._liveness.heard_at = now
         self._decoder.received(size)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether what has been read holds more messages than one turn of the loop may handle; the
+        next turn goes on with ``received(0, now)`` before anything more is read."""
+        return self._decoder.has_more
 
     @property
     def stalled(self) -> bool:
@@ -169,7 +188,7 @@ class Connection:
         self._readers.request(channel, wire_id, subpartition, credit, self._now)
 
     def _on_cancel(self, channel: int) -> None:
-        reader = self._readers.cancel(channel)
+        reader = self._readers.cancel(channel, self._now)
         self._outbox.remove_reader(reader)
 
     def _on_close_request(self) -> None:
@@ -181,6 +200,11 @@ class Connection:
 
     def _on_heartbeat(self) -> None:
         """That something came is all it says."""
+        if not self._heartbeats.spend(self._now):
+            raise RemoteProtocolError(
+                f"the peer sent more than {self._heartbeats.limit} heartbeats in a minute "
+                f"(heartbeats_per_minute_max)"
+            )
 
     def _on_backlog_announcement(self, channel: int, backlog: int) -> None:
         self._channels.on_backlog(channel, backlog)
@@ -252,10 +276,10 @@ class Connection:
 
     # -- the producer's readers (ReaderOwner) -----------------------------------------------------
 
-    def on_reader_failed(self, reader: SubpartitionReader, cause: BaseException) -> None:
+    def on_channel_failed(self, channel: int, cause: BaseException) -> None:
         """Send the error of one channel."""
         code = cause.code if isinstance(cause, RemoteError) else ErrorCode.INTERNAL
-        self._send(encode_error(reader.channel, code, str(cause), self._config.wire))
+        self._send(encode_error(channel, code, str(cause), self._config.wire))
 
     def announce_backlog(self, reader: SubpartitionReader, backlog: int) -> None:
         """Send BacklogAnnouncement."""

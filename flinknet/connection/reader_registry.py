@@ -4,6 +4,11 @@ Theory of operation. The peer numbers its requests upwards and never uses a numb
 number below the next one belongs to a reader that is here or has been cancelled, and every message
 for a channel finds its reader until the peer itself has cancelled it. A message for any other
 number is a violation. Requests are checked against the limits before anything is made for them.
+
+A request for which the worker has no room is answered with an error, which ends its channel; until
+its cancel comes, one reader that is done stands for all such channels, and costs nothing more.
+
+Invariant: the readers that are here, but that one, are counted in the worker's quota.
 """
 
 from __future__ import annotations
@@ -11,19 +16,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flinknet.config import NetworkConfig
+from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota
 from flinknet.connection.subpartition_reader import ReaderOwner, SubpartitionReader
-from flinknet.errors import RemoteProtocolError
+from flinknet.errors import RemoteProtocolError, TooManyChannelsError
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.wire.messages import CONNECTION_CHANNEL
 
 __all__ = ["ReaderRegistry"]
+
+_ANY_CREDIT = 2**63
+"""What a refused channel may be given changes nothing."""
 
 
 class ReaderRegistry:
     """Readers by channel id; what the peer says about them raises RemoteProtocolError if wrong."""
 
     def __init__(
-        self, owner: ReaderOwner, partitions: PartitionRegistry, config: NetworkConfig
+        self,
+        owner: ReaderOwner,
+        partitions: PartitionRegistry,
+        config: NetworkConfig,
+        quota: ReaderQuota,
     ) -> None:
         self._owner = owner
         self._partitions = partitions
@@ -32,12 +45,16 @@ class ReaderRegistry:
         self._needs_credit = config.flow_control == "credit"
         self._readers: dict[int, SubpartitionReader] = {}
         self._next_channel = 0
+        self._quota = quota
+        self._unused = MinuteBudget(config.wire.unused_requests_per_minute_max)
+        self._refused = SubpartitionReader(owner, CONNECTION_CHANNEL, 0, _ANY_CREDIT)
+        self._refused.done = True
 
     def __len__(self) -> int:
         return len(self._readers)
 
     def __iter__(self) -> Iterator[SubpartitionReader]:
-        return iter(self._readers.values())
+        return (reader for reader in self._readers.values() if reader is not self._refused)
 
     def request(
         self, channel: int, wire_id: bytes, subpartition: int, credit: int, now: float
@@ -65,6 +82,16 @@ class ReaderRegistry:
                 f"(channels_per_connection_max)"
             )
         self._next_channel = channel + 1
+        if not self._quota.take():
+            self._readers[channel] = self._refused
+            self._owner.on_channel_failed(
+                channel,
+                TooManyChannelsError(
+                    f"the producer's worker serves {self._quota.limit} channels: use more workers "
+                    f"or less parallelism, or raise its channels_per_worker_max"
+                ),
+            )
+            return
         reader = SubpartitionReader(
             self._owner,
             channel,
@@ -75,12 +102,19 @@ class ReaderRegistry:
         self._readers[channel] = reader
         self._partitions.request(wire_id, subpartition, reader, now)
 
-    def cancel(self, channel: int) -> SubpartitionReader:
+    def cancel(self, channel: int, now: float) -> SubpartitionReader:
         """CancelPartitionRequest: release the reader and return it."""
         reader = self._reader(channel, "CANCEL_PARTITION_REQUEST")
+        if not (reader.used or self._unused.spend(now)):
+            raise RemoteProtocolError(
+                f"the peer cancelled more than {self._unused.limit} requests in a minute before "
+                f"anything was sent on their channels (unused_requests_per_minute_max)"
+            )
         del self._readers[channel]
-        self._partitions.cancel(reader)
-        reader.release()
+        if reader is not self._refused:
+            self._partitions.cancel(reader)
+            reader.release()
+            self._quota.give_back()
         return reader
 
     def add_credit(self, channel: int, credit: int) -> None:
@@ -113,8 +147,10 @@ class ReaderRegistry:
         """The peer is gone: release every reader."""
         readers, self._readers = self._readers, {}
         for reader in readers.values():
-            self._partitions.cancel(reader)
-            reader.release(cause)
+            if reader is not self._refused:
+                self._partitions.cancel(reader)
+                reader.release(cause)
+                self._quota.give_back()
 
     def _reader(self, channel: int, message: str) -> SubpartitionReader:
         reader = self._readers.get(channel)

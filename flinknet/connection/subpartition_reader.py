@@ -49,7 +49,7 @@ class ReaderOwner(Protocol):
     def on_reader_available(self, reader: SubpartitionReader) -> None:
         """Queue the reader: it has something that it may send."""
 
-    def on_reader_failed(self, reader: SubpartitionReader, cause: BaseException) -> None:
+    def on_channel_failed(self, channel: int, cause: BaseException) -> None:
         """Tell the consumer that its channel failed."""
 
     def announce_backlog(self, reader: SubpartitionReader, backlog: int) -> None:
@@ -72,6 +72,7 @@ class SubpartitionReader:
         "initial",
         "needs_credit",
         "queued",
+        "used",
     )
 
     def __init__(
@@ -95,6 +96,8 @@ class SubpartitionReader:
         self.allowance_bytes = 0
         self.queued = False
         self.done = False
+        self.used = False
+        """Whether anything was sent."""
 
     def __str__(self) -> str:
         return f"channel {self.channel} of {self._owner.peer}"
@@ -145,6 +148,7 @@ class SubpartitionReader:
         polled = view.poll()
         if polled is None:
             return None
+        self.used = True
         data_type = polled.buffer.data_type
         if data_type.is_buffer:
             if self.needs_credit:
@@ -214,7 +218,7 @@ class SubpartitionReader:
     def _fail(self, cause: BaseException) -> None:
         if not self.done:
             self.done = True
-            self._owner.on_reader_failed(self, cause)
+            self._owner.on_channel_failed(self.channel, cause)
 
     def statistics(self) -> SubpartitionReaderStatistics:
         """Return the present counts."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Self
 
-from flinknet.config import NetworkConfig
+from flinknet.config import NetworkConfig, WireLimits
 from flinknet.connection.outbox import PIECES_PER_WRITE_MAX
 from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import RELEASED_REMEMBERED_MAX
@@ -49,6 +49,8 @@ _CHANNEL_OBJECTS_BYTES = 4 * KIB
 _SUBPARTITION_OBJECTS_BYTES = 2 * KIB
 _READER_OBJECTS_BYTES = KIB
 """A subpartition reader, and its place where it waits for its partition."""
+_REFUSED_CHANNEL_BYTES = 160
+"""The number of a channel that was refused, until it is cancelled, in a dictionary that grows."""
 _OWNER_OBJECTS_BYTES = 16 * KIB
 """A gate with its reader, or a partition with its writer."""
 _CONNECTION_OBJECTS_BYTES = 16 * KIB
@@ -128,7 +130,7 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         sockets=shape.connections * segments_per_write * config.segment_bytes,
         receive_buffers=shape.connections * config.receive_buffer_bytes,
         control_messages=shape.connections * _CONTROL_COPIES * wire.control_bytes_max,
-        requests=shape.connections * wire.channels_per_connection_max * _READER_OBJECTS_BYTES,
+        requests=_requests(wire, shape.connections),
         handshakes=wire.pending_handshakes_max * handshake_bytes,
         events=(shape.remote_channels + shape.subpartitions)
         * wire.events_per_channel_max
@@ -138,6 +140,13 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         records_written=shape.partitions * written_bytes,
         objects=_objects(config, shape),
     )
+
+
+def _requests(wire: WireLimits, connections: int) -> int:
+    """Readers are limited for the worker; what each connection keeps of those refused is not."""
+    channels = connections * wire.channels_per_connection_max
+    readers = min(channels, wire.channels_per_worker_max)
+    return readers * _READER_OBJECTS_BYTES + channels * _REFUSED_CHANNEL_BYTES
 
 
 def _reassembly(config: NetworkConfig) -> int:

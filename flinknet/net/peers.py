@@ -35,6 +35,7 @@ from typing import NamedTuple
 from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
 from flinknet.connection.handshake import Handshake
+from flinknet.connection.peer_budget import ReaderQuota
 from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
 from flinknet.net.address import split_address
 from flinknet.net.busy_poll import BusyPoll
@@ -86,6 +87,7 @@ class PeerDirectory:
         self._arrivals: dict[str, asyncio.Event] = {}
         self._protocols: set[PeerProtocol] = set()
         self._admitted: set[PeerProtocol] = set()
+        self._reader_quota = ReaderQuota(config.wire.channels_per_worker_max)
         self._closing = False
         self._accepted = self._dialled = self._refused = self._lost = 0
 
@@ -274,6 +276,7 @@ class PeerDirectory:
             self._registry,
             self._config,
             protocol.schedule_write,
+            self._reader_quota,
         )
         self._established[known_as] = protocol
         protocol.carry(connection, connection.peer)

@@ -11,6 +11,11 @@ The write buffer limits are 0, so that "paused" means exactly "the socket has no
 yet". While paused nothing more is asked of the connection: what the transport holds is bounded by
 ``outbox_bytes_max``. Only a connection that has failed is not waited for.
 
+Turns. What one peer sends must not keep the event loop from all others. So a connection that has
+had its turn (``turn_messages_max``, ``turn_bytes_max``) *rests*: its socket is not read until the
+loop has turned, and TCP holds the peer back meanwhile. This is a pause for fairness, over within a
+turn whatever the consumers do, and no flow control: credit alone decides how much data may come.
+
 The end. A side that refuses in the handshake says so, ends its half of the stream and discards what
 still comes until the peer closes, or the deadline does. A side that leaves sends what it has, with
 a CloseRequest as its last message, ends its half of the stream and goes on reading: closing a
@@ -34,6 +39,9 @@ from flinknet.wire.handshake import Verdict
 __all__ = ["PeerProtocol", "PeerRegistrar"]
 
 _HANDSHAKE_READ_BYTES = 64
+
+_LARGE_READ_BYTES = 64 * 1024
+"""Only after reads of this size an event loop may read the same socket again in the same turn."""
 
 
 class PeerRegistrar(Protocol):
@@ -95,7 +103,10 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._is_quiet = True
         self._hurried = 0
         self._paused = False
-        self._stalled = False
+        self._turn = 0.0
+        self._turn_bytes = 0
+        self._rests = False
+        self._reading_paused = False
         self._leaving = False
         self._said_goodbye = False
         self._violation: RemoteProtocolError | None = None
@@ -185,8 +196,45 @@ class PeerProtocol(asyncio.BufferedProtocol):
                 connection.received(nbytes, self._loop.time())
         except RemoteProtocolError as violation:
             self._reject(violation)
+        if connection is None:
+            return
+        if connection.has_more or nbytes >= _LARGE_READ_BYTES:
+            self._rest_if_due(connection, nbytes)
         if self._may_stall:
             self._pause_or_resume_reading()
+
+    def _rest_if_due(self, connection: Connection, nbytes: int) -> None:
+        """Rest if the connection has had its turn, which may consist of several reads."""
+        now = self._loop.time()
+        if now != self._turn:
+            self._turn, self._turn_bytes = now, 0
+        self._turn_bytes += nbytes
+        if connection.has_more or self._turn_bytes >= self._config.turn_bytes_max:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Let the loop turn before this connection goes on."""
+        if not self._rests:
+            self._rests = True
+            self._loop.call_soon(self._end_rest)
+            self._pause_or_resume_reading()
+
+    def _end_rest(self) -> None:
+        """Go on with what has been read, and then, if that was not more than a turn, the socket."""
+        self._rests = False
+        self._turn_bytes = 0
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None or transport.is_closing():
+            return
+        if connection.has_more:
+            try:
+                connection.received(0, self._loop.time())
+            except RemoteProtocolError as violation:
+                self._reject(violation)
+                return
+            if connection.has_more:
+                self._rest()
+        self._pause_or_resume_reading()
 
     def _resume(self, connection: Connection) -> None:
         """Go on reading what a stalled connection has already got, and then the socket."""
@@ -197,13 +245,13 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._pause_or_resume_reading()
 
     def _pause_or_resume_reading(self) -> None:
-        """A stalled connection (never with credit) reads nothing more."""
-        stalled = self.connection is not None and self.connection.stalled
+        """A connection that rests, or is stalled (never with credit), reads nothing more."""
+        pause = self._rests or (self.connection is not None and self.connection.stalled)
         transport = self._transport
-        if stalled == self._stalled or transport is None or transport.is_closing():
+        if pause == self._reading_paused or transport is None or transport.is_closing():
             return
-        self._stalled = stalled
-        if stalled:
+        self._reading_paused = pause
+        if pause:
             transport.pause_reading()
         else:
             transport.resume_reading()

@@ -138,7 +138,8 @@ class FrameDecoder:
     The caller reads into ``get_buffer()`` and says with ``received`` how much it read, as
     asyncio's BufferedProtocol does; a header that is cut off stays in that buffer, in front of
     what is read next. While a frame waits for memory nothing more may be read: what has been
-    read stays where it is, and ``received(0)`` goes on with it.
+    read stays where it is, and ``received(0)`` goes on with it. So it does after
+    ``turn_messages_max`` messages, which leave the decoder with ``has_more``.
     """
 
     __slots__ = (
@@ -152,7 +153,9 @@ class FrameDecoder:
         "_receiver",
         "_segment_bytes",
         "_start",
+        "_turn_messages_max",
         "_waiting",
+        "has_more",
     )
 
     def __init__(
@@ -162,7 +165,11 @@ class FrameDecoder:
         *,
         segment_bytes: int,
         receive_buffer_bytes: int,
+        turn_messages_max: int = 2**31,
     ) -> None:
+        self.has_more = False
+        """Whether ``received`` stopped because it had handled enough."""
+        self._turn_messages_max = turn_messages_max
         self._receiver = receiver
         self._limits = limits
         self._segment_bytes = segment_bytes
@@ -192,7 +199,7 @@ class FrameDecoder:
             raise
         if start == end:
             start = end = 0
-        elif start > 0 and not self._waiting:
+        elif start > 0 and not (self._waiting or self.has_more):
             self._memory[: end - start] = self._memory[start:end]
             start, end = 0, end - start
         self._start, self._end = start, end
@@ -205,6 +212,8 @@ class FrameDecoder:
             size = min(len(target), len(source))
             target[:size] = source[:size]
             self.received(size)
+            while self.has_more:
+                self.received(0)
             source = source[size:]
 
     def release(self) -> None:
@@ -214,11 +223,14 @@ class FrameDecoder:
             self._body = None
 
     def _decode(self, data: memoryview) -> int:
-        """Handle every complete message and return how many bytes that took."""
+        """Handle every complete message, up to as many as a turn may have, and return how many
+        bytes that took."""
         position = self._continue_body(data) if self._body_missing else 0
         end = len(data)
-        self._waiting = False
-        while end - position >= 2 and not self._body_missing and not self._waiting:
+        self._waiting = self.has_more = False
+        for _ in range(self._turn_messages_max):
+            if end - position < 2 or self._body_missing or self._waiting:
+                break
             type_id = data[position + 1]
             if type_id == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY:
                 if end - position < _BUFFER_PREFIX_BYTES:
@@ -242,6 +254,8 @@ class FrameDecoder:
             if advanced == position:
                 break
             position = advanced
+        else:
+            self.has_more = position < end
         return position
 
     def _layout(self, array_header: int, type_id: int) -> Layout:

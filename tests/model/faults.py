@@ -351,7 +351,7 @@ FAULTS = (
         "a failure is not told to the consumer",
         FAILED,
         Connection,
-        "on_reader_failed",
+        "on_channel_failed",
         _says_nothing,
     ),
 )

@@ -66,6 +66,8 @@ class Worker:
                 memory[:size] = part[:size]
                 memory.release()
                 self.connection.received(size, self.now)
+                while self.connection.has_more:
+                    self.connection.received(0, self.now)
                 part = part[size:]
         self.connection.check_invariants()
 

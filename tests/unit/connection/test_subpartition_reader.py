@@ -27,7 +27,7 @@ class Owner:
     def on_reader_available(self, reader: SubpartitionReader) -> None:
         self.available += 1
 
-    def on_reader_failed(self, reader: SubpartitionReader, cause: BaseException) -> None:
+    def on_channel_failed(self, channel: int, cause: BaseException) -> None:
         self.failures.append(cause)
 
     def announce_backlog(self, reader: SubpartitionReader, backlog: int) -> None:

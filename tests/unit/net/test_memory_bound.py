@@ -54,7 +54,7 @@ def test_a_worker_that_exchanges_nothing_holds_its_buffers_and_strangers() -> No
                 "sockets": 2 * 500 * 32_768,
                 "receive_buffers": 2 * CONFIG.receive_buffer_bytes,
                 "control_messages": 2 * 3 * 16 * MIB,
-                "requests": 2 * 65_536 * 1024,
+                "requests": 2 * 65_536 * (1024 + 160),
             },
         ),
         (NOTHING._replace(remote_channels=3), {"events": 3 * 1_000 * (1024 + 256)}),
@@ -69,6 +69,14 @@ def test_a_part_grows_with_what_it_is_made_of(shape: ExchangeShape, parts: dict[
     assert {part: getattr(bound, part) for part in parts} == parts
     for part in set(bound._fields) - set(parts) - {"objects"}:
         assert getattr(bound, part) == getattr(nothing, part)
+
+
+def test_readers_are_bounded_for_the_worker_however_many_peers_it_has() -> None:
+    few, many = (
+        memory_bound(CONFIG, NOTHING._replace(connections=connections)).requests
+        for connections in (2, 8)
+    )
+    assert many - few == 6 * 65_536 * 160, "what a connection keeps of the channels it was refused"
 
 
 def test_a_socket_holds_no_more_buffers_than_there_are() -> None:
@@ -86,6 +94,14 @@ def test_a_socket_holds_no_more_buffers_than_there_are() -> None:
         ({"record_elements_max": 2_000_000}, "records_read"),
         ({"wire": WireLimits(control_bytes_max=32 * MIB)}, "control_messages"),
         ({"wire": WireLimits(events_per_channel_max=2_000)}, "events"),
+        (
+            {
+                "wire": WireLimits(
+                    channels_per_connection_max=131_072, unused_requests_per_minute_max=131_072
+                )
+            },
+            "requests",
+        ),
         ({"wire": WireLimits(pending_handshakes_max=128)}, "handshakes"),
     ],
 )

@@ -13,6 +13,7 @@ from flinknet.config import WireLimits
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import (
     ConsumerCancelledError,
+    ErrorCode,
     ProducerFailedError,
     RemoteError,
     RemoteProtocolError,
@@ -191,6 +192,106 @@ async def test_a_peer_that_does_not_read_is_cut_off_at_the_limit() -> None:
         await until(lambda: peers(environment).lost_total == 1)
         await stranger.close()
         await bystanders.go_on()
+
+
+# -- a peer that floods ----------------------------------------------------------------------------
+
+
+async def test_a_turn_of_the_loop_handles_a_bounded_number_of_one_peers_messages() -> None:
+    """However many one read has brought; reading goes on when they are handled."""
+    config = quick(turn_messages_max=10, receive_buffer_bytes=64 * 1024)
+    async with (
+        NetworkEnvironment(config=config) as environment,
+        Stranger.meet(environment) as stranger,
+    ):
+        stranger.send(partition_request(0, credit=1) + about(M.ADD_CREDIT, 0, 1) * 5_000)
+        credit = 0
+        while credit < 5_001:
+            await asyncio.sleep(0)
+            connection = environment.statistics().connections[0]
+            credit, before = sum(reader.credit for reader in connection.readers), credit
+            assert credit - before <= 10 * 2, "a read, and what was left of the one before"
+
+
+async def test_a_flood_of_legal_messages_keeps_nobody_from_the_event_loop() -> None:
+    """Records of a bystander go on; the flood is taken meanwhile, and its socket held back."""
+    config = quick(turn_messages_max=10, wire=WireLimits(heartbeats_per_minute_max=10_000_000))
+    async with (
+        NetworkEnvironment(config=config) as environment,
+        Bystanders(environment) as bystanders,
+        Stranger.meet(environment) as stranger,
+    ):
+        transport = stranger.writer.transport
+        [flooded] = [
+            connection
+            for connection in environment.statistics().connections
+            if connection.peer.startswith("stranger")
+        ]
+        for _ in range(30):
+            if transport.get_write_buffer_size() < 2**20:
+                stranger.send(b"\x91\x0c" * 2**20)
+            await bystanders.go_on()
+        assert transport.get_write_buffer_size() > 0, "the flood was not held back"
+        [later] = [
+            connection
+            for connection in environment.statistics().connections
+            if connection.peer == flooded.peer
+        ]
+        assert later.bytes_in > flooded.bytes_in
+
+
+@pytest.mark.parametrize("flood", ["heartbeats", "requests that are cancelled"])
+async def test_a_flood_that_no_honest_peer_needs_ends_the_connection(flood: str) -> None:
+    wire = WireLimits(
+        heartbeats_per_minute_max=1_000,
+        channels_per_connection_max=500,
+        unused_requests_per_minute_max=500,
+    )
+    async with (
+        NetworkEnvironment(config=quick(wire=wire)) as environment,
+        Bystanders(environment) as bystanders,
+    ):
+        async with Stranger.meet(environment) as stranger:
+            if flood == "heartbeats":
+                stranger.send(b"\x91\x0c" * 100_000)
+            else:
+                for channel in range(10_000):
+                    request = partition_request(channel)
+                    stranger.send(request + about(M.CANCEL_PARTITION_REQUEST, channel))
+            told = messages(await stranger.read_to_end())
+        if told:  # if the socket took it before it was reset
+            assert "per_minute_max" in told[-1][3]
+        await until(lambda: peers(environment).established == 1)
+        await bystanders.go_on()
+
+
+async def test_a_peer_that_closes_behind_what_is_still_to_be_handled_is_read_to_its_end() -> None:
+    config = quick(turn_messages_max=1)
+    async with NetworkEnvironment(config=config) as environment:
+        async with Stranger.meet(environment) as stranger:
+            stranger.send(b"\x91\x0c" * 2_000 + b"\xc1\xc1")
+            [(kind, channel, code, _)] = messages(await stranger.read_to_end())
+            assert (kind, channel, code) == (M.ERROR_RESPONSE, CONNECTION_CHANNEL, 1)
+        await until(lambda: peers(environment).established == 0)
+
+
+async def test_all_peers_of_a_worker_share_its_channels() -> None:
+    config = quick(wire=WireLimits(channels_per_worker_max=3))
+    async with (
+        NetworkEnvironment(config=config) as environment,
+        Stranger.meet(environment, worker_id="one", address="127.0.0.1:1") as one,
+        Stranger.meet(environment, worker_id="other", address="127.0.0.1:2") as other,
+    ):
+        one.send(b"".join(map(partition_request, range(3))))
+        await until(lambda: environment.statistics().connections[0].bytes_in > 0)
+        other.send(partition_request(0))
+        [(kind, channel, code, text)] = await other.read_messages(1)
+        assert (kind, channel, code) == (M.ERROR_RESPONSE, 0, ErrorCode.TOO_MANY_CHANNELS)
+        assert "channels_per_worker_max" in text
+        one.send(about(M.CANCEL_PARTITION_REQUEST, 0))
+        await until(lambda: len(environment.statistics().connections[0].readers) == 2)
+        other.send(partition_request(1))
+        await until(lambda: len(environment.statistics().connections[1].readers) == 1)
 
 
 # -- a socket that takes its time ------------------------------------------------------------------

@@ -78,6 +78,7 @@ def make_decoder(
     limits: WireLimits | None = None,
     segment_bytes: int = SEGMENT_BYTES,
     receive_buffer_bytes: int = 4096,
+    turn_messages_max: int = 1000,
 ) -> FrameDecoder:
     """Make a decoder for small segments."""
     return FrameDecoder(
@@ -85,6 +86,7 @@ def make_decoder(
         limits if limits is not None else WireLimits(),
         segment_bytes=segment_bytes,
         receive_buffer_bytes=receive_buffer_bytes,
+        turn_messages_max=turn_messages_max,
     )
 
 

@@ -154,6 +154,26 @@ def test_a_read_that_fills_the_whole_buffer_is_taken() -> None:
     assert received.events == [(MessageType.ADD_CREDIT, 1, 2)] * 2000
 
 
+def test_a_turn_has_a_number_of_messages_and_the_next_one_goes_on() -> None:
+    """Bodies and messages cut in two included; everything comes, once and in order."""
+    credit, data = about(MessageType.ADD_CREDIT, 1, 2), buffer_response(body=b"body")
+    stream = (credit + b"\x91\x0c" + data) * 7
+    for cut in range(1, len(stream)):
+        received = Received()
+        decoder = make_decoder(received, turn_messages_max=4)
+        handled = 0
+        for part in (stream[:cut], stream[cut:]):
+            decoder.get_buffer()[: len(part)] = part
+            decoder.received(len(part))
+            while True:
+                assert len(received.events) - handled <= 5, "four, and a body begun before"
+                handled = len(received.events)
+                if not decoder.has_more:
+                    break
+                decoder.received(0)
+        assert received.events == decode(stream)
+
+
 def test_there_is_always_room_to_read_into() -> None:
     """The longest message that is kept until it is complete fits the receive buffer."""
     text = "x" * LIMITS.error_text_bytes_max

@@ -1,0 +1,173 @@
+"""Budgets: what a peer may do once, and not all the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.config import WireLimits
+from flinknet.connection.connection import Connection
+from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota
+from flinknet.errors import (
+    ConfigurationError,
+    PartitionNotFoundError,
+    RemoteProtocolError,
+    TooManyChannelsError,
+)
+from flinknet.partition.registry import wire_partition_id
+from flinknet.wire.messages import MessageType
+from tests.unit.arrangements import put
+from tests.unit.connection.joined import Joined, messages
+from tests.unit.wire.received import about, partition_request
+
+M = MessageType
+HEARTBEAT = b"\x91\x0c"
+
+
+def test_a_budget_is_for_a_minute() -> None:
+    budget = MinuteBudget(2)
+    assert [budget.spend(now) for now in (5.0, 6.0, 64.9, 65.0, 65.1, 65.2)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_quota_is_taken_and_given_back() -> None:
+    quota = ReaderQuota(2)
+    assert [quota.take() for _ in range(3)] == [True, True, False]
+    quota.give_back()
+    assert quota.take()
+    assert quota.taken == 2
+
+
+# -- what needs nothing behind it ------------------------------------------------------------------
+
+
+def test_more_heartbeats_than_an_honest_peer_needs_break_the_protocol() -> None:
+    joined = Joined(wire=WireLimits(heartbeats_per_minute_max=10))
+    producer = joined.producer
+    for _ in range(3):
+        producer.receive(HEARTBEAT * 10)
+        producer.now += 60.0
+    with pytest.raises(RemoteProtocolError, match="more than 10 heartbeats.*heartbeats_per_minute"):
+        producer.receive(HEARTBEAT * 11)
+    joined.close()
+
+
+def churn(channel: int) -> bytes:
+    return partition_request(channel) + about(M.CANCEL_PARTITION_REQUEST, channel)
+
+
+def test_requests_that_are_cancelled_unused_are_limited() -> None:
+    joined = Joined(
+        wire=WireLimits(channels_per_connection_max=5, unused_requests_per_minute_max=5)
+    )
+    producer = joined.producer
+    producer.receive(b"".join(map(churn, range(5))))
+    producer.now += 60.0
+    producer.receive(b"".join(map(churn, range(5, 10))))
+    with pytest.raises(RemoteProtocolError, match="unused_requests_per_minute_max"):
+        producer.receive(churn(10))
+    joined.close()
+
+
+def test_requests_that_were_used_may_be_cancelled_as_often_as_one_likes() -> None:
+    joined = Joined(
+        wire=WireLimits(channels_per_connection_max=1, unused_requests_per_minute_max=1)
+    )
+    for channel in range(20):
+        partition = joined.producer.make_partition()
+        put(partition, 0, b"\x01")
+        partition.flush_all()
+        joined.producer.receive(partition_request(channel, wire_partition_id("p"), credit=1))
+        assert messages(joined.producer.send())[0][0] is M.BUFFER_RESPONSE
+        joined.producer.receive(about(M.CANCEL_PARTITION_REQUEST, channel))
+        partition.release()
+    joined.close()
+
+
+def test_a_job_that_cancels_all_its_channels_at_once_is_within_the_limits() -> None:
+    with pytest.raises(ConfigurationError, match="unused_requests_per_minute_max is 9, less than"):
+        WireLimits(channels_per_connection_max=10, unused_requests_per_minute_max=9)
+
+
+# -- readers of all connections --------------------------------------------------------------------
+
+
+def test_a_request_over_the_workers_limit_fails_its_channel_alone() -> None:
+    """And whatever the consumer may still say of it, until it cancels; then there is room."""
+    joined = Joined(wire=WireLimits(channels_per_worker_max=2))
+    partition = joined.producer.make_partition(subpartitions=4)
+    gates = [joined.consumer.make_gate(joined.produced(index)) for index in range(3)]
+    joined.pump()
+    assert gates[0].failure is gates[1].failure is None
+    assert isinstance(gates[2].failure, TooManyChannelsError)
+    assert "channels_per_worker_max" in str(gates[2].failure)
+    statistics = joined.producer.connection.statistics()
+    assert [reader.channel for reader in statistics.readers] == [0, 1]
+    joined.producer.receive(
+        about(M.ADD_CREDIT, 2, 65_535)
+        + about(M.ADD_CREDIT, 2, 65_535)
+        + about(M.NEW_BUFFER_SIZE, 2, 64)
+    )
+    put(partition, 0, b"\x01")
+    partition.flush_all()
+    joined.pump()
+    polled = gates[0].poll()
+    assert polled is not None
+    polled[1].recycle()
+    for gate in gates:
+        gate.release()
+    joined.pump()
+    gates.append(joined.consumer.make_gate(joined.produced(3)))
+    joined.pump()
+    assert gates[3].failure is None
+    gates[3].release()
+    joined.close()
+
+
+@pytest.mark.parametrize(
+    "message_type", [M.RESUME_CONSUMPTION, M.ACKNOWLEDGE_ALL_RECORDS_PROCESSED]
+)
+def test_what_was_never_sent_on_a_refused_channel_cannot_be_answered(message_type: M) -> None:
+    joined = Joined(wire=WireLimits(channels_per_worker_max=1))
+    joined.producer.receive(partition_request(0) + partition_request(1))
+    [(kind, channel, code, _)] = messages(joined.producer.send())
+    assert (kind, channel, code) == (M.ERROR_RESPONSE, 1, 10)
+    with pytest.raises(RemoteProtocolError):
+        joined.producer.receive(about(message_type, 1))
+    joined.close()
+
+
+def test_refused_channels_count_for_their_connection_until_they_are_cancelled() -> None:
+    joined = Joined(wire=WireLimits(channels_per_worker_max=1, channels_per_connection_max=3))
+    receive = joined.producer.receive
+    receive(b"".join(map(partition_request, range(3))))
+    receive(about(M.CANCEL_PARTITION_REQUEST, 2) + partition_request(3))
+    with pytest.raises(RemoteProtocolError, match="more than 3 channels"):
+        receive(partition_request(4))
+    joined.close()
+
+
+def test_a_lost_connection_gives_back_what_it_has_taken() -> None:
+    quota = ReaderQuota(2)
+    joined = Joined()
+    registry, config = joined.producer.registry, joined.producer.config
+    one, other = (
+        Connection(name, registry, config, lambda: None, quota) for name in ("one", "other")
+    )
+    for channel in range(3):
+        one.on_message(M.PARTITION_REQUEST, (channel, bytes(16), 0, 1))
+    other.on_message(M.PARTITION_REQUEST, (0, bytes(16), 0, 1))
+    assert quota.taken == 2
+    one.lost(ConnectionError("gone"))
+    assert quota.taken == 0
+    other.on_message(M.PARTITION_REQUEST, (1, bytes(16), 0, 1))
+    assert quota.taken == 1
+    assert registry.waiting == 1
+    other.lost(PartitionNotFoundError("the test is over"))
+    assert quota.taken == 0
+    joined.close()
