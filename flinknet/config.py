@@ -165,8 +165,10 @@ class WireLimits:
     handshake_timeout_ms: float = 5_000.0
     """A connection that has not said who it is by then is closed (slow-loris)."""
 
-    pending_handshakes_max: int = 64
-    """Connections that have not said who they are; further ones are closed at once."""
+    pending_handshakes_max: int = 256
+    """Connections that have not said who they are; for a further one the oldest silent one is
+    turned away (told FULL, and given as long to close). More than the workers of a large job, which
+    all dial at once."""
 
     accepted_connections_max: int = 1_024
     """Connections that peers may have made to a worker, in handshake or in use; one more is refused
@@ -358,12 +360,14 @@ class NetworkConfig:
     """Time for one connect and handshake. Flink:
     taskmanager.network.netty.client.connectTimeoutSec."""
 
-    connect_retries: int = 3
-    """Further tries after a refused connect. Flink: taskmanager.network.retries (0)."""
-
     connect_backoff_ms: float = 100.0
-    """Wait before the first further try, doubled for each one after it.
+    """Longest wait before the second try to connect, doubled for each one after it; at random it is
+    up to half shorter. Tries end with rendezvous_timeout_ms.
     Flink: taskmanager.network.request-backoff.initial (100)."""
+
+    connect_backoff_max_ms: float = 2_000.0
+    """The longest wait between two tries: so much later than the producer a consumer may begin, for
+    a few packets a second. Flink: taskmanager.network.request-backoff.max (10000)."""
 
     heartbeat_interval_ms: float = 10_000.0
     """A connection that has nothing to send says so this often, ahead of any data. Flink:
@@ -458,7 +462,6 @@ class NetworkConfig:
         )
 
     def _check_connections(self) -> None:
-        _require_at_least(self, 0, "connect_retries")
         _require_at_least(self, 0, "rendezvous_timeout_ms", "rendezvous_notice_ms")
         _require_positive(
             self,
@@ -466,6 +469,11 @@ class NetworkConfig:
             "connect_backoff_ms",
             "close_timeout_ms",
             "heartbeat_interval_ms",
+        )
+        _require(
+            self.connect_backoff_max_ms >= self.connect_backoff_ms,
+            f"connect_backoff_max_ms is {self.connect_backoff_max_ms}: choose connect_backoff_ms "
+            f"({self.connect_backoff_ms}) or more",
         )
         _require(
             self.heartbeat_timeout_ms == 0

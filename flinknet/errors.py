@@ -176,7 +176,7 @@ class HandshakeError(RemoteError):
     code = ErrorCode.IDENTITY
     may_pass: bool = False
     """Whether the peer may answer another try otherwise: the two are connected already, or about to
-    be, or the peer has too many connections."""
+    be, the peer has too many connections, or it has not answered."""
 
 
 class PartitionNotFoundError(RemoteError):

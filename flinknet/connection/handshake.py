@@ -152,6 +152,11 @@ class Handshake:
         return self.state is HandshakeState.AGREED
 
     @property
+    def is_silent(self) -> bool:
+        """Accepting side: whether nothing has been heard at all."""
+        return self.state is HandshakeState.AWAITS_OPENING and not self._incoming
+
+    @property
     def checksums(self) -> bool:
         """Whether messages carry checksums, once both sides agree: if either asks for them."""
         return self._mine.checksums or (self.theirs is not None and self.theirs.checksums)
@@ -195,16 +200,20 @@ class Handshake:
         return self._turn_away(verdict, HandshakeError(f"{self._peer} was refused: {reason}"))
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """The deadline has passed; another try may find the peer awake."""
         timeout_s = self._limits.handshake_timeout_ms / 1000
-        self._fail(
-            HandshakeError(f"{self._peer} did not complete the handshake within {timeout_s:g} s")
-        )
+        self._give_up(f"{self._peer} did not complete the handshake within {timeout_s:g} s")
 
     def lost(self) -> None:
-        """The socket is gone; harmless if the handshake has ended."""
+        """The socket is gone, as it is if the peer has not begun to serve, or has no room; harmless
+        if the handshake has ended."""
         if self.state.is_open:
-            self._fail(HandshakeError(f"{self._peer} closed the connection during the handshake"))
+            self._give_up(f"{self._peer} closed the connection during the handshake")
+
+    def _give_up(self, reason: str) -> None:
+        error = HandshakeError(reason)
+        error.may_pass = True
+        self._fail(error)
 
     # -- the messages -----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -31,6 +32,7 @@ from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.gate_requests import GateRequests
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
+from flinknet.net.open_files import provide_open_files
 from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
 from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock
@@ -47,6 +49,13 @@ from flinknet.records.writer import RecordWriter
 from flinknet.wire.handshake import WorkerIdentity
 
 __all__ = ["EnvironmentStatistics", "NetworkEnvironment"]
+
+_BACKLOG = 1024
+"""Connections that may wait to be accepted: as many as a worker may have."""
+
+_ACCEPTS_PER_TURN = 1
+"""asyncio accepts as many as the backlog that it is told, in one turn of the loop. If the process
+has no file left for the first of them, it logs that for every one, and tries again as often."""
 
 
 class EnvironmentStatistics(NamedTuple):
@@ -128,12 +137,13 @@ class NetworkEnvironment:
         """Allocate the network memory and listen.
 
         Raises ConfigurationError if the port is taken, a name is too long for a handshake, or this
-        machine lacks what the configuration asks for.
+        machine lacks what the configuration asks for: the file descriptors, too.
         """
         if self._loop is not None:
             raise LocalProtocolError("a network environment is entered once")
         check_machine(self.config)
         self._identity().encode()
+        provide_open_files(self.config)
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
         self._clock = TaskClock(loop)
@@ -142,7 +152,11 @@ class NetworkEnvironment:
         self._writer_rendezvous = WriterRendezvous(loop, self.config)
         try:
             server = await loop.create_server(
-                self._accept, self._host, self._port, backlog=1024, start_serving=False
+                self._accept,
+                self._host,
+                self._port,
+                backlog=_ACCEPTS_PER_TURN,
+                start_serving=False,
             )
             self._address = join_address(self._host, server.sockets[0].getsockname()[1])
             self._peers = PeerDirectory(
@@ -151,6 +165,7 @@ class NetworkEnvironment:
             self._flusher = EventLoopFlusher(loop, self.config, self._peers)
             self._requests = GateRequests(loop, self._registry, self._peers, self.config)
             await server.start_serving()
+            _deepen_backlog(server)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {join_address(self._host, self._port)}: "
@@ -379,3 +394,10 @@ class NetworkEnvironment:
             reassembly=self._reassembly.statistics(),
             task_times=self._clock.statistics(),
         )
+
+
+def _deepen_backlog(server: asyncio.Server) -> None:
+    """Let more connections wait than are accepted in a turn."""
+    for listening in server.sockets:
+        with socket.socket(fileno=os.dup(listening.fileno())) as same:
+            same.listen(_BACKLOG)

@@ -13,7 +13,7 @@ A gate is known here from ``open`` to its release.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from flinknet.config import NetworkConfig
@@ -95,9 +95,9 @@ class GateRequests:
             wire_partition_id(partition_id), subpartition, channel, self._loop.time()
         )
 
-    async def _request_remote(self, address: str, channels: Iterable[RemoteInputChannel]) -> None:
+    async def _request_remote(self, address: str, channels: Sequence[RemoteInputChannel]) -> None:
         try:
-            connection = await self._peers.connect(address)
+            connection = await self._peers.connect(address, str(channels[0]))
         except FlinknetError as error:
             _fail_all(channels, error)
         except Exception as error:  # whatever it is, the gate must not wait for ever

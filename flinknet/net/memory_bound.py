@@ -99,7 +99,7 @@ class MemoryBound(NamedTuple):
     requests: int
     """Readers that peers have opened, of partitions that exist or not."""
     handshakes: int
-    """Peers that have not said who they are."""
+    """Peers that have not said who they are, and as many that were turned away."""
     events: int
     """Those that their consumers have not taken, on either side."""
     reassembly: int
@@ -131,7 +131,7 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         receive_buffers=shape.connections * config.receive_buffer_bytes,
         control_messages=shape.connections * _CONTROL_COPIES * wire.control_bytes_max,
         requests=_requests(wire, shape.connections),
-        handshakes=wire.pending_handshakes_max * handshake_bytes,
+        handshakes=2 * wire.pending_handshakes_max * handshake_bytes,
         events=(shape.remote_channels + shape.subpartitions)
         * wire.events_per_channel_max
         * event_bytes,

@@ -12,14 +12,15 @@ the newer one.
 Simultaneous connects. If both sides dial at once, the dial of the worker with the smaller id wins:
 that worker refuses the other's hello with DUPLICATE while its own is on the way or once they are
 connected; the other accepts. A refused dialler takes the connection that the peer has made, or
-waits for it, and dials again after its back-off if none comes.
+waits for it, and dials again after its back-off if none comes (see ``dial.py``, also for all other
+failures to connect, which are not remembered: the next request dials anew).
 
-Connect failures are retried with back-off and are not remembered: the next request dials anew.
-
-Limits. Sockets that have not said who they are are few; further ones are told FULL, and if even
-those are many that have not closed since, closed without a word. An accepted socket is *admitted*
+Limits. Sockets that have not said who they are are few (see ``pending_handshakes.py`` for which of
+them makes room for a further one). Who is turned away is told FULL, and dials again; if many such
+have not closed since, it is closed without a word. An accepted socket is *admitted*
 from its first byte until it is lost or refused, so that those in handshake count too; one that
-comes when there is no room may still say who it is, and is told FULL unless there is room by then.
+comes when there is no room may still say who it is, and takes the place of one that has said
+nothing, or is told FULL if there is none.
 
 Invariant: admitted sockets are open, not dialled, and at most ``accepted_connections_max``.
 """
@@ -36,9 +37,11 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
 from flinknet.connection.handshake import Handshake
 from flinknet.connection.peer_budget import ReaderQuota
-from flinknet.errors import ClosedResourceError, HandshakeError, RemoteTransportError
+from flinknet.errors import ClosedResourceError, RemoteTransportError
 from flinknet.net.address import split_address
 from flinknet.net.busy_poll import BusyPoll
+from flinknet.net.dial import Dial
+from flinknet.net.pending_handshakes import PendingHandshakes
 from flinknet.net.transport import PeerProtocol
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.wire.handshake import NONCE_BYTES, Verdict, WorkerIdentity
@@ -82,22 +85,27 @@ class PeerDirectory:
         self.busy_poll = BusyPoll(loop, config.busy_poll_us) if config.busy_poll_us else None
         self._established: dict[str, PeerProtocol] = {}
         self._known_as: dict[str, str] = {}
-        self._dials: dict[str, asyncio.Task[Connection]] = {}
-        self._dialling: set[str] = set()
+        self._dials: dict[str, Dial] = {}
+        self._dialling: dict[PeerProtocol, str] = {}
         self._arrivals: dict[str, asyncio.Event] = {}
         self._protocols: set[PeerProtocol] = set()
         self._admitted: set[PeerProtocol] = set()
+        self._handshakes: PendingHandshakes[PeerProtocol] = PendingHandshakes(
+            config.wire.pending_handshakes_max, config.wire.handshake_timeout_ms / 1000
+        )
         self._reader_quota = ReaderQuota(config.wire.channels_per_worker_max)
         self._closing = False
         self._accepted = self._dialled = self._refused = self._lost = 0
 
     # -- finding a peer ---------------------------------------------------------------------------
 
-    async def connect(self, address: str) -> Connection:
-        """Return the connection to the worker at ``address``, making it if there is none.
+    async def connect(self, address: str, who: str = "somebody") -> Connection:
+        """Return the connection to the worker at ``address``, making it if there is none, for
+        ``who``, which the log names if it takes long.
 
         Concurrent callers share one dial; a cancelled caller does not stop it for the others.
-        Raises RemoteTransportError, HandshakeError, ClosedResourceError.
+        Raises RemoteTransportError after ``rendezvous_timeout_ms``, HandshakeError,
+        ClosedResourceError.
         """
         if self._closing:
             raise ClosedResourceError(f"cannot connect to {address}: this worker is being closed")
@@ -105,50 +113,30 @@ class PeerDirectory:
         if connection is not None:
             return connection
         dial = self._dials.get(address)
-        if dial is None:
-            dial = self._loop.create_task(self._dial(address), name=f"flinknet dial {address}")
-            self._dials[address] = dial
-            dial.add_done_callback(lambda done: self._dial_done(address, done))
-        return await asyncio.shield(dial)
+        if dial is None or dial.ends:
+            dial = self._dials[address] = Dial(
+                address,
+                partial(self._dial_once, address),
+                partial(self._wait_for_arrival, address),
+                self._on_dialled,
+                self._loop,
+                self._config,
+            )
+        return await dial.wait(who)
+
+    def _on_dialled(self, dial: Dial) -> None:
+        if self._dials.get(dial.address) is dial:
+            del self._dials[dial.address]
 
     def _connection(self, address: str) -> Connection | None:
         protocol = self._established.get(self._known_as.get(address, address))
         return protocol.connection if protocol is not None else None
 
-    def _dial_done(self, address: str, dial: asyncio.Task[Connection]) -> None:
-        self._dials.pop(address, None)
-        if not dial.cancelled():
-            dial.exception()  # its waiters have it; without waiters nobody needs it
-
-    async def _dial(self, address: str) -> Connection:
-        backoff_s = self._config.connect_backoff_ms / 1000
-        tries = 0
-        while True:
-            try:
-                return await self._dial_once(address)
-            except HandshakeError as error:
-                if not error.may_pass:
-                    raise
-                failure: Exception = error
-                reason = str(error)
-            except OSError as error:
-                failure = error
-                reason = f"{error}; is a worker listening there?"
-            arrived = await self._wait_for_arrival(address, backoff_s)
-            if arrived is not None:
-                return arrived
-            tries += 1
-            if tries > self._config.connect_retries:
-                raise RemoteTransportError(
-                    f"cannot connect to {address} in {tries} tries: {reason}"
-                ) from failure
-            backoff_s *= 2
-
     async def _dial_once(self, address: str) -> Connection:
         host, port = split_address(address)
         protocol = PeerProtocol(self, self._config, self._loop, dialled=True)
         self._dialled += 1
-        self._dialling.add(address)
+        self._dialling[protocol] = address
         try:
             async with asyncio.timeout(self._config.connect_timeout_ms / 1000):
                 await self._connect(protocol, host, port)
@@ -163,7 +151,7 @@ class PeerDirectory:
             protocol.abort()
             raise
         finally:
-            self._dialling.discard(address)
+            del self._dialling[protocol]
             if protocol.handshake is not None and protocol.handshake.theirs is not None:
                 self._known_as[address] = _known_as(protocol.handshake.theirs)
 
@@ -211,20 +199,27 @@ class PeerDirectory:
         )
 
     def on_connected(self, protocol: PeerProtocol) -> None:
-        """Count a socket in, or refuse it if there are too many that have not said who they are."""
+        """Count a socket in; if too many have not said who they are, one of them makes room."""
         self._protocols.add(protocol)
-        limit = self._config.wire.pending_handshakes_max
         if self._closing:
             self._refused += 1
             protocol.abort()
-        elif protocol.dialled:
-            return
-        elif self._pending() <= limit:
+        elif not protocol.dialled:
+            self._handshakes.add(protocol, protocol.source, self._loop.time())
             self._admit(protocol)
-        elif self._turned_away() < limit:
+            excess = self._handshakes.excess(self._loop.time(), protocol)
+            if excess is not None:
+                self._turn_away(excess)
+
+    def _turn_away(self, protocol: PeerProtocol) -> None:
+        """Say FULL to one that has not said who it is; not even that, if many such do not close."""
+        limit = self._config.wire.pending_handshakes_max
+        self._handshakes.discard(protocol)
+        if self._turned_away() < limit:
             protocol.refuse(Verdict.FULL, f"{limit} others have not said who they are")
         else:
             self._refused += 1
+            self._admitted.discard(protocol)
             protocol.abort()
 
     def _pending(self) -> int:
@@ -238,6 +233,7 @@ class PeerDirectory:
     def on_refused(self, protocol: PeerProtocol) -> None:
         """An accepted socket was refused."""
         self._refused += 1
+        self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
 
     def _admit(self, protocol: PeerProtocol) -> bool:
@@ -250,6 +246,9 @@ class PeerDirectory:
         """Say whether a peer that has dialled, and agrees, is wanted."""
         if self._prefers_own(theirs):
             return Verdict.DUPLICATE, "this worker is connected, or connecting, already"
+        silent = self._handshakes.oldest_silent(self._loop.time(), self._admitted)
+        if not self._admit(protocol) and silent is not None:
+            self._turn_away(silent)
         if self._admit(protocol):
             return Verdict.WELCOME, ""
         reason = (
@@ -262,7 +261,7 @@ class PeerDirectory:
         known_as = _known_as(theirs)
         if known_as in self._established:
             return True
-        dialling = {self._known_as.get(address, address) for address in self._dialling}
+        dialling = {self._known_as.get(address, address) for address in self._dialling.values()}
         return known_as in dialling and self._identity.worker_id < theirs.worker_id
 
     def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
@@ -270,6 +269,7 @@ class PeerDirectory:
         theirs = handshake.theirs
         assert theirs is not None
         self._accepted += not protocol.dialled
+        self._handshakes.discard(protocol)
         known_as = _known_as(theirs)
         connection = Connection(
             f"{theirs.worker_id} at {theirs.address}" if theirs.address else theirs.worker_id,
@@ -287,6 +287,7 @@ class PeerDirectory:
     def on_lost(self, protocol: PeerProtocol) -> None:
         """Forget a socket; the next request makes a new connection."""
         self._protocols.discard(protocol)
+        self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
         for address, established in list(self._established.items()):
             if established is protocol:
@@ -301,10 +302,9 @@ class PeerDirectory:
         What is still open after ``close_timeout_ms``, or at a cancellation, is cut off.
         """
         self._closing = True
-        for dial in self._dials.values():
-            dial.cancel()
+        dials = [dial.cancel() for dial in self._dials.values()]
         try:
-            await asyncio.gather(*self._dials.values(), return_exceptions=True)
+            await asyncio.gather(*dials, return_exceptions=True)
             for protocol in self._protocols:
                 protocol.close()
             with suppress(TimeoutError):

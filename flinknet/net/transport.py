@@ -33,6 +33,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
 from flinknet.connection.handshake import Handshake, HandshakeState
 from flinknet.errors import HandshakeError, RemoteProtocolError, RemoteTransportError
+from flinknet.net.address import join_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.wire.handshake import Verdict
 
@@ -72,7 +73,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
     """Carries one connection over one socket.
 
     ``established`` has the connection once both sides agree, ``closed`` is done when the socket is
-    gone, ``handshake`` is there as soon as there is a socket.
+    gone, ``handshake`` is there as soon as there is a socket, and ``source``, the peer's host.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self.connection: Connection | None = None
         self.handshake: Handshake | None = None
         self.peer = "an unknown peer"
+        self.source = ""
         self.established: asyncio.Future[Connection] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
         self._registrar = registrar
@@ -116,6 +118,11 @@ class PeerProtocol(asyncio.BufferedProtocol):
         """Whether the peer has not said who it is."""
         return self.handshake is not None and self.handshake.state.is_open
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the peer has said nothing at all."""
+        return self.handshake is not None and self.handshake.is_silent
+
     # -- life -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -124,7 +131,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=0)
         peername = transport.get_extra_info("peername")
         if peername:
-            self.peer = f"{peername[0]}:{peername[1]}"
+            self.source = peername[0]
+            self.peer = join_address(peername[0], peername[1])
         self.handshake = self._registrar.begin_handshake(self)
         self._handshake_timer = self._loop.call_at(
             self.handshake.deadline, self._handshake_timed_out

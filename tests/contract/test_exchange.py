@@ -168,7 +168,7 @@ async def test_a_consumer_waits_for_a_partition_that_is_not_there_yet(
 async def test_a_partition_that_never_comes_is_an_error() -> None:
     """E9: named, with what to look at; the clock is the environment's."""
     for kind in ("local", "tcp"):
-        async with open_exchange(kind, rendezvous_timeout_ms=1.0) as exchange:
+        async with open_exchange(kind, rendezvous_timeout_ms=500.0) as exchange:
             reader = exchange.reader(name="nowhere")
             with pytest.raises(PartitionRequestTimeoutError, match="is the producer running"):
                 await reader.next_batch()

@@ -111,7 +111,7 @@ def test_no_two_options_share_a_variable() -> None:
         ("network.buffer_timeout_ms", "-1", -1.0),
         ("network.buffer_timeout_ms", "0", 0.0),
         ("network.buffer_timeout_ms", "100ms", 100.0),
-        ("network.connect_retries", "0", 0),
+        ("network.buffers_per_channel", "0", 0),
         ("cluster.event_loop", "asyncio", "asyncio"),
         ("cluster.host", "0.0.0.0", "0.0.0.0"),
     ],
@@ -142,8 +142,8 @@ def test_a_value_may_be_written_in_these_forms(name: str, written: object, value
         ("network.connect_timeout_ms", "1e", '"100ms"'),
         ("network.buffer_timeout_ms", "adaptative", '"adaptive"'),
         ("network.buffer_timeout_ms", [1], '"2min"'),
-        ("network.connect_retries", "3s", "a whole number"),
-        ("network.connect_retries", "three", "a whole number"),
+        ("network.turn_messages_max", "3s", "a whole number"),
+        ("network.turn_messages_max", "three", "a whole number"),
         ("cluster.event_loop", "trio", '"uvloop" or "asyncio"'),
         ("cluster.host", 127, "a text"),
     ],
@@ -254,13 +254,13 @@ def test_a_refused_value_names_its_option_and_origin() -> None:
 
 
 def test_two_values_that_do_not_fit_name_both_origins(cluster_toml: Path) -> None:
-    cluster_toml.write_text("[network]\nsegment_bytes = '64KiB'\nconnect_retries = 1\n")
+    cluster_toml.write_text("[network]\nsegment_bytes = '64KiB'\nturn_messages_max = 1\n")
     message = refused(cluster_toml, FLINKNET_NETWORK_NETWORK_MEMORY_BYTES="32KiB")
     assert (
         "network.network_memory_bytes: environment FLINKNET_NETWORK_NETWORK_MEMORY_BYTES" in message
     )
     assert f"network.segment_bytes: file {cluster_toml}" in message
-    assert "connect_retries" not in message
+    assert "turn_messages_max" not in message
 
 
 def test_a_nested_value_is_refused_with_its_full_name() -> None:

@@ -39,6 +39,7 @@ def quick(**options: Any) -> NetworkConfig:
             "segment_bytes": 1024,
             "network_memory_bytes": 1024 * 256,
             "connect_backoff_ms": 1.0,
+            "connect_backoff_max_ms": 60_000.0,
             "close_timeout_ms": 2_000.0,
             **options,
         }

@@ -155,7 +155,7 @@ async def failure_of(environment: NetworkEnvironment, *locations: PartitionLocat
 
 
 async def test_a_failed_connect_names_channel_and_gate() -> None:
-    config = quick(connect_retries=0)
+    config = quick(rendezvous_timeout_ms=20.0)
     async with NetworkEnvironment(config=config) as environment:
         address = f"127.0.0.1:{free_port()}"
         error = await failure_of(environment, PartitionLocation(address, "p", 4))
@@ -169,7 +169,7 @@ async def test_a_failed_connect_names_channel_and_gate() -> None:
 async def test_a_request_that_times_out_names_channel_and_gate(remote: bool) -> None:
     async with (
         NetworkEnvironment(config=quick(rendezvous_timeout_ms=1.0)) as there,
-        NetworkEnvironment(config=quick(rendezvous_timeout_ms=1.0)) as here,
+        NetworkEnvironment(config=quick()) as here,
     ):
         location = PartitionLocation(there.address, "p", 0)
         error = await failure_of(here if remote else there, location)

@@ -102,7 +102,7 @@ def test_a_socket_holds_no_more_buffers_than_there_are() -> None:
             },
             "requests",
         ),
-        ({"wire": WireLimits(pending_handshakes_max=128)}, "handshakes"),
+        ({"wire": WireLimits(pending_handshakes_max=512)}, "handshakes"),
     ],
 )
 def test_a_part_follows_its_limit(changes: dict[str, Any], part: str) -> None:

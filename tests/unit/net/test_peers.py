@@ -182,7 +182,7 @@ async def test_after_a_loss_the_next_request_dials_again() -> None:
 async def test_a_refused_connect_is_tried_again() -> None:
     """F13: N tries, then success."""
     port = free_port()
-    config = quick(connect_retries=12)
+    config = quick(connect_backoff_max_ms=1.0)
     async with NetworkEnvironment(config=config) as consumer:
         reading = asyncio.create_task(consume(consumer, f"127.0.0.1:{port}", "p"))
         await until(lambda: peers(consumer).dialled_total > 2)
@@ -192,13 +192,15 @@ async def test_a_refused_connect_is_tried_again() -> None:
 
 
 async def test_a_connect_that_is_always_refused_fails_and_is_not_remembered() -> None:
-    """F13: retries exhausted; the failure is not cached; nothing is left of it."""
+    """F13: at the deadline; the failure is not cached; nothing is left of it."""
     port = free_port()
-    async with NetworkEnvironment(config=quick(connect_retries=2)) as environment:
-        for tries in (3, 6):
-            with pytest.raises(RemoteTransportError, match=r"cannot connect to .* in 3 tries"):
+    config = quick(rendezvous_timeout_ms=20.0, connect_backoff_max_ms=1.0)
+    async with NetworkEnvironment(config=config) as environment:
+        for _ in range(2):
+            before = peers(environment).dialled_total
+            with pytest.raises(RemoteTransportError, match=r"cannot connect .*rendezvous_timeout"):
                 await consume(environment, f"127.0.0.1:{port}", "p")
-            assert peers(environment).dialled_total == tries
+            assert peers(environment).dialled_total > before + 1
         assert peers(environment).pending == 0
         await assert_nothing_is_held(environment)
 
@@ -206,7 +208,7 @@ async def test_a_connect_that_is_always_refused_fails_and_is_not_remembered() ->
 async def test_a_peer_that_does_not_answer_is_given_up() -> None:
     """The socket is closed as well, or it would be answered later."""
     async with Host() as host:
-        config = quick(connect_timeout_ms=20.0)
+        config = quick(connect_timeout_ms=20.0, rendezvous_timeout_ms=200.0)
         async with NetworkEnvironment(config=config) as environment:
             with pytest.raises(RemoteTransportError, match=r"took longer than 20 ms"):
                 await consume(environment, host.address, "p")
@@ -215,13 +217,32 @@ async def test_a_peer_that_does_not_answer_is_given_up() -> None:
             assert await silent.read_to_end() == b""
 
 
-async def test_a_peer_that_hangs_up_in_the_handshake_is_an_error() -> None:
-    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+async def test_a_peer_that_hangs_up_in_the_handshake_is_dialled_again() -> None:
+    """As a proxy does whose worker has not started; in the end the error says what it did."""
+    config = quick(rendezvous_timeout_ms=500.0)
+    async with Host() as host, NetworkEnvironment(config=config) as environment:
         reading = asyncio.create_task(consume(environment, host.address, "p"))
-        await (await host.accept()).close()
-        with pytest.raises(HandshakeError, match="closed the connection during the handshake"):
-            await reading
+        for _ in range(3):
+            await (await host.accept()).close()
+        with pytest.raises(RemoteTransportError, match="closed the connection during") as raised:
+            await hang_up_until(reading, host)
+        assert isinstance(raised.value.__cause__, HandshakeError)
         await assert_nothing_is_held(environment)
+
+
+async def hang_up_until(reading: asyncio.Task[list[int]], host: Host) -> None:
+    """Close whatever connects, until the reading has ended."""
+    hanging_up = asyncio.create_task(hang_up_on_all(host))
+    try:
+        await reading
+    finally:
+        hanging_up.cancel()
+        await asyncio.wait([hanging_up])
+
+
+async def hang_up_on_all(host: Host) -> None:
+    while True:
+        await (await host.connected()).close()
 
 
 async def test_who_gives_up_does_not_stop_the_others() -> None:
@@ -561,7 +582,7 @@ async def test_a_handshake_may_come_byte_by_byte_with_messages_behind_it() -> No
 
 
 async def test_strangers_that_say_nothing_are_few() -> None:
-    """Reliability 6: further ones are closed at once, and there is still room for who is quick."""
+    """Reliability 6: further ones hear FULL at once, and there is still room for who is quick."""
     config = quick(wire=WireLimits(pending_handshakes_max=3))
     async with NetworkEnvironment(config=config) as environment:
         strangers = [await Stranger.dial(environment.address) for _ in range(6)]
@@ -581,8 +602,9 @@ async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reas
     """Those in handshake count; a refused one is no peer and does not stay."""
     config = quick(wire=WireLimits(accepted_connections_max=2))
     async with NetworkEnvironment(config=config) as environment:
-        silent = await Stranger.dial(environment.address)
-        await until(lambda: peers(environment).admitted == 1)
+        slow = await Stranger.dial(environment.address)
+        slow.say(Opening(NONCE).encode())
+        await slow.expect_challenge()
         async with Stranger.meet(environment, worker_id="first", address="127.0.0.1:1"):
             assert (peers(environment).established, peers(environment).pending) == (1, 1)
             async with Stranger.meet(environment, worker_id="more", address="127.0.0.1:2") as more:
@@ -592,8 +614,24 @@ async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reas
                 assert await more.read_to_end() == b""
             assert (peers(environment).admitted, peers(environment).refused_total) == (2, 1)
             assert peers(environment).established == 1
-        await silent.close()
+        await slow.close()
         await until(lambda: peers(environment).admitted == 0)
+
+
+async def test_who_has_said_nothing_makes_room_for_who_says_who_it_is() -> None:
+    """Of the connections that a worker may have accepted, too."""
+    wire = WireLimits(accepted_connections_max=1, handshake_timeout_ms=60_000.0)
+    async with NetworkEnvironment(config=quick(wire=wire)) as environment:
+        silent = await Stranger.dial(environment.address)
+        await until(lambda: peers(environment).admitted == 1)
+        verdict: Verdict | None = Verdict.FULL
+        while verdict is Verdict.FULL:  # as long as the silent one has only just come
+            async with Stranger.meet(environment) as good:
+                verdict = good.verdict
+                await asyncio.sleep(0)
+        assert verdict is Verdict.WELCOME
+        assert await silent.expect_verdict() is Verdict.FULL
+        await silent.close()
 
 
 async def test_peers_that_come_and_go_leave_room_for_others() -> None:
@@ -630,15 +668,18 @@ async def test_who_came_too_early_is_welcome_if_there_is_room_when_it_says_hello
 
 
 async def test_a_worker_that_finds_another_one_full_tries_again_and_says_why() -> None:
-    config = quick(wire=WireLimits(accepted_connections_max=1), connect_retries=1)
-    async with NetworkEnvironment(config=config) as full, NetworkEnvironment(config=config) as late:
+    wire = WireLimits(accepted_connections_max=1)
+    hasty = quick(wire=wire, rendezvous_timeout_ms=500.0)
+    async with (
+        NetworkEnvironment(config=quick(wire=wire)) as full,
+        NetworkEnvironment(config=hasty) as late,
+    ):
         producing = asyncio.create_task(produce(full, "p", [1]))
         async with Stranger.meet(full):
             with pytest.raises(RemoteTransportError, match="accepted 1 connections") as refused:
                 await consume(late, full.address, "p")
-            assert "in 2 tries" in str(refused.value)
             assert isinstance(refused.value.__cause__, HandshakeError)
-            assert peers(full).refused_total == 2
+            assert peers(full).refused_total > 1
         await until(lambda: peers(full).admitted == 0)
         assert await consume(late, full.address, "p") == [1]
         await producing

@@ -283,15 +283,25 @@ async def test_all_peers_of_a_worker_share_its_channels() -> None:
         Stranger.meet(environment, worker_id="other", address="127.0.0.1:2") as other,
     ):
         one.send(b"".join(map(partition_request, range(3))))
-        await until(lambda: environment.statistics().connections[0].bytes_in > 0)
+        await until(lambda: readers_of(environment, "one") == 3)
         other.send(partition_request(0))
         [(kind, channel, code, text)] = await other.read_messages(1)
         assert (kind, channel, code) == (M.ERROR_RESPONSE, 0, ErrorCode.TOO_MANY_CHANNELS)
         assert "channels_per_worker_max" in text
         one.send(about(M.CANCEL_PARTITION_REQUEST, 0))
-        await until(lambda: len(environment.statistics().connections[0].readers) == 2)
+        await until(lambda: readers_of(environment, "one") == 2)
         other.send(partition_request(1))
-        await until(lambda: len(environment.statistics().connections[1].readers) == 1)
+        await until(lambda: readers_of(environment, "other") == 1)
+
+
+def readers_of(environment: NetworkEnvironment, worker_id: str) -> int:
+    """How many channels a peer has open here."""
+    [connection] = [
+        connection
+        for connection in environment.statistics().connections
+        if connection.peer.startswith(worker_id)
+    ]
+    return len(connection.readers)
 
 
 # -- a socket that takes its time ------------------------------------------------------------------

@@ -1,0 +1,202 @@
+"""Dials of workers that are not there, not yet, or too busy."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from flinknet.config import NetworkConfig, WireLimits
+from flinknet.connection.connection import Connection
+from flinknet.consumer.input_channel import PartitionLocation
+from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
+from flinknet.net.dial import Dial
+from flinknet.net.environment import NetworkEnvironment
+from flinknet.records.partitioner import RebalancePartitioner
+from flinknet.wire.handshake import Verdict
+from tests.unit.net.stranger import Host, Stranger, free_port, peers, quick, until
+
+
+class Tries:
+    """What a dial tries and how long it pauses; the loop turns, no time passes."""
+
+    def __init__(self, **options: float) -> None:
+        self.pauses: list[float] = []
+        self.failure: Exception = ConnectionRefusedError("refused")
+        self.enough = asyncio.Event()
+        self.arrives: Connection | None = None
+        self.over: list[Dial] = []
+        self.dial = Dial(
+            "127.0.0.1:9",
+            self._try_once,
+            self._pause,
+            self.over.append,
+            asyncio.get_running_loop(),
+            NetworkConfig(**options),  # type: ignore[arg-type]
+        )
+
+    async def _try_once(self) -> Connection:
+        raise self.failure
+
+    async def _pause(self, seconds: float) -> Connection | None:
+        self.pauses.append(seconds)
+        if len(self.pauses) == 20:
+            self.enough.set()
+        await asyncio.sleep(0)
+        return self.arrives
+
+    async def until_enough(self) -> None:
+        waiting = asyncio.create_task(self.dial.wait("a gate"))
+        await self.enough.wait()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await until(lambda: self.over == [self.dial])
+
+
+async def test_pauses_double_up_to_a_limit_and_are_cut_at_random() -> None:
+    tries = Tries(connect_backoff_ms=100.0, connect_backoff_max_ms=1_000.0)
+    await tries.until_enough()
+    longest = [0.1, 0.2, 0.4, 0.8, *[1.0] * 16]
+    assert all(
+        most / 2 <= pause <= most for pause, most in zip(tries.pauses, longest, strict=False)
+    )
+    assert len(set(tries.pauses[4:])) > 1
+
+
+async def test_what_will_not_pass_is_not_tried_again() -> None:
+    tries = Tries()
+    tries.failure = HandshakeError("another job")
+    with pytest.raises(HandshakeError, match="another job"):
+        await tries.dial.wait("a gate")
+    assert tries.pauses == []
+
+
+async def test_a_longest_pause_below_the_first_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="connect_backoff_max_ms is 1"):
+        NetworkConfig(connect_backoff_ms=2.0, connect_backoff_max_ms=1.0)
+
+
+# -- consumers that start before their producers ---------------------------------------------------
+
+
+async def consume(environment: NetworkEnvironment, address: str, index: int = 0) -> list[int]:
+    async with environment.open_reader(address, "p", subpartition=index) as reader:
+        return [record async for record in reader]
+
+
+async def produce(environment: NetworkEnvironment, records: int, subpartitions: int = 1) -> None:
+    async with environment.open_writer(
+        "p", subpartitions=subpartitions, partitioner=RebalancePartitioner()
+    ) as writer:
+        await writer.emit_many(list(range(records)))
+
+
+async def test_a_consumer_may_start_long_before_its_producers_process_and_partition() -> None:
+    """Nobody listens; then somebody does, without the partition; then it comes."""
+    port = free_port()
+    config = quick(connect_backoff_max_ms=1.0)
+    async with NetworkEnvironment(config=config) as consumer:
+        reading = asyncio.create_task(consume(consumer, f"127.0.0.1:{port}"))
+        await until(lambda: peers(consumer).dialled_total > 10)
+        async with NetworkEnvironment(port=port, config=config) as producer:
+            await until(lambda: bool(producer.statistics().connections))
+            await until(lambda: bool(producer.statistics().connections[0].readers))
+            await produce(producer, 3)
+            assert await reading == [0, 1, 2]
+
+
+async def test_who_waits_for_whom_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    address = f"127.0.0.1:{free_port()}"
+    config = quick(
+        rendezvous_notice_ms=5.0, rendezvous_timeout_ms=100.0, connect_backoff_max_ms=1.0
+    )
+    async with NetworkEnvironment(config=config) as environment:
+        with pytest.raises(RemoteTransportError, match=r"within 0\.1 s \(rendezvous_timeout_ms\)"):
+            await consume(environment, address)
+    (line,) = caplog.messages
+    assert f"(p[0] at {address}) of gate p: still waiting for a worker at {address}" in line
+    assert "is a worker listening there?" in line
+
+
+async def test_without_a_deadline_a_dial_goes_on() -> None:
+    config = quick(rendezvous_timeout_ms=0.0, connect_backoff_max_ms=1.0)
+    async with NetworkEnvironment(config=config) as environment:
+        reading = asyncio.create_task(consume(environment, f"127.0.0.1:{free_port()}"))
+        await until(lambda: peers(environment).dialled_total > 50)
+        assert not reading.done()
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+async def test_the_last_one_that_gives_up_ends_the_dial() -> None:
+    """A producer that comes later is not bothered by who needs it no more."""
+    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
+        locations = [PartitionLocation(host.address, "p", 0)]
+        gates = [environment.create_input_gate(locations) for _ in range(2)]
+        dialled = await host.accept()
+        for gate in gates:
+            gate.release()
+        assert await dialled.read_to_end() == b""
+        gate = environment.create_input_gate(locations)
+        await host.accept()
+        gate.release()
+
+
+async def test_who_was_told_that_it_is_connected_already_dials_until_it_is() -> None:
+    async with (
+        Host() as host,
+        NetworkEnvironment(worker_id="x", config=quick(connect_backoff_max_ms=1.0)) as environment,
+    ):
+        reading = asyncio.create_task(consume(environment, host.address))
+        for _ in range(5):
+            dialled = await host.accept()
+            host.answer(dialled, Verdict.DUPLICATE)
+            await dialled.read_to_end()
+        dialled = await host.accept()
+        host.answer(dialled)
+        await dialled.read_messages(1)
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+# -- many dials at once ----------------------------------------------------------------------------
+
+WORKERS = 90
+
+
+@asynccontextmanager
+async def silent_strangers(address: str, number: int) -> AsyncIterator[list[Stranger]]:
+    strangers = [await Stranger.dial(address) for _ in range(number)]
+    try:
+        yield strangers
+    finally:
+        for stranger in strangers:
+            await stranger.close()
+
+
+@pytest.mark.parametrize("strangers", [0, 300])
+async def test_many_workers_that_dial_one_at_once_all_get_through(strangers: int) -> None:
+    """With fewer handshakes at a time than workers, and strangers that occupy all of them."""
+    wire = WireLimits(pending_handshakes_max=40, handshake_timeout_ms=60_000.0)
+    config = quick(wire=wire, connect_backoff_max_ms=100.0)
+    async with AsyncExitStack() as stack:
+        producer = await stack.enter_async_context(NetworkEnvironment(config=config))
+        await stack.enter_async_context(silent_strangers(producer.address, strangers))
+        await until(lambda: peers(producer).pending == min(strangers, 40))
+        workers = [
+            await stack.enter_async_context(NetworkEnvironment(config=config))
+            for _ in range(WORKERS)
+        ]
+        async with asyncio.TaskGroup() as group:
+            reading = [
+                group.create_task(consume(worker, producer.address, index))
+                for index, worker in enumerate(workers)
+            ]
+            group.create_task(produce(producer, 10 * WORKERS, WORKERS))
+        assert sorted(record for task in reading for record in task.result()) == list(
+            range(10 * WORKERS)
+        )
