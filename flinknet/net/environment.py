@@ -44,6 +44,7 @@ from flinknet.partition.result_partition import ResultPartition, ResultPartition
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader
 from flinknet.records.reassembly import ReassemblyMemory, ReassemblyStatistics
+from flinknet.records.record_types import Registered
 from flinknet.records.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.handshake import WorkerIdentity
@@ -121,7 +122,6 @@ class NetworkEnvironment:
         self._registry = PartitionRegistry(
             self.config.rendezvous_timeout_ms / 1000, self.config.rendezvous_notice_ms / 1000
         )
-        self._unpacker = RecordUnpacker.of(self.config)
         self._reassembly = ReassemblyMemory.of(self.config)
         self._peers: PeerDirectory
         self._request_timer: RequestTimer
@@ -254,8 +254,12 @@ class NetworkEnvironment:
         *,
         buffer_timeout_ms: BufferTimeout | None = None,
         task_times: TaskTimes | None = None,
+        types: Registered = None,
     ) -> RecordWriter:
         """Make the writer of a partition; the buffer timeout is the configured one by default.
+
+        ``types`` are the classes whose objects may be in records, see ``RecordTypes``; the reader's
+        must be the same.
 
         A task with several writers and readers gives them one ``task_times``.
         """
@@ -270,6 +274,7 @@ class NetworkEnvironment:
             buffer_timeout_ms=timeout,
             record_bytes_max=self.config.record_bytes_max,
             record_elements_max=self.config.record_elements_max,
+            types=types,
         )
         partition.when_released(lambda _: self._flusher.forget(writer))
         return writer
@@ -282,8 +287,9 @@ class NetworkEnvironment:
         subpartitions: int = 1,
         partitioner: Partitioner | None = None,
         buffer_timeout_ms: BufferTimeout | None = None,
+        types: Registered = None,
     ) -> AsyncIterator[RecordWriter]:
-        """Produce a partition called ``name``.
+        """Produce a partition called ``name``; ``types`` as for ``create_record_writer``.
 
         A clean exit ends the partition and returns when every consumer has processed all of it; an
         exception inside the block is what the consumers get. Consumers may start later: what fits
@@ -293,7 +299,7 @@ class NetworkEnvironment:
         partition = self.create_result_partition(name, subpartitions=subpartitions)
         try:
             writer = self.create_record_writer(
-                partition, partitioner, buffer_timeout_ms=buffer_timeout_ms
+                partition, partitioner, buffer_timeout_ms=buffer_timeout_ms, types=types
             )
         except FlinknetError as cause:
             partition.fail(cause)  # consumers may be attached already
@@ -343,25 +349,38 @@ class NetworkEnvironment:
             self._requests.request(gate, [channel])
 
     def create_record_reader(
-        self, gate: Gate, *, task_times: TaskTimes | None = None
+        self,
+        gate: Gate,
+        *,
+        task_times: TaskTimes | None = None,
+        types: Registered = None,
     ) -> RecordReader:
-        """Make the reader of a gate, or of a UnionInputGate; ``task_times`` as for a writer."""
+        """Make the reader of a gate, or of a UnionInputGate; ``task_times`` and ``types`` as for a
+        writer."""
         wait = self._clock.measured_wait(gate, gate.name, task_times)
         wait = self._debloat_timer.measured(gate, wait)
-        return RecordReader(gate, wait=wait, unpacker=self._unpacker, memory=self._reassembly)
+        unpacker = RecordUnpacker.of(self.config, types)
+        return RecordReader(gate, wait=wait, unpacker=unpacker, memory=self._reassembly)
 
     @asynccontextmanager
     async def open_reader(
-        self, addresses: str | Sequence[str], name: str, *, subpartition: int = 0
+        self,
+        addresses: str | Sequence[str],
+        name: str,
+        *,
+        subpartition: int = 0,
+        types: Registered = None,
     ) -> AsyncIterator[RecordReader]:
-        """Consume one subpartition of the partitions called ``name`` at one or several addresses.
+        """Consume one subpartition of the partitions called ``name`` at one or several addresses,
+        whose writers have the same ``types``.
 
         The producers may start later, within ``rendezvous_timeout_ms``.
         Leaving the block cancels what has not been read.
         """
         listed = [addresses] if isinstance(addresses, str) else list(addresses)
         locations = [PartitionLocation(address, name, subpartition) for address in listed]
-        reader = self.create_record_reader(self.create_input_gate(locations, name=name))
+        gate = self.create_input_gate(locations, name=name)
+        reader = self.create_record_reader(gate, types=types)
         try:
             yield reader
         finally:

@@ -75,7 +75,7 @@ class BlockPacker:
     def pack(self, records: list[Any]) -> memoryview:
         """Return the bytes of at most as many records as ``records_in`` said, and learn from them.
 
-        Raises one of PACK_ERRORS if one of the records cannot be serialised, or is too deep inside
+        Raises SerializationError if one of the records cannot be serialised, or is too deep inside
         an array.
         """
         header_bytes = 1 if len(records) <= _FIXARRAY_MAX else 3

@@ -2,7 +2,9 @@
 
 A record of empty maps takes one byte each and, once unpacked, sixty times that. So what a record
 may cost is limited by its elements: the items of its arrays and the entries of its maps, all
-together (``record_elements_max``). A record of n elements has at least n bytes, so only records of
+together (``record_elements_max``). The content of an extension counts like any
+value, but for that of an Arrow batch, which has limits of its own. A record of n elements has at
+least n bytes, so only records of
 more bytes than that have to be counted, and the counting ends with the limit: a 64 MiB record that
 is mostly text or bytes is counted in a few steps.
 """
@@ -10,6 +12,8 @@ is mostly text or bytes is counted in a few steps.
 from __future__ import annotations
 
 from mmap import mmap
+
+from flinknet.records.extension_types import OWN_EXTENSIONS
 
 __all__ = ["Serialised", "check_elements"]
 
@@ -22,14 +26,15 @@ _LENGTH_BYTES = {
     **dict.fromkeys((0xC5, 0xC8, 0xDA), 2),
     **dict.fromkeys((0xC6, 0xC9, 0xDB), 4),
 }
-_EXTENSIONS = (0xC7, 0xC8, 0xC9)
+_FIXED_EXTENSION_BYTES = {0xD4 + power: 2**power for power in range(5)}
+_LENGTH_BYTES.update(dict.fromkeys(_FIXED_EXTENSION_BYTES, 0))
+_EXTENSIONS = frozenset((0xC7, 0xC8, 0xC9, *_FIXED_EXTENSION_BYTES))
 _CONTAINERS = {0xDC: (_ARRAY, 2), 0xDD: (_ARRAY, 4), 0xDE: (_MAP, 2), 0xDF: (_MAP, 4)}
 _FIXED_BYTES = {
     **dict.fromkeys((0xCC, 0xD0), 2),
     **dict.fromkeys((0xCD, 0xD1), 3),
     **dict.fromkeys((0xCA, 0xCE, 0xD2), 5),
     **dict.fromkeys((0xCB, 0xCF, 0xD3), 9),
-    **{0xD4 + power: 2 + 2**power for power in range(5)},  # fixext
     **{0xA0 + size: 1 + size for size in range(32)},  # fixstr
 }
 
@@ -63,7 +68,14 @@ def check_elements(record: Serialised, elements_max: int) -> None:
         length_bytes = _LENGTH_BYTES.get(head)
         if length_bytes is not None:
             length = int.from_bytes(record[position : position + length_bytes], "big")
-            position += length_bytes + length + (head in _EXTENSIONS)
+            position += length_bytes
+            if head in _EXTENSIONS:
+                length = _FIXED_EXTENSION_BYTES.get(head, length)
+                position += 1
+                if position <= size and record[position - 1] in OWN_EXTENSIONS:
+                    values += 1  # its content
+                    continue
+            position += length
             continue
         kind, length_bytes = _CONTAINERS.get(head, (_MAP if head < 0x90 else _ARRAY, 0))
         length = int.from_bytes(record[position : position + length_bytes], "big")

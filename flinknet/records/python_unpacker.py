@@ -28,6 +28,11 @@ _FLOAT, _DOUBLE, _DOUBLE_BITS = Struct(">f"), Struct("=d"), Struct("=q")
 _TIMESTAMP = -1
 _DEPTH_MAX = 1024
 """Arrays and maps in one another that msgpack has room for."""
+_DEPTH_OF_CALLS = 100
+"""Those that take a call each; what is deeper does not depend on the stack."""
+_ARRAY, _MAP = "array", "map"
+_VALUES = {_ARRAY: 1, _MAP: 2}
+"""How many values stand for an element."""
 
 Position = tuple[Any, int]
 """A value and where it ends."""
@@ -87,8 +92,8 @@ class PythonUnpacker:
         return self._map(data, at + 1, head & 0x0F, depth + 1)
 
     def _short_array(self, data: bytes, at: int, length: int, depth: int) -> Position:
-        if depth > _DEPTH_MAX:
-            raise StackError
+        if depth > _DEPTH_OF_CALLS:
+            return self._deep(data, at, length, depth, _ARRAY)
         if length == 2:
             first, at = self._value(data, at, depth)
             second, at = self._value(data, at, depth)
@@ -189,7 +194,9 @@ class PythonUnpacker:
         return self._read_extension(code, content), at
 
     def _array(self, data: bytes, at: int, length: int, depth: int) -> Position:
-        self._check_container(length, "array", depth)
+        if depth > _DEPTH_OF_CALLS:
+            return self._deep(data, at, length, depth, _ARRAY)
+        self._check_length(length, _ARRAY)
         values = []
         for _ in range(length):
             value, at = self._value(data, at, depth)
@@ -197,15 +204,47 @@ class PythonUnpacker:
         return tuple(values), at
 
     def _map(self, data: bytes, at: int, length: int, depth: int) -> Position:
-        self._check_container(length, "map", depth)
+        if depth > _DEPTH_OF_CALLS:
+            return self._deep(data, at, length, depth, _MAP)
+        self._check_length(length, _MAP)
         values: dict[Any, Any] = {}
         for _ in range(length):
             key, at = self._value(data, at, depth)
             values[key], at = self._value(data, at, depth)
         return values, at
 
-    def _check_container(self, length: int, kind: str, depth: int) -> None:
-        if depth > _DEPTH_MAX:
-            raise StackError
+    def _deep(self, data: bytes, at: int, length: int, depth: int, kind: str) -> Position:
+        """Return an array or a map that is so deep, with all arrays and maps in it."""
+        outer: list[tuple[list[Any], int, str]] = []
+        values: list[Any] = []
+        self._check_length(length, kind)
+        length *= _VALUES[kind]
+        while True:
+            while len(values) == length:
+                value = (
+                    tuple(values)
+                    if kind is _ARRAY
+                    else dict(zip(values[::2], values[1::2], strict=True))
+                )
+                if not outer:
+                    return value, at
+                values, length, kind = outer.pop()
+                values.append(value)
+            head = data[at]
+            if not (0x80 <= head < 0xA0 or 0xDC <= head < 0xE0):
+                value, at = self._value(data, at, 0)
+                values.append(value)
+                continue
+            outer.append((values, length, kind))
+            if depth + len(outer) > _DEPTH_MAX:
+                raise StackError
+            kind = _MAP if head < 0x90 or head in (0xDE, 0xDF) else _ARRAY
+            length, at = head & 0x0F, at + 1
+            if head >= 0xDC:
+                length, at = self._length(data, at, 1 + (head & 1))
+            self._check_length(length, kind)
+            values, length = [], length * _VALUES[kind]
+
+    def _check_length(self, length: int, kind: str) -> None:
         if length > self._elements_max:
             raise ValueError(f"{length} exceeds max_{kind}_len({self._elements_max})")

@@ -1,15 +1,11 @@
 """Serialising records: msgpack values, one after the other, in a channel's byte stream.
 
 There is no length before a record: msgpack values delimit themselves, and any msgpack library
-reads the stream. The packer copies; the caller may change the record afterwards. An Arrow record
-batch is a value of an extension type (``arrow.py``).
+reads the stream. Records are packed by ``packer.py``.
 
-In CPython msgspec packs, in a third of the time that msgpack takes, and msgpack unpacks, because
-it makes tuples of arrays however deep they stand; PyPy compiles ``python_packer`` and
-``python_unpacker``, which do the same. What msgpack has no form for is packed as something plainer
-if the type is known: a set as an array, a dataclass as a map, a member of an enumeration as its
-value, and as text a date, a time, a time span, a datetime without a time zone, a UUID and a
-Decimal. That is what arrives.
+msgpack unpacks in CPython, because it makes tuples of arrays however deep they stand; PyPy compiles
+``python_unpacker``, which does the same. What msgpack has no form for is an extension
+(``extension_reader.py``), and arrives as what it was; lists arrive as tuples.
 
 Large bytes and Arrow batches need no packer: a few bytes stand before what they are already
 (``large_form``), and they are not copied but into buffers and out of them.
@@ -37,28 +33,24 @@ from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.config import NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
-from flinknet.records import python_packer
 from flinknet.records.elements import Serialised, check_elements
-from flinknet.records.plain_values import plainer
+from flinknet.records.extension_reader import ExtensionReader, read_arrow
+from flinknet.records.extension_types import ARROW_BATCH
 from flinknet.records.python_unpacker import INCOMPLETE, PythonUnpacker
 from flinknet.records.reassembly import ReassemblyMemory, SpanningRecord
+from flinknet.records.record_types import RecordTypes, Registered
+from flinknet.records.value_forms import arrow_pieces, is_arrow_batch
 
 __all__ = [
     "LARGE_RECORD_BYTES",
-    "PACK_ERRORS",
     "UNPACK_ERRORS",
     "LargeForm",
     "RecordDeserializer",
     "RecordUnpacker",
     "check_limits",
     "check_uncut",
-    "explain_unserializable",
     "large_form",
-    "record_packer",
 ]
-
-PACK_ERRORS = (TypeError, ValueError, OverflowError, BufferError, RecursionError)
-"""What the packer raises for a value that is no record."""
 
 UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
 """What the unpacker raises for bytes that are no record: a key that cannot be hashed, text that is
@@ -70,82 +62,42 @@ LARGE_RECORD_BYTES = 16_384
 LargeForm = tuple[bytes, bytes | memoryview]
 """A record in two pieces: its first bytes, if those are not in the second."""
 
-_ARROW_BATCH = 127
-"""The extension type of an Arrow record batch."""
-
 _BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
 _BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
 _LARGE_HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
+_LARGE_CODES: tuple[list[int], ...] = ([], [ARROW_BATCH])
+"""None, of bytes, or that of the only extension whose content is no msgpack."""
 _UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
 _ARRAY32_MARKER, _ARRAY32 = 0xDD, Struct(">BI")
 _CUT = "the peer cut a record where it announced a record's end, or it counted its records wrongly"
 
 
-def record_packer() -> Callable[[Any], bytes]:
-    """Return a function from a record to its bytes; it raises one of PACK_ERRORS."""
-    if COMPILES_PYTHON:
-        return python_packer.pack
-    import msgspec
-
-    def known(value: Any) -> Any:
-        if _is_arrow_batch(value):
-            return msgspec.msgpack.Ext(_ARROW_BATCH, b"".join(_arrow_pieces(value)))
-        return plainer(value)
-
-    return msgspec.msgpack.Encoder(enc_hook=known).encode
-
-
-def _record_unpacker(bytes_max: int, elements_max: int) -> Callable[[Serialised], Any]:
+def _record_unpacker(
+    bytes_max: int, elements_max: int, types: RecordTypes
+) -> Callable[[Serialised], Any]:
     """Return a function from the bytes of a value within the limits to the value."""
+
+    def read_extension(code: int, content: bytes) -> Any:
+        return extensions.read(code, content)
+
+    unpack: Callable[[Serialised], Any]
     if COMPILES_PYTHON:
-        return PythonUnpacker(bytes_max, elements_max, _read_extension).unpack
-    return partial(
-        msgpack.unpackb,
-        use_list=False,
-        timestamp=3,
-        strict_map_key=False,
-        max_str_len=bytes_max,
-        max_bin_len=bytes_max,
-        max_array_len=elements_max,
-        max_map_len=elements_max,
-        max_ext_len=bytes_max,
-        ext_hook=_read_extension,
-    )
-
-
-def _is_arrow_batch(value: Any) -> bool:
-    kind = type(value)
-    return kind.__name__ == "RecordBatch" and kind.__module__.startswith("pyarrow")
-
-
-def _arrow_pieces(batch: Any) -> LargeForm:
-    from flinknet.records.arrow import batch_pieces
-
-    return batch_pieces(batch)
-
-
-def _read_extension(code: int, content: bytes) -> Any:
-    """Return the value of an extension type. Raises ValueError."""
-    if code != _ARROW_BATCH:
-        raise ValueError(f"{code} is not an extension type of records")
-    try:
-        from flinknet.records.arrow import read_batch
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"it is an Arrow record batch, and {error.name} is not installed here: install "
-            f"flinknet[arrow]"
-        ) from error
-    return read_batch(content)
-
-
-def explain_unserializable(record: Any, cause: Exception) -> SerializationError:
-    """Make the error for a record that the packer refused; names the record's type and the
-    reason."""
-    return SerializationError(
-        f"a record of type {type(record).__name__} cannot be serialised: {cause}; records are "
-        f"None, bool, int (64 bit), float, str, bytes, list, tuple, dict, datetime with a time "
-        f"zone, Arrow record batches and what arrives as one of these"
-    )
+        unpack = PythonUnpacker(bytes_max, elements_max, read_extension).unpack
+    else:
+        unpack = partial(
+            msgpack.unpackb,
+            use_list=False,
+            timestamp=3,
+            strict_map_key=False,
+            max_str_len=bytes_max,
+            max_bin_len=bytes_max,
+            max_array_len=elements_max,
+            max_map_len=elements_max,
+            max_ext_len=bytes_max,
+            ext_hook=read_extension,
+        )
+    extensions = ExtensionReader(types, unpack)
+    return unpack
 
 
 def check_limits(
@@ -173,7 +125,7 @@ def check_limits(
 def check_uncut(record: Any, record_bytes_max: int) -> None:
     """Raise SerializationError for an Arrow record batch that is too large to be cut into records:
     that takes a copy of all of it."""
-    if _is_arrow_batch(record):
+    if is_arrow_batch(record):
         from flinknet.records.arrow import columns_bytes
 
         size = columns_bytes(record)
@@ -193,10 +145,10 @@ def large_form(record: Any) -> LargeForm | None:
         content = record
     elif kind is bytearray or (kind is memoryview and record.c_contiguous):
         content = memoryview(record).cast("B")
-    elif _is_arrow_batch(record):
-        head, content = _arrow_pieces(record)
+    elif is_arrow_batch(record):
+        head, content = arrow_pieces(record)
         size = len(head) + len(content)
-        return (_EXT32.pack(_EXT32_MARKER, size, _ARROW_BATCH) + head, content)
+        return (_EXT32.pack(_EXT32_MARKER, size, ARROW_BATCH) + head, content)
     else:
         return None
     size = len(content)
@@ -212,36 +164,49 @@ def _large_head_bytes(data: Serialised, start: int, end: int, size: int) -> int:
     if size < LARGE_RECORD_BYTES or end - start < _EXT32.size:
         return 0
     form = _LARGE_HEADS.get(data[start])
-    if form is None or form.size + form.unpack_from(data, start)[1] != size:
+    if form is None:
         return 0
-    return form.size
+    _, length, *code = form.unpack_from(data, start)
+    return form.size if form.size + length == size and code in _LARGE_CODES else 0
 
 
 def _large_value(head: Serialised, content: bytes) -> Any:
     """Return the record that has such a content. Raises ValueError."""
-    if head[0] != _EXT32_MARKER:
-        return content
-    return _read_extension(_EXT32.unpack_from(head)[2], content)
+    return read_arrow(content) if head[0] == _EXT32_MARKER else content
 
 
 class RecordUnpacker:
-    """Unpacks the records of any number of channels; it has no state.
+    """Unpacks the records of any number of channels, whose producers have registered the same
+    classes; it has no state between two records.
 
     Its methods raise one of UNPACK_ERRORS for bytes that are no record within the limits, and
     RemoteProtocolError if the bytes end inside a record or behind it.
     """
 
-    def __init__(self, *, record_bytes_max: int, record_elements_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        record_bytes_max: int,
+        record_elements_max: int,
+        types: Registered = None,
+    ) -> None:
         self._bytes_max = record_bytes_max
         self._elements_max = record_elements_max
-        self._unpack = _record_unpacker(record_bytes_max, record_elements_max)
+        self._unpack = _record_unpacker(
+            record_bytes_max, record_elements_max, RecordTypes.of(types)
+        )
 
     @classmethod
-    def of(cls, config: NetworkConfig) -> Self:
+    def of(
+        cls,
+        config: NetworkConfig,
+        types: Registered = None,
+    ) -> Self:
         """Make an unpacker with the configured limits."""
         return cls(
             record_bytes_max=config.record_bytes_max,
             record_elements_max=config.record_elements_max,
+            types=types,
         )
 
     def whole_records(self, data: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
@@ -295,6 +260,10 @@ class RecordUnpacker:
             if str(error) == INCOMPLETE:
                 raise RemoteProtocolError(_CUT) from error
             raise
+        except UNPACK_ERRORS:
+            raise
+        except Exception as error:  # a map's key is an object whose own hash fails
+            raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
 class RecordDeserializer:

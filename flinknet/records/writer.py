@@ -28,23 +28,17 @@ from typing import Any, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.config import BufferTimeout
-from flinknet.errors import LocalProtocolError
+from flinknet.errors import LocalProtocolError, SerializationError
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.appender import RecordAppender
 from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.emission import Emission, Writing, emission_to, emission_to_chosen
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output, SubpartitionOutput
+from flinknet.records.packer import RecordPacker
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
-from flinknet.records.serializer import (
-    PACK_ERRORS,
-    LargeForm,
-    check_limits,
-    check_uncut,
-    explain_unserializable,
-    large_form,
-    record_packer,
-)
+from flinknet.records.record_types import Registered
+from flinknet.records.serializer import LargeForm, check_limits, check_uncut, large_form
 
 __all__ = ["OutputFlusher", "RecordWriter"]
 
@@ -76,10 +70,12 @@ class RecordWriter:
         buffer_timeout_ms: -1, 0, a positive number or "adaptive".
         record_bytes_max: larger records are refused.
         record_elements_max: records with more elements are refused, as the reader would.
+        types: the classes whose objects may be in records.
     """
 
     emit: Callable[[Any], Coroutine[Any, Any, None]]
-    """``await emit(record)`` writes one record, waiting for memory if there is none.
+    """``await emit(record)`` writes one record, waiting for memory if there is none. The record is
+    serialised by the call, and mostly written by it, whenever what it returns is awaited.
 
     Raises SerializationError (nothing was written), ConsumerCancelledError or the cause with which
     the consumers were lost, LocalProtocolError after ``finish``.
@@ -98,6 +94,7 @@ class RecordWriter:
         buffer_timeout_ms: BufferTimeout,
         record_bytes_max: int,
         record_elements_max: int,
+        types: Registered = None,
     ) -> None:
         self.partition = partition
         self.partitioner = partitioner if partitioner is not None else ForwardPartitioner()
@@ -119,14 +116,14 @@ class RecordWriter:
         self._unlimited_bytes = min(record_bytes_max, record_elements_max)
         self._appender = RecordAppender(partition, wait)
         self._select = self.partitioner.select
-        self._pack = record_packer()
+        self._packer = RecordPacker(types)
         self._outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         self._broadcast = BroadcastOutput(partition)
-        self._blocks = BlockPacker(self._pack, self._unlimited_bytes)
+        self._blocks = BlockPacker(self._packer.pack, self._unlimited_bytes)
         self._unflushed: set[Output] = set()
         self._finished = False
         self._turn = LoopTurn()
-        self._writing = Writing(self._pack, self._append, self._emit_large)
+        self._writing = Writing(self._packer, self._append, self._emit_large)
         self._counts: list[Callable[[], int]] = []
         self._only: Output | None = None
         if self.partitioner.is_broadcast:
@@ -188,10 +185,7 @@ class RecordWriter:
         """Return a record as its bytes; raises SerializationError."""
         form = large_form(record)
         if form is None:
-            try:
-                form = b"", self._pack(record)
-            except PACK_ERRORS as cause:
-                raise explain_unserializable(record, cause) from cause
+            form = b"", self._packer.pack(record)
         head, content = form
         if len(head) + len(content) > self._unlimited_bytes:
             check_limits(content, self._record_bytes_max, self._record_elements_max, head)
@@ -204,17 +198,18 @@ class RecordWriter:
         outputs: Sequence[Output],
     ) -> None:
         """Write records one by one, each to the output that is chosen for it then."""
-        pack = self._pack
+        packer = self._packer
+        encode, form, options = packer.encode, packer.form, packer.options
         data = b""
         large = not self._blocks.worthwhile
         for record in records:
-            if large and (form := large_form(record)) is not None:
-                await self._emit_large(outputs[select(record)], *form)
+            if large and (pieces := large_form(record)) is not None:
+                await self._emit_large(outputs[select(record)], *pieces)
                 continue
             try:
-                data = pack(record)
-            except PACK_ERRORS as cause:
-                raise explain_unserializable(record, cause) from cause
+                data = encode(record, form, options)
+            except TypeError:
+                data = packer.pack_otherwise(record)
             output = outputs[select(record)]
             builder = output.builder
             remaining = builder.remaining - len(data)
@@ -241,7 +236,7 @@ class RecordWriter:
                 part = records[start : start + count]
                 try:
                     block = blocks.pack(part)
-                except PACK_ERRORS:  # one of them; or, packed alone, none
+                except SerializationError:  # one of them; or, packed alone, none
                     count = 0
                 else:
                     if len(block) > room:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flinknet.config import BufferTimeout, FlinknetConfig, check_buffer_timeout
+from flinknet.records.record_types import RecordTypes
 from flinknet.task import execution
 from flinknet.task.graph import JobGraph, OperatorFactory
 from flinknet.task.graph_generator import GraphDefaults, generate_job_graph
@@ -66,6 +67,19 @@ class StreamExecutionEnvironment:
         """
         check_buffer_timeout(timeout_ms)
         self._defaults.buffer_timeout_ms = timeout_ms
+        return self
+
+    def register_type(self, *types: type) -> StreamExecutionEnvironment:
+        """Let objects of these classes be records, or stand in them: dataclasses, named tuples,
+        enumerations and msgspec Structs.
+
+        They are numbered in the order of their registration, and only the number travels; every
+        subtask of the job knows the classes. Registering one again changes nothing. Raises
+        ConfigurationError for any other class.
+        """
+        registered = tuple(dict.fromkeys((*self._defaults.types, *types)))
+        RecordTypes(registered)
+        self._defaults.types = registered
         return self
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:

@@ -95,6 +95,8 @@ class JobGraph:
     name: str
     vertices: tuple[JobVertex, ...]
     edges: tuple[JobEdge, ...]
+    types: tuple[type, ...] = ()
+    """The classes whose objects may be in records, see ``RecordTypes``."""
 
     def slots_by_group(self) -> dict[str, int]:
         """Return how many slots each slot sharing group needs: its highest parallelism."""

@@ -39,6 +39,7 @@ class GraphDefaults:
     max_parallelism: int | None = None
     buffer_timeout_ms: BufferTimeout | None = None
     chaining: bool = True
+    types: tuple[type, ...] = ()
 
 
 def generate_job_graph(
@@ -158,7 +159,7 @@ class _Generator:
             for one in chain.operators[0].transformation.inputs
         ]
         vertices = [self._vertex(number, chain) for number, chain in enumerate(self._chains)]
-        return JobGraph(self._name, tuple(vertices), tuple(edges))
+        return JobGraph(self._name, tuple(vertices), tuple(edges), self._defaults.types)
 
     def _decide(self, transformation: Transformation) -> _Placed:
         parallelism = transformation.parallelism or self._defaults.parallelism

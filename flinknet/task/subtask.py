@@ -41,6 +41,7 @@ from flinknet.net.task_clock import task_time
 from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
+from flinknet.records.record_types import RecordTypes
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
@@ -113,6 +114,7 @@ class Subtask:
         self.descriptor = descriptor
         self._graph = graph
         self._vertex = graph.vertices[descriptor.vertex]
+        self._types = RecordTypes(graph.types)
         self._environment = environment
         self._outputs: list[RecordWriterOutput] = []
         self._gates: list[InputGate] = []
@@ -228,6 +230,7 @@ class Subtask:
             partitioner,
             buffer_timeout_ms=edge.buffer_timeout_ms,
             task_times=self._times,
+            types=self._types,
         )
         output = RecordWriterOutput(writer, edge.name, self._vertex.operators[edge.operator].name)
         self._outputs.append(output)
@@ -243,7 +246,9 @@ class Subtask:
         """Make the reader of all gates; a union numbers channels through, gate behind gate."""
         gates = self._gates
         return self._environment.create_record_reader(
-            gates[0] if len(gates) == 1 else UnionInputGate(gates), task_times=self._times
+            gates[0] if len(gates) == 1 else UnionInputGate(gates),
+            task_times=self._times,
+            types=self._types,
         )
 
     async def _process_input(self, chain: OperatorChain) -> None:
