@@ -28,7 +28,8 @@ if not COMPILES_PYTHON:
 DEFAULT_LOOP = list(LOOP_FACTORIES)[-1]
 
 NEEDS_CPYTHON = re.compile(
-    r"^\s*(import|from) (matplotlib|msgspec|numpy|pandas|pyarrow|uvloop|tests\S*\.arrow_batches)\b",
+    r"^\s*(import|from) "
+    r"(matplotlib|msgspec|numpy|ormsgpack|pandas|pyarrow|uvloop|tests\S*\.arrow_batches)\b",
     re.MULTILINE,
 )
 """What there is not for PyPy."""
@@ -63,7 +64,7 @@ def pytest_report_header() -> str | None:
         for path in sorted(root.rglob("test_*.py"))
         if NEEDS_CPYTHON.search(path.read_text())
     ]
-    wanting = "numpy, pyarrow, msgspec, uvloop or matplotlib"
+    wanting = "numpy, pyarrow, msgspec, ormsgpack, uvloop or matplotlib"
     return f"PyPy: left out, for want of {wanting}: {' '.join(left_out)}"
 
 

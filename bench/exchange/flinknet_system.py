@@ -7,7 +7,7 @@ its own over the same connection. The four loops at the top are all that happens
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -93,8 +93,10 @@ class FlinknetProducer:
         emit: Emit,
         partitioner: Callable[[], Partitioner],
         subpartitions: int = SUBPARTITIONS,
+        types: Sequence[type] = (),
     ) -> None:
         self._environment = environment
+        self._types = types
         self._emit = emit
         self._partitioner = partitioner
         self._subpartitions = subpartitions
@@ -112,6 +114,7 @@ class FlinknetProducer:
             f"round {self._round}",
             subpartitions=self._subpartitions,
             partitioner=self._partitioner(),
+            types=self._types,
         ) as writer:
             await self._emit(writer, blocks)
 
@@ -125,8 +128,10 @@ class FlinknetConsumer:
         consume: Consume,
         address: str,
         subpartitions: int = SUBPARTITIONS,
+        types: Sequence[type] = (),
     ) -> None:
         self._environment = environment
+        self._types = types
         self._consume = consume
         self._address = address
         self._subpartitions = subpartitions
@@ -140,7 +145,7 @@ class FlinknetConsumer:
             for subpartition in range(self._subpartitions)
         ]
         gate = self._environment.create_input_gate(locations)
-        reader = self._environment.create_record_reader(gate)
+        reader = self._environment.create_record_reader(gate, types=self._types)
         try:
             return await self._consume(reader, weigh)
         finally:

@@ -17,7 +17,7 @@ __all__ = ["BUSY_LOAD", "describe", "machine_facts"]
 BUSY_LOAD = 0.5
 """A load average above this, before anything is measured, means that others are at work."""
 
-LIBRARIES = ("flinknet", "msgpack", "msgspec", "uvloop")
+LIBRARIES = ("flinknet", "msgpack", "ormsgpack", "uvloop")
 
 
 def machine_facts(pinning: Pinning, libraries: Iterable[str] = LIBRARIES) -> dict[str, Any]:

@@ -173,7 +173,9 @@ def _integer(value: int) -> bytes:
         return _INT32.pack(0xD2, value)
     elif value >= -0x8000000000000000:
         return _INT64.pack(0xD3, value)
-    raise OverflowError("an int has at most 64 bits, -2**63 to 2**64 - 1: make it text or a Decimal")
+    raise OverflowError(
+        "an int has at most 64 bits, -2**63 to 2**64 - 1: make it text or a Decimal"
+    )
 
 
 def _length(short_form: int, short_end: int, marker: int, length: int) -> bytes:

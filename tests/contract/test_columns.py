@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 import numpy as np
+import ormsgpack
 import pyarrow as pa
 import pytest
 
@@ -147,7 +147,7 @@ async def test_what_is_no_batch_names_its_channel(
 ) -> None:
     """The reader says where it came from and what is wrong with it."""
     writer, reader = exchange.writer(), exchange.reader()
-    await writer.emit(msgspec.msgpack.Ext(127, content))
+    await writer.emit(ormsgpack.Ext(127, content))
     writer.flush()
     with pytest.raises(SerializationError) as refused:
         await reader.next_batch()

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.msgpack import Ext
+from ormsgpack import Ext
 
 from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.records.packer import RecordPacker
 from flinknet.records.reassembly import SpanningRecord
-from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, record_packer
+from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer
 from tests.unit.records.arrow_batches import batch_of, content_of_batch
 from tests.unit.records.cutting import Content, Cut, cut, make_memory, make_unpacker, read
 
@@ -38,7 +39,7 @@ def any_buffers(draw: st.DrawFn) -> Cut:
     content = draw(
         st.binary(max_size=60)
         | st.lists(VALUES | EXTENSIONS, max_size=4).map(
-            lambda all_: b"".join(map(record_packer(), all_))
+            lambda all_: b"".join(map(RecordPacker().pack, all_))
         )
     )
     size = len(content)
@@ -146,7 +147,7 @@ def test_any_changed_batch_is_a_batch_or_an_error(
         pass  # any other of UNPACK_ERRORS would be a surprise
     else:
         assert (came[0], came[2]) == ("before", "behind")
-        record_packer()(came[1])
+        RecordPacker().pack(came[1])
         if not changes and cut_off is None:
             assert content_of_batch(came[1]) == content
     deserializer.release()

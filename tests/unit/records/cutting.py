@@ -10,8 +10,9 @@ import msgpack
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.records.elements import Serialised
+from flinknet.records.packer import RecordPacker
 from flinknet.records.reassembly import ReassemblyMemory
-from flinknet.records.serializer import RecordDeserializer, RecordUnpacker, record_packer
+from flinknet.records.serializer import RecordDeserializer, RecordUnpacker
 
 KIB = 1024
 
@@ -56,7 +57,7 @@ def records_in(content: bytes) -> int:
 
 def cut(records: Iterable[Any], segment_bytes: int) -> list[Cut]:
     """Serialise records and cut their bytes every ``segment_bytes``."""
-    return cut_packed([record_packer()(record) for record in records], segment_bytes)
+    return cut_packed([RecordPacker().pack(record) for record in records], segment_bytes)
 
 
 def cut_packed(packed: Sequence[bytes], segment_bytes: int) -> list[Cut]:

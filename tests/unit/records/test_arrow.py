@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Any
 
 import msgpack
-import msgspec
 import numpy as np
+import ormsgpack
 import pyarrow as pa
 import pytest
 from pyarrow import ipc
@@ -16,12 +16,12 @@ from pyarrow import ipc
 from flinknet.errors import SerializationError
 from flinknet.records import arrow
 from flinknet.records.arrow import batch_pieces, columns_bytes, read_batch
+from flinknet.records.packer import RecordPacker
 from flinknet.records.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
     check_limits,
     large_form,
-    record_packer,
 )
 from tests.traced_memory import traced_memory
 from tests.unit.records.arrow_batches import (
@@ -251,7 +251,7 @@ def test_a_few_bytes_do_not_claim_any_number_of_rows(name: str) -> None:
     says = "entries in columns and inside them, in .* bytes; the limit for those is 65536: send"
     with pytest.raises(ValueError, match=f"cannot be read as an Arrow record batch: .*{says}"):
         read_batch(content)
-    for write in (batch_pieces, record_packer(), large_form):
+    for write in (batch_pieces, RecordPacker().pack, large_form):
         with pytest.raises(SerializationError, match=f"batch cannot be serialised: .*{says}"):
             write(batch)
 
@@ -400,7 +400,7 @@ def long_batch(rows: int) -> pa.RecordBatch:
 def test_a_batch_is_an_extension_of_type_127() -> None:
     """Whether it goes through the packer or past it; of any length."""
     for batch in (batch_of("unsigned"), batch_of(), long_batch(10_000)):
-        packed = record_packer()(batch)
+        packed = RecordPacker().pack(batch)
         value = msgpack.unpackb(packed)
         assert (value.code, value.data) == (127, content_of_batch(batch))
         form = large_form(batch)
@@ -410,7 +410,7 @@ def test_a_batch_is_an_extension_of_type_127() -> None:
 
 def test_a_batch_may_stand_inside_a_record() -> None:
     batch = batch_of("strings", "dictionary")
-    data = record_packer()(("before", {"batch": batch}, [batch, 1]))
+    data = RecordPacker().pack(("before", {"batch": batch}, [batch, 1]))
     for size in (100, 100_000):
         record = read_one(data, size)
         assert (record[0], record[2][1]) == ("before", 1)
@@ -447,7 +447,7 @@ def test_a_refused_batch_is_one_of_the_unpacker_s_errors(rows: int, segment_byte
     content = compressed(long_batch(rows), "lz4")
     deserializer = make_deserializer()
     with pytest.raises(UNPACK_ERRORS, match="cannot be read as an Arrow record batch: ") as refused:
-        read_all(deserializer, cut([msgspec.msgpack.Ext(127, content[:-8])], segment_bytes))
+        read_all(deserializer, cut([ormsgpack.Ext(127, content[:-8])], segment_bytes))
     assert isinstance(refused.value, ValueError)
     assert read_all(deserializer, cut([5], 10)) == [5]
 
@@ -477,12 +477,12 @@ def test_a_batch_has_no_elements() -> None:
     batch = long_batch(5_000)
     unpacker = make_unpacker(record_elements_max=10)
     for record in (batch, (1, batch), [batch] * 10):
-        data = record_packer()(record)
+        data = RecordPacker().pack(record)
         check_limits(data, 1 << 20, 10)
         (arrived,) = read_all(RecordDeserializer(unpacker, make_memory()), cut([record], 3_000))
         assert arrived == (tuple(record) if isinstance(record, list) else record)
     with pytest.raises(SerializationError, match="record_elements_max"):
-        check_limits(record_packer()([batch] * 11), 1 << 20, 10)
+        check_limits(RecordPacker().pack([batch] * 11), 1 << 20, 10)
 
 
 def test_a_batch_that_arrow_cannot_write_is_explained() -> None:
@@ -491,7 +491,7 @@ def test_a_batch_that_arrow_cannot_write_is_explained() -> None:
         for _ in range(70):
             column = pa.StructArray.from_arrays([column], ["a"])
         batch = pa.record_batch([column], ["a"])
-        for write in (batch_pieces, record_packer(), large_form):
+        for write in (batch_pieces, RecordPacker().pack, large_form):
             with pytest.raises(SerializationError, match="cannot be serialised: "):
                 write(batch)
 
@@ -502,9 +502,9 @@ def test_what_is_only_called_a_record_batch_is_no_record() -> None:
 
     assert large_form(RecordBatch()) is None
     with pytest.raises(TypeError, match="RecordBatch has no form in msgpack"):
-        record_packer()(RecordBatch())
+        RecordPacker().pack(RecordBatch())
     with pytest.raises(TypeError, match="Table has no form in msgpack"):
-        record_packer()(pa.table({"a": [1]}))
+        RecordPacker().pack(pa.table({"a": [1]}))
 
 
 # -- without the extra -----------------------------------------------------------------------------
@@ -528,7 +528,7 @@ for data in (bytes([0xC7, 3, 127, 1, 2, 3]), bytes([0xC9, 0, 0, 128, 0, 127]) + 
         except ValueError as error:
             print(error)
 for record in (1, b"x" * 20_000, "text"):
-    assert unpacker.record(serializer.record_packer()(record)) == record
+    assert unpacker.record(serializer.RecordPacker().pack(record)) == record
 assert not any(name.startswith("pyarrow.") for name in sys.modules)
 try:
     import flinknet.records.column_partitioner

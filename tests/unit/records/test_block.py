@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext
 from itertools import count, islice
 from random import Random
 from typing import Any
@@ -12,6 +11,8 @@ import pytest
 
 from flinknet.errors import SerializationError
 from flinknet.records.block import BlockPacker, chunks
+from flinknet.records.extension_types import NESTING_MAX
+from flinknet.records.packer import RecordPacker
 from flinknet.records.partitioner import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -21,7 +22,6 @@ from flinknet.records.partitioner import (
     Partitioner,
     RebalancePartitioner,
 )
-from flinknet.records.serializer import record_packer
 from tests.unit.arrangements import Running, run
 from tests.unit.records.test_writer import Arranged, sized
 
@@ -32,12 +32,12 @@ ROOM = 1 << 20
 def test_a_block_is_what_its_records_are_one_by_one(number: int) -> None:
     """Whatever the length of the array's header."""
     records = [(number, "text", [None]) for number in range(number)]
-    block = BlockPacker(record_packer(), ROOM).pack(records)
+    block = BlockPacker(RecordPacker().pack, ROOM).pack(records)
     assert bytes(block) == b"".join(map(msgpack.packb, records))
 
 
 def test_the_number_of_records_follows_their_size() -> None:
-    blocks = BlockPacker(record_packer(), ROOM)
+    blocks = BlockPacker(RecordPacker().pack, ROOM)
     assert not blocks.worthwhile
     assert blocks.records_in(ROOM) == 0
     blocks.observe(100)
@@ -53,14 +53,14 @@ def test_the_number_of_records_follows_their_size() -> None:
 
 def test_a_block_is_not_larger_than_a_record_may_be() -> None:
     """So no record in it is."""
-    blocks = BlockPacker(record_packer(), 200)
+    blocks = BlockPacker(RecordPacker().pack, 200)
     blocks.observe(10)
     assert blocks.records_in(ROOM) == 20
 
 
 def test_chunks_that_fall_to_pieces_are_left_alone_for_a_while() -> None:
     """Then one is tried again: the load may be another one now."""
-    blocks = BlockPacker(record_packer(), ROOM)
+    blocks = BlockPacker(RecordPacker().pack, ROOM)
     chunk = [1] * 100
     assert not blocks.wants(chunk)
     blocks.observe(20)
@@ -178,22 +178,30 @@ def depth_of(value: Any) -> int:
     return depth
 
 
-def test_a_record_at_the_limit_of_depth_is_written_alone_or_refused() -> None:
-    """How deep a record may be depends on the calls above, and inside an array it is one less."""
+@pytest.mark.parametrize("levels", [250, 255, 256, NESTING_MAX - 1, NESTING_MAX, NESTING_MAX + 1])
+def test_a_record_is_as_deep_in_a_block_as_alone(levels: int) -> None:
+    """The writer refuses what the reader refuses, with the same limit, wherever the record is."""
     deep: Any = 0
-    written: list[bool] = []
-    for depth in range(1, sys.getrecursionlimit()):
+    for _ in range(levels):
         deep = [deep]
+    writes = {
+        "in a block": lambda writer: writer.emit_many([1] * 8 + [deep] + [2] * 8),
+        "alone": lambda writer: writer.emit(deep),
+        "to all": lambda writer: writer.broadcast_emit(deep),
+    }
+    for way, write in writes.items():
         arranged = Arranged(segment_bytes=4_096)
-        with suppress(SerializationError):
-            run(arranged.writer.emit_many([1] * 8 + [deep] + [2] * 8))
+        with (
+            pytest.raises(SerializationError, match=f"nested more than {NESTING_MAX} levels deep")
+            if (levels > NESTING_MAX)
+            else nullcontext()
+        ):
+            run(write(arranged.writer))
         arranged.writer.flush()
-        arrived = arranged.take()
-        written.append(len(arrived) == 17)
-        assert list(map(depth_of, arrived)) == [0] * 8 + ([depth] + [0] * 8) * written[-1]
+        arrived = list(map(depth_of, arranged.take()))
+        before, behind = ([0] * 8, [0] * 8) if way == "in a block" else ([], [])
+        assert arrived == (before if levels > NESTING_MAX else [*before, levels, *behind])
         arranged.close()
-    assert sorted(written, reverse=True) == written
-    assert 500 < sum(written) < len(written)
 
 
 def test_a_bad_record_in_a_block_ends_it() -> None:

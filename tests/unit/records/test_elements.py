@@ -15,7 +15,7 @@ SCALARS = [
     None, True, 5, -5, 200, -200, 70_000, -70_000, 2**40, -(2**40), 2**63, 1.5, "", "short", b"",
     "x" * 31, "x" * 32, "x" * 300, "x" * 70_000, b"x" * 32, b"x" * 300, b"x" * 70_000,
     msgpack.Timestamp(1), msgpack.Timestamp(2**33), msgpack.Timestamp(2**35, 1),
-    *(msgpack.ExtType(1, b"x" * size) for size in (0, 1, 2, 3, 4, 8, 16, 17, 300, 70_000)),
+    *(msgpack.ExtType(11, b"x" * size) for size in (0, 1, 2, 3, 4, 8, 16, 17, 300, 70_000)),
 ]  # fmt: skip
 
 
@@ -80,3 +80,14 @@ def test_any_bytes_end(data: bytes) -> None:
     """Whatever they are; the unpacker will say what is wrong with them."""
     with suppress(ValueError):
         check_elements(data, 1_000)
+
+
+@pytest.mark.parametrize("code", [1, 7, 10])
+def test_what_is_in_an_extension_counts(code: int) -> None:
+    """In each of its forms; a set of empty maps takes as much as an array of them."""
+    for length in (0, 1, 3, 7, 15, 14, 200, 70_000):
+        content = msgpack.packb([{}] * length)
+        record = [msgpack.ExtType(code, content), [1, 2], {"the": [msgpack.ExtType(code, content)]}]
+        number = 2 * length + 3 + 2 + 1 + 1
+        assert is_within(record, number)
+        assert not is_within(record, number - 1)

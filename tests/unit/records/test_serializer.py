@@ -1,19 +1,12 @@
 from __future__ import annotations
 
 import struct
-import sys
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
-from enum import Enum
-from http import HTTPStatus
+from datetime import UTC, datetime
 from itertools import accumulate
 from random import Random
 from typing import Any, Literal
-from uuid import UUID
 
 import msgpack
 import pytest
@@ -21,13 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.records.packer import RecordPacker
 from flinknet.records.serializer import (
-    PACK_ERRORS,
     UNPACK_ERRORS,
     RecordDeserializer,
-    explain_unserializable,
     large_form,
-    record_packer,
 )
 from tests.naming import spelled
 from tests.traced_memory import traced_memory
@@ -61,36 +52,6 @@ RECORDS = (
 few_examples = settings(max_examples=40)
 
 
-class Colour(Enum):
-    """A member is its value on the wire."""
-
-    RED = "red"
-
-
-@dataclass
-class Order:
-    """A map of its fields."""
-
-    customer: str
-    items: list[int]
-
-
-class Shouted(str):
-    """What ``str`` makes of it is not what it is."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return self.upper()
-
-
-class Offset(int):
-    """So is its index."""
-
-    def __index__(self) -> int:
-        return int(self) + 1
-
-
 # -- what a record can be --------------------------------------------------------------------------
 
 
@@ -110,86 +71,20 @@ class Offset(int):
         ({"a": [1], 2: "b", (1, 2): None}, {"a": (1,), 2: "b", (1, 2): None}),
         (datetime(2026, 11, 21, 9, 30, tzinfo=UTC), datetime(2026, 11, 21, 9, 30, tzinfo=UTC)),
         (datetime(1901, 1, 1, 0, 0, 0, 123456, UTC), datetime(1901, 1, 1, 0, 0, 0, 123456, UTC)),
-        (
-            datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=5))),
-            datetime(2025, 12, 31, 19, tzinfo=UTC),
-        ),
     ],
     ids=spelled,
 )
 def test_a_record_arrives_as_a_value(record: object, arrives: object) -> None:
-    data = record_packer()(record)
+    data = RecordPacker().pack(record)
     (value,) = read(make_deserializer(), Cut(data))
     assert value == arrives
     assert type(value) is type(arrives)
 
 
-@pytest.mark.parametrize(
-    ("record", "arrives"),
-    [
-        (datetime(2026, 11, 21, 9, 30), "2026-11-21T09:30:00"),
-        (date(2026, 11, 21), "2026-11-21"),
-        (time(9, 30), "09:30:00"),
-        (timedelta(minutes=1), "PT60S"),
-        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-        (Decimal("1.50"), "1.50"),
-        (Colour.RED, "red"),
-        (HTTPStatus.OK, 200),
-        (Order("ann", [1]), {"customer": "ann", "items": (1,)}),
-        ({5}, (5,)),
-        (frozenset({(5, 6)}), ((5, 6),)),
-        (Shouted("quietly"), "quietly"),
-        (Offset(4), 4),
-        ([bytearray(b"a"), memoryview(b"bc")], (b"a", b"bc")),
-        (type("Octets", (bytes,), {})(b"de"), b"de"),
-        (type("Octets", (bytearray,), {})(b"de"), b"de"),
-        (type("Double", (float,), {})(1.5), 1.5),
-        (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
-    ],
-    ids=spelled,
-)
-def test_what_msgpack_has_no_form_for_arrives_plainer(record: object, arrives: object) -> None:
-    """As do subclasses, whatever methods they have."""
-    data = record_packer()([record])
-    ((value,),) = read(make_deserializer(), Cut(data))
-    assert value == arrives
-    assert type(value) is type(arrives)
-
-
-def test_a_number_of_numpy_arrives_as_a_number() -> None:
-    number = pytest.importorskip("numpy").float64(1.5)
-    ((value,),) = read(make_deserializer(), Cut(record_packer()([number])))
-    assert type(value) is float
-
-
-@pytest.mark.parametrize(
-    "record",
-    [range(1), object(), 2**64, -(2**63) - 1, 1j, "\ud800", [1, [2, {3j}]],
-     {"a": print}, memoryview(b"abcd")[::2]],
-    ids=spelled,
-)  # fmt: skip
-def test_what_is_no_record_is_explained(record: object) -> None:
-    with pytest.raises(PACK_ERRORS) as refused:
-        record_packer()(record)
-    error = explain_unserializable(record, refused.value)
-    assert isinstance(error, SerializationError)
-    assert f"a record of type {type(record).__name__} cannot be serialised" in str(error)
-    assert str(refused.value) in str(error)
-
-
-def test_a_record_of_more_arrays_inside_each_other_than_calls_is_explained() -> None:
-    record: list[Any] = []
-    for _ in range(sys.getrecursionlimit()):
-        record = [record]
-    with pytest.raises(PACK_ERRORS, match="maximum recursion depth") as refused:
-        record_packer()(record)
-    assert "a record of type list cannot be" in str(explain_unserializable(record, refused.value))
-
-
 def test_a_refused_record_leaves_nothing_in_the_packer() -> None:
-    pack = record_packer()
+    pack = RecordPacker().pack
     for refused in ([1, 2, {3j}], {"key": object()}, ["x" * 100, 2**64]):
-        with pytest.raises((TypeError, OverflowError)):
+        with pytest.raises(SerializationError):
             pack(refused)
         assert pack((1, 2)) == b"\x92\x01\x02"
 
@@ -197,13 +92,13 @@ def test_a_refused_record_leaves_nothing_in_the_packer() -> None:
 def test_the_packer_copies() -> None:
     """The caller may go on with its record."""
     record = [1, 2]
-    data = record_packer()(record)
+    data = RecordPacker().pack(record)
     record[0] = 99
     assert data == b"\x92\x01\x02"
 
 
 def test_any_msgpack_library_reads_the_stream() -> None:
-    pack = record_packer()
+    pack = RecordPacker().pack
     stream = b"".join(map(pack, [1, "two", [3.0], {"four": b"4"}]))
     unpacker = msgpack.Unpacker()
     unpacker.feed(stream)
@@ -217,7 +112,7 @@ def test_any_msgpack_library_reads_the_stream() -> None:
 def test_integers_over_many_buffers(segment_bytes: int) -> None:
     """A1: buffer sizes that are and are not a multiple of the record's."""
     numbers = list(range(2**16, 2**16 + 1_000))
-    assert {len(record_packer()(number)) for number in numbers} == {5}
+    assert {len(RecordPacker().pack(number)) for number in numbers} == {5}
     completed = read_each(make_deserializer(), cut(numbers, segment_bytes))
     assert [record for records in completed for record in records] == numbers
     assert len(completed) == -(-5_000 // segment_bytes)
@@ -234,7 +129,7 @@ def test_records_of_any_shape_over_buffers_of_any_size(
     completed = read_each(deserializer, buffers)
     assert [record for part in completed for record in part] == records
     assert not deserializer.inside_record
-    ends = list(accumulate(len(record_packer()(record)) for record in records))
+    ends = list(accumulate(len(RecordPacker().pack(record)) for record in records))
     position = 0
     for buffer, part in zip(buffers, completed, strict=True):
         end = position + len(buffer.content)
@@ -262,7 +157,7 @@ def test_small_records_among_huge_ones(size: int, record_spill_bytes: int) -> No
 @pytest.mark.parametrize("record_spill_bytes", [2, 1 << 20], ids=["on disk", "in memory"])
 def test_a_record_cut_at_every_byte(record: object, record_spill_bytes: int) -> None:
     """A3, A4: also inside its length; it comes once, with its last byte."""
-    data = record_packer()(record)
+    data = RecordPacker().pack(record)
     memory = make_memory(record_spill_bytes=record_spill_bytes)
     deserializer = make_deserializer(memory)
     for at in [*range(1, min(len(data), 400)), *range(len(data) - 3, len(data))]:
@@ -425,7 +320,7 @@ def test_a_record_put_together_wrongly_is_found(content: bytes, record_spill_byt
 
 @given(RECORDS, st.data())
 def test_any_cut_announced_as_whole_is_found(record: Any, data: st.DataObject) -> None:
-    packed = record_packer()(record)
+    packed = RecordPacker().pack(record)
     position = data.draw(st.integers(1, len(packed)))
     if position == len(packed):
         assert read(make_deserializer(), Cut(packed)) == [record]
@@ -524,7 +419,7 @@ def nested(elements: int, size: int) -> tuple[Any, ...]:
     """A record of so many elements, in arrays and maps of at most nine, and of ``size`` bytes."""
     arrays = [({"key": None}, (), *range(5)) for _ in range(elements // 9)]
     record = (*arrays, *[0] * (elements - 1 - 9 * len(arrays)))
-    missing = size - len(record_packer()((*record, b""))) - 1
+    missing = size - len(RecordPacker().pack((*record, b""))) - 1
     return (*record, b"\0" * missing)
 
 
@@ -580,7 +475,7 @@ def test_large_bytes_are_what_the_packer_makes_of_them(
     form = large_form(record)
     assert (form is not None) == (size >= 16_384)
     if form is not None:
-        assert b"".join(form) == record_packer()(record)
+        assert b"".join(form) == RecordPacker().pack(record)
 
 
 @pytest.mark.parametrize("items", ["B", "b", "i", "d"])
@@ -591,7 +486,7 @@ def test_a_large_view_of_any_items_is_its_bytes(items: Literal["B", "b", "i", "d
     for record in (view, shaped):
         form = large_form(record)
         assert form is not None
-        assert b"".join(form) == record_packer()(record)
+        assert b"".join(form) == RecordPacker().pack(record)
         assert read_all(make_deserializer(), cut([record], 3_000)) == [view.tobytes()]
 
 
@@ -636,7 +531,7 @@ def test_large_bytes_over_the_limit_are_refused(segment_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 17, 300, 20_000, 70_000])
-@pytest.mark.parametrize("code", [-128, -2, 0, 1, 126])
+@pytest.mark.parametrize("code", [-128, -2, 0, 11, 126])
 def test_other_extension_types_are_refused(code: int, size: int) -> None:
     """Of every length, alone or inside a record, in one buffer or over several; nothing of one is
     left in the unpacker."""
@@ -668,6 +563,6 @@ def test_a_date_is_still_a_date() -> None:
         datetime(2026, 11, 21, 0, 0, 0, 5, tzinfo=UTC),
         datetime(9999, 1, 1, 0, 0, 0, 5, tzinfo=UTC),
     ]
-    assert {len(record_packer()(date)) for date in dates} == {6, 10, 15}
+    assert {len(RecordPacker().pack(date)) for date in dates} == {6, 10, 15}
     for segment_bytes in (3, 100):
         assert read_all(make_deserializer(), cut(dates, segment_bytes)) == dates

@@ -18,7 +18,6 @@ from flinknet.errors import (
     RemoteTransportError,
     SerializationError,
 )
-from flinknet.records import emission
 from flinknet.records.partitioner import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -57,12 +56,6 @@ def sized(size: int, fill: str = "x") -> str:
     record = fill * (size - head)
     assert len(msgpack.packb(record)) == size
     return record
-
-
-@pytest.fixture(autouse=True, params=[False, True], ids=["coroutines", "steps"])
-def emits_with(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to make ``emit`` work, whatever the interpreter; one of them is the faster."""
-    monkeypatch.setattr(emission, "COMPILES_PYTHON", request.param)
 
 
 class Arranged:
@@ -390,10 +383,14 @@ def test_an_error_of_the_partitioner_passes_unchanged(
 
 
 def test_an_iteration_that_ends_in_the_partitioner_is_an_error() -> None:
-    """Where ``emit`` is a coroutine and where it is not."""
+    """Of whoever awaits ``emit``."""
     arranged = Arranged(2, partitioner=HashPartitioner(lambda record: next(iter(record))))
+
+    async def emit() -> None:
+        await arranged.writer.emit(())
+
     with pytest.raises(RuntimeError, match="raised StopIteration"):
-        run(arranged.writer.emit(()))
+        run(emit())
     assert arranged.writer.records_out == 0
 
 

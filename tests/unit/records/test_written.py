@@ -1,0 +1,70 @@
+"""What ``emit`` returns for a record that is written already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from flinknet.records.written import WRITTEN
+from tests.unit.records.test_writer import Arranged, sized
+
+written: Any = WRITTEN
+
+
+async def test_it_can_be_awaited_as_often_as_one_likes() -> None:
+    assert [await written for _ in range(3)] == [None] * 3
+
+
+async def test_it_is_a_coroutine_to_whoever_asks() -> None:
+    assert asyncio.iscoroutine(WRITTEN)
+    assert isinstance(WRITTEN, Coroutine)
+    assert await asyncio.create_task(written) is None
+    assert list(await asyncio.gather(WRITTEN, written)) == [None, None]
+    assert await asyncio.wait_for(written, 60) is None
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        tasks = [group.create_task(WRITTEN) for _ in range(3)]
+    assert [task.result() for task in tasks] == [None] * 3
+
+
+async def test_a_task_of_it_can_be_cancelled() -> None:
+    task = asyncio.create_task(WRITTEN)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_by_hand_it_is_over_at_once() -> None:
+    with pytest.raises(StopIteration) as ended:
+        WRITTEN.send(None)
+    assert ended.value.value is None
+    with pytest.raises(ZeroDivisionError):
+        WRITTEN.throw(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        WRITTEN.throw(ZeroDivisionError)
+    WRITTEN.close()
+
+
+def test_a_record_is_written_by_the_call() -> None:
+    """Awaited later, in another order, or not at all."""
+    arranged = Arranged()
+    arranged.emit("opens a buffer")
+    first = arranged.writer.emit("first")
+    second: Any = arranged.writer.emit("second")
+    assert first is second is WRITTEN
+    arranged.writer.flush()
+    assert arranged.take() == ["opens a buffer", "first", "second"]
+    assert arranged.writer.records_out == 3
+
+
+def test_python_warns_of_a_record_that_nobody_awaited_when_its_buffer_was_full() -> None:
+    """Most are written without, so that the first of about 1,900 finds the mistake."""
+    arranged = Arranged(segment_bytes=64)
+    arranged.emit(sized(20))
+    assert [arranged.writer.emit(sized(20)) for _ in range(2)] == [WRITTEN] * 2
+    full = arranged.writer.emit(sized(20))
+    assert full is not WRITTEN
+    with pytest.warns(RuntimeWarning, match=r"RecordWriter\._append.* was never awaited"):
+        del full
