@@ -8,7 +8,8 @@ last one is kept to explain an early end. The pipes are this class's own, not as
 grandchild that still holds them open must not keep ``wait`` from returning.
 
 The child leads a session of its own, so that Ctrl-C in a terminal reaches the launcher alone, which
-then stops its children in order. That the child ends with the launcher is ``parent.py``'s half.
+then stops its children in order. It leads a process group, too, and whatever ends the child ends
+the group (``process_group.py``). That both end with the launcher is ``parent.py``'s half.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+
+from flinknet.cluster.process_group import kill_group
 
 __all__ = ["ChildProcess", "describe_exit"]
 
@@ -52,6 +55,7 @@ class ChildProcess:
         """What it wrote last to its output, to explain an early end."""
         self._process = process
         self._pumps: list[asyncio.Task[None]] = []
+        self._has_group = True
 
     @classmethod
     async def start(
@@ -119,8 +123,15 @@ class ChildProcess:
             self._process.stdin.write(json.dumps(news).encode() + b"\n")
 
     async def wait(self) -> int:
-        """The return code, once the process has ended; negative for a signal."""
-        return await self._process.wait()
+        """The return code, once the process has ended; negative for a signal.
+
+        What it has started ends then, too, unless it left the process group.
+        """
+        status = await self._process.wait()
+        if self._has_group:
+            self._has_group = False
+            kill_group(self.pid)
+        return status
 
     async def stop(self, timeout_s: float) -> None:
         """Ask the process to end, kill it after the time-out, pass on its last words.
@@ -144,13 +155,14 @@ class ChildProcess:
     async def drain(self) -> None:
         """Wait until the output of an ended process has been passed on.
 
-        A grandchild may hold the pipes open: it is given ``_DRAIN_SECONDS``.
+        A grandchild that left the group may hold the pipes open: it is given ``_DRAIN_SECONDS``.
         """
         await asyncio.wait(self._pumps, timeout=_DRAIN_SECONDS)
 
     def kill(self) -> None:
-        """End the process at once, without a last word."""
-        self._signal(signal.SIGKILL)
+        """End the process and what it has started at once, without a last word."""
+        if self.is_running:
+            kill_group(self.pid)
 
     def _signal(self, number: signal.Signals) -> None:
         if self.is_running:

@@ -5,7 +5,7 @@ It gives the dispatcher (which has neither) a clock and connections, and serves 
 ``--watch-parent`` it belongs to a launcher: it ends when the launcher does, writes what the
 launcher must know as JSON lines to standard output (``listening`` with the address; ``ready`` once
 the expected workers have registered), and reads the launcher's news from standard input
-(``worker_exited``).
+(``worker_started``, ``worker_exited``).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from flinknet.cluster.failure import FailureCause
 from flinknet.cluster.job_record import JobRecord
 from flinknet.cluster.messages import Message, Register
 from flinknet.cluster.parent import watch_parent
+from flinknet.cluster.process_group import kill_group
 from flinknet.cluster.rest import ControlPlane
 from flinknet.cluster.submission import Submission
 from flinknet.cluster.worker_connection import WorkerConnection
@@ -191,11 +192,8 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_on, number)
     if has_launcher:
-
-        def pass_on(line: bytes) -> None:
-            loop.call_soon_threadsafe(_hear_launcher, coordinator, json.loads(line))
-
-        watch_parent(pass_on)
+        launcher = _Launcher(coordinator, loop)
+        watch_parent(launcher.hear, launcher.ended)
     application = ControlPlane(coordinator, token).application()
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
@@ -217,8 +215,9 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
         waiting.cancel()
     finally:
         coordinator.close(reason)
-        log.info("the coordinator %s", reason)
         await runner.cleanup()
+        # Last, because the launcher shows the last line of a coordinator that has ended.
+        log.info("the coordinator %s", reason)
 
 
 async def _announce_ready(coordinator: Coordinator) -> None:
@@ -230,9 +229,33 @@ def _announce(event: str, **fields: object) -> None:
     print(json.dumps({"event": event, **fields}), flush=True)
 
 
-def _hear_launcher(coordinator: Coordinator, news: dict[str, str]) -> None:
-    assert news["event"] == "worker_exited", news
-    coordinator.worker_exited(news["worker_id"], news["how"])
+class _Launcher:
+    """What the launcher says, and what its end means. Called in the thread that listens to it."""
+
+    def __init__(self, coordinator: Coordinator, loop: asyncio.AbstractEventLoop) -> None:
+        self._coordinator = coordinator
+        self._loop = loop
+        self._groups: dict[str, int] = {}
+
+    def hear(self, line: bytes) -> None:
+        """One line of JSON."""
+        news = json.loads(line)
+        worker_id = news["worker_id"]
+        match news["event"]:
+            case "worker_started":
+                self._groups[worker_id] = news["pid"]
+            case "worker_exited":
+                self._groups.pop(worker_id, None)
+                self._loop.call_soon_threadsafe(
+                    self._coordinator.worker_exited, worker_id, news["how"]
+                )
+            case event:
+                raise AssertionError(f"the launcher says {event}")
+
+    def ended(self) -> None:
+        """The kernel has killed the workers; what their user code has started is left."""
+        for leader in self._groups.values():
+            kill_group(leader)
 
 
 class _PrintableFormatter(logging.Formatter):

@@ -6,7 +6,8 @@ Theory of operation
 which says where it listens, then all workers, and is entered once all have registered. Whatever
 ends the block (success, an error, cancellation by Ctrl-C) stops every process: SIGTERM, after
 ``stop_timeout_ms`` SIGKILL, and waits for each, so that none is left behind. A second cancellation
-kills at once. If this process is itself killed, ``parent.py`` ends the children.
+kills at once. If this process is itself killed, ``parent.py`` ends the children. What user code has
+started in a worker ends with the worker, in each of these cases (``process_group.py``).
 
 The exit status of a process is known here and nowhere else. A worker's is told to the coordinator,
 which makes it the cause of whatever that broke; the coordinator's ends the calls that wait for it.
@@ -211,6 +212,9 @@ class LocalCluster:
             on_event=on_event,
         )
         self._children[name] = child
+        if name != COORDINATOR:
+            started = {"event": "worker_started", "worker_id": name, "pid": child.pid}
+            self._children[COORDINATOR].tell(started)
         self._watchers.append(asyncio.create_task(self._watch(child)))
 
     def _environment(self) -> dict[str, str]:

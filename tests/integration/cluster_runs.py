@@ -105,8 +105,13 @@ class Run:
         """The children by name; whether they end can be told from now on."""
         children = self.children()
         for name, pid in children.items():
-            self._handles[name] = os.pidfd_open(pid)
+            self.hold(name, pid)
         return children
+
+    def hold(self, name: str, pid: int) -> None:
+        """Tell from now on whether this process ends; one that has ended is none to hold."""
+        with suppress(ProcessLookupError):
+            self._handles[name] = os.pidfd_open(pid)
 
     def children(self) -> dict[str, int]:
         """Name -> pid of the coordinator and the workers."""

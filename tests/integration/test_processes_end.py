@@ -149,6 +149,41 @@ def test_a_signal_stops_the_run_in_order(
         assert run.wait_for_orphans() == []
 
 
+STARTING_JOB = """
+import subprocess
+from flinknet.task import GeneratorSource, StreamExecutionEnvironment
+
+def start(record):
+    if record == 0:
+        print("has started", subprocess.Popen(["sleep", "600"]).pid)
+    return record
+
+environment = StreamExecutionEnvironment()
+numbers = environment.from_source(GeneratorSource(lambda number: number, {count}))
+numbers.rebalance().map(start).set_parallelism(2).sink_to(lambda record: None)
+environment.execute("starting")
+"""
+
+
+@pytest.mark.parametrize(
+    "end", ["finished", "worker killed", "launcher killed", "launcher interrupted"]
+)
+def test_what_user_code_has_started_does_not_survive_the_run(tmp_path: Path, end: str) -> None:
+    """It would keep its ports and its memory, until the next run wants them."""
+    path = tmp_path / "job.py"
+    path.write_text(STARTING_JOB.format(count=1000 if end == "finished" else None))
+    with start_run(str(path), cwd=tmp_path) as run:
+        line = run.wait_for_line("has started ")
+        run.hold("sleep", int(line.split()[-1]))
+        if end == "worker killed":
+            os.kill(run.hold_children()[line.split()[0]], signal.SIGKILL)
+        elif end != "finished":
+            run.hold_children()
+            run.kill(signal.SIGKILL if end == "launcher killed" else signal.SIGINT)
+        run.wait()
+        assert run.wait_for_orphans() == []
+
+
 def test_control_c_while_the_cluster_starts(tmp_path: Path, job: str) -> None:
     with start_run(job, cwd=tmp_path) as run:
         while not run.children():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -22,6 +23,12 @@ class Lines(list[str]):
     def append(self, line: str) -> None:
         super().append(line)
         self._came.set()
+
+    async def has_some(self) -> None:
+        """Wait until the child has written a line."""
+        while not self:
+            self._came.clear()
+            await self._came.wait()
 
     async def until(self, line: str) -> None:
         """Wait until the child has written ``line``."""
@@ -182,13 +189,45 @@ async def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
     lines = Lines()
     child = await start(
         "import subprocess, sys\n"
-        "held = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "print(held.pid)",
+        "program = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "print(subprocess.Popen(program, start_new_session=True).pid)",
         lines=lines,
     )
     assert await child.wait() == 0
     await child.stop(30.0)
     os.kill(int(lines[0]), 9)
+
+
+GRANDCHILD = """
+import subprocess, sys, time
+program = [sys.executable, "-c", "import os, time; print(os.getpid()); time.sleep(600)"]
+grandchild = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+print(grandchild.stdout.readline(), end="")
+{end}
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="pidfd is Linux's and CPython's")
+@pytest.mark.parametrize("end", ["exits", "is stopped", "is killed"])
+async def test_what_a_child_has_started_ends_with_it(end: str) -> None:
+    """However the child ends."""
+    lines = Lines()
+    last = "input()" if end == "exits" else "time.sleep(600)"
+    child = await start(GRANDCHILD.format(end=last), lines=lines)
+    await lines.has_some()
+    descriptor = os.pidfd_open(int(lines[0]))
+    try:
+        if end == "exits":
+            child.tell({})
+        elif end == "is killed":
+            child.kill()
+        if end != "is stopped":
+            await child.wait()
+        await child.stop(30.0)
+        ended, _, _ = select.select([descriptor], [], [], 30)
+        assert ended, "the grandchild has survived"
+    finally:
+        os.close(descriptor)
 
 
 def open_pipes() -> list[str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from flinknet.cluster.parent import EXIT_PARENT_GONE
 CHILD = """
 import sys
 from flinknet.cluster.parent import watch_parent
-watch_parent(lambda line: print("heard", line.decode(), flush=True))
+watch_parent(lambda line: print("heard", line.decode(), flush=True), {on_end})
 print("stdin", repr(sys.stdin.read()), flush=True)
 print("ready", flush=True)
 {work}
@@ -25,9 +26,14 @@ SLEEP = "import time; time.sleep(600)"
 SPIN = "while True: pass"
 
 
-def start(work: str) -> subprocess.Popen[str]:
+def child_program(work: str, on_end: str = "None") -> str:
+    return CHILD.format(work=work, on_end=on_end)
+
+
+def start(work: str, on_end: str = "None", **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", CHILD.format(work=work)],
+        [sys.executable, "-c", child_program(work, on_end)],
+        **options,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -49,6 +55,27 @@ def test_a_child_ends_when_the_pipe_ends(work: str) -> None:
         read_until_ready(child)
         assert child.stdin is not None
         child.stdin.close()
+        assert child.wait(30) == EXIT_PARENT_GONE
+
+
+def test_a_child_that_leads_a_group_takes_the_group_along() -> None:
+    work = "import subprocess; subprocess.Popen(['sleep', '600']); " + SLEEP
+    with start(work, start_new_session=True) as child:
+        read_until_ready(child)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.close()
+        assert child.stdout.read() == "", "all who hold the other end have ended"
+        assert child.wait(30) == -9
+
+
+def test_what_is_to_be_done_at_the_end_is_done() -> None:
+    with start(SLEEP, "lambda: print('the end', flush=True)") as child:
+        read_until_ready(child)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.close()
+        assert child.stdout.read() == "the end\n"
         assert child.wait(30) == EXIT_PARENT_GONE
 
 
@@ -99,10 +126,11 @@ def handle_of(pid: int) -> Iterator[int]:
     not hasattr(os, "pidfd_open"), reason="PR_SET_PDEATHSIG and pidfd are Linux's and CPython's"
 )
 @pytest.mark.parametrize("held", ["alone", "fork"])
-def test_a_child_ends_when_its_launcher_is_killed(held: str) -> None:
+@pytest.mark.parametrize("on_end", ["None", "lambda: None"])
+def test_a_child_ends_when_its_launcher_is_killed(held: str, on_end: str) -> None:
     """Even while a fork of the launcher holds the pipe open, so that there is no end of file."""
     with subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, CHILD.format(work=SLEEP), held],
+        [sys.executable, "-c", LAUNCHER, child_program(SLEEP, on_end), held],
         stdout=subprocess.PIPE,
         text=True,
     ) as launcher:
