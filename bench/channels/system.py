@@ -35,7 +35,12 @@ CHANNELS = {f"channels-{channels}": channels for channels in (1, 10, 100, 1_000)
 ELSEWHERE = 100
 """With ``skew``, one record of so many does not go to the first channel."""
 
-TIMEOUTS_MS: dict[str, BufferTimeout] = {"1 ms": 1, "100 ms": 100, "adaptive": "adaptive"}
+TIMEOUTS_MS: dict[str, BufferTimeout] = {
+    "0 ms": 0,
+    "1 ms": 1,
+    "100 ms": 100,
+    "adaptive": "adaptive",
+}
 """Buffer timeouts, by the second halves of the variants' names."""
 
 FORMS = ("record", "bulk")

@@ -5,6 +5,12 @@ recycler) or *unpooled* (an event: a few bytes of ordinary memory). It is create
 reference per holder; ``recycle`` gives one reference back and the last one returns the segment. A
 recycle too many is a programming error and raises ``AssertionError``.
 
+A *slice* is a buffer of some bytes of another one, to which it has a reference of its own. Whoever
+looks at it gets a copy: the writer may go on behind it, which it cannot in memory that somebody has
+a view of (``segment.py``), and what stands in front of it is not room, but the slice before. Slices
+are what was flushed before a buffer was full, so they are short, and a copy takes no longer than a
+view.
+
 The data type is Flink's ``Buffer.DataType``: an enum of booleans, so that rules read off a table.
 """
 
@@ -15,7 +21,7 @@ from typing import Protocol, Self
 
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
 
-__all__ = ["Buffer", "BufferRecycler", "DataType"]
+__all__ = ["Buffer", "BufferRecycler", "BufferSlice", "DataType"]
 
 
 class DataType(IntEnum):
@@ -124,8 +130,13 @@ class Buffer:
     def view_with_room(self) -> memoryview:
         """Return the content of a pooled buffer with ARRAY_HEADER_BYTES of room in front of it;
         the same holds for the view."""
+        return self.memory()[: ARRAY_HEADER_BYTES + self.size]
+
+    def memory(self) -> memoryview:
+        """Return all memory of a pooled buffer, the room in front included; the same holds for
+        it."""
         assert self._segment is not None, "an event has no room in front of it"
-        return self._segment.memory()[: ARRAY_HEADER_BYTES + self.size]
+        return self._segment.memory()
 
     def recycle(self) -> None:
         """Give back one reference; the last one returns the segment to its recycler."""
@@ -155,3 +166,47 @@ class Buffer:
         """
         self._abandoned = True
         self.recycle()
+
+
+class BufferSlice(Buffer):
+    """``size`` bytes of ``shared`` from ``start``; its one reference is passed on to ``shared``."""
+
+    __slots__ = ("_shared", "_start")
+
+    def __init__(
+        self,
+        data_type: DataType,
+        shared: Buffer,
+        start: int,
+        size: int,
+        *,
+        continued: int,
+        unfinished: int,
+        records: int,
+    ) -> None:
+        self.data_type = data_type
+        self.size = size
+        self.continued = continued
+        self.unfinished = unfinished
+        self.records = records
+        self.references = 1
+        self._shared = shared
+        self._start = start
+
+    def view(self) -> bytes:
+        """Return a copy of the content."""
+        start = ARRAY_HEADER_BYTES + self._start
+        return bytes(self._shared.memory()[start : start + self.size])
+
+    def view_with_room(self) -> memoryview:
+        """Return a view of a copy of the content with ARRAY_HEADER_BYTES in front of it."""
+        end = self._start + ARRAY_HEADER_BYTES + self.size
+        return memoryview(bytearray(self._shared.memory()[self._start : end]))
+
+    def recycle(self) -> None:
+        """Give back the reference."""
+        assert self.references > 0, "a buffer was recycled more often than it was held"
+        self.references = 0
+        self._shared.recycle()
+
+    recycle_sent = abandon = recycle

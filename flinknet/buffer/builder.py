@@ -1,33 +1,41 @@
-"""The buffer builder: one writer appends serialised records to a segment until it is sealed.
+"""The buffer builder: one writer appends serialised records to a segment, readers take them.
 
-Theory of operation. A builder is *open* (it has room and may be appended to) or *sealed* (its
-bytes are a buffer now). It is sealed by the writer when it is full or an event must follow, and by
-the subpartition when a reader takes what is there so far; whichever comes first. The writer needs
-no notice of the latter: a sealed builder has ``remaining == 0``, and a record is never empty, so
-the next append does not fit and takes the slow path, which asks for a new builder. That keeps the
-per-record work at one comparison.
+Theory of operation (Flink's BufferBuilder and its BufferConsumers). A builder is *open* or
+*sealed*. A reader that takes what is there before the builder is full gets a *slice*: a buffer of
+its own over the bytes since it took last, with one reference to the segment, and the writer goes on
+behind it. Sealing gives every reader the rest, if it has taken something, or else one buffer for
+all. So a segment goes back once the builder is sealed and every part of it recycled.
 
-Flink's BufferBuilder stays open when part of it is read. Sealing instead means that bytes and
-ownership of a segment never overlap between writer and reader.
+The writer seals a builder that is full, or behind which something else must follow. A reader does
+if it takes from one that is more than half written: what comes until the next flush would often not fit,
+and go out in two parts.
 
-``records`` counts the whole records. Whoever writes past ``append`` adds to it, or counts by
-itself and says with ``take_emitted`` how many, when the builder is sealed.
+An open builder is *paused* from the time that somebody takes from it until the writer comes by:
+``remaining`` is 0, as in a sealed one. A record is never empty, so the next append does not fit and
+takes the slow path, where the writer asks for the flush of what it begins to write, and has
+``resume`` give the room back. That keeps the per-record work at one comparison, and no timer runs
+for a writer that has nothing to say.
 
-A broadcast builder is shared: ``seal`` then makes a buffer with one reference per subpartition and
-gives every caller the same one.
+``records`` counts the whole records since somebody took last. Whoever writes past ``append`` adds
+to it, or counts by itself and says with ``take_emitted`` how many, when somebody takes.
+
+A broadcast builder is shared: each of the ``sharers`` has its own place in it, so the caller says
+how much it has taken, and calls ``seal`` once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType
+from flinknet.buffer.buffer import Buffer, BufferRecycler, BufferSlice, DataType
 from flinknet.buffer.segment import MemorySegment
 
 __all__ = ["NO_BUILDER", "BufferBuilder"]
 
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+_WRITTEN_SHARE = 2
+"""A builder of which more than one half is written does not go on."""
 
 
 class BufferBuilder:
@@ -40,21 +48,27 @@ class BufferBuilder:
     """
 
     __slots__ = (
-        "_buffer",
         "_capacity",
         "_continued",
+        "_end",
+        "_records_taken",
         "_recycler",
         "_segment",
+        "_shared",
         "_unfinished",
+        "_whole",
         "inside_record",
         "records",
         "remaining",
+        "sealed",
         "sharers",
         "take_emitted",
         "write",
     )
 
     write: Callable[[bytes | memoryview], int]
+    sealed: bool
+    """Whether nothing can be appended any more."""
 
     def __init__(
         self,
@@ -66,26 +80,31 @@ class BufferBuilder:
     ) -> None:
         self._segment = segment
         self._recycler = recycler
-        self._buffer: Buffer | None = None
+        self._whole: Buffer | None = None
+        self._shared: Buffer | None = None
         self._capacity = segment.capacity if capacity is None else min(capacity, segment.capacity)
-        self.remaining = self._capacity
+        self._end = self.remaining = self._capacity
         self.write = segment.writer()
+        self.sealed = False
         self.inside_record = False
         self.records = 0
         self.sharers = sharers
         self._continued = 0
-        self.take_emitted: Callable[[], int] | None = None
         self._unfinished = 0
-
-    @property
-    def sealed(self) -> bool:
-        """Whether the bytes are a buffer already, so that nothing can be appended."""
-        return self._buffer is not None
+        self._records_taken = 0
+        self.take_emitted: Callable[[], int] | None = None
 
     @property
     def size(self) -> int:
         """Bytes appended so far, whether sealed or not."""
-        return self._capacity - self.remaining if self._buffer is None else self._buffer.size
+        return self._end - self.remaining
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that may be written altogether."""
+        return self._capacity
+
+    # -- the writer's side ------------------------------------------------------------------------
 
     def append(self, data: memoryview, *, head: bytes = b"", continues: bool = False) -> int:
         """Write as much of a record as fits; return how many bytes of ``data`` that was.
@@ -112,35 +131,84 @@ class BufferBuilder:
             self.records += 1
         return size
 
-    @property
-    def capacity(self) -> int:
-        """Bytes that may be written altogether."""
-        return self._capacity
-
     def expand(self, size: int) -> None:
         """Have room for ``size`` more bytes if the segment has, though the capacity was smaller."""
         missing = min(size, self._segment.capacity - self.size) - self.remaining
-        if self._buffer is None and missing > 0:
+        if not self.sealed and missing > 0:
             self.remaining += missing
             self._capacity += missing
+            self._end += missing
 
-    def seal(self) -> Buffer:
-        """Close the builder and return its buffer; later calls return the same one."""
-        if self._buffer is None:
-            if self.take_emitted is not None:
-                self.records += self.take_emitted()
-            self._buffer = Buffer(
-                _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
-                self._segment,
-                self._recycler,
-                self._capacity - self.remaining,
-                references=self.sharers,
-                continued=self._continued,
-                unfinished=self._unfinished,
-                records=self.records,
-            )
-            self.remaining = 0
-        return self._buffer
+    @property
+    def paused(self) -> bool:
+        """Whether a reader has taken what was there, and there is room behind it."""
+        return self._end < self._capacity and not self.sealed
+
+    def resume(self) -> None:
+        """Go on behind what readers have taken."""
+        if not self.sealed:
+            self.remaining += self._capacity - self._end
+            self._end = self._capacity
+
+    # -- the readers' side ------------------------------------------------------------------------
+
+    def take(self, start: int, records: int) -> Buffer:
+        """Return what stands behind the ``start`` bytes and ``records`` records that the caller has
+        taken; if the builder is sealed then, that was its last."""
+        size = self._end - self.remaining
+        if self.sealed or size * _WRITTEN_SHARE > self._capacity:
+            return self.seal(start, records)
+        self._count_emitted()
+        self._records_taken += self.records
+        self.records = 0
+        self._end, self.remaining = size, 0
+        if self._shared is None:
+            self._shared = self._make_buffer()
+        self._shared.references += 1
+        return self._slice(self._shared, start, records)
+
+    def seal(self, start: int = 0, records: int = 0) -> Buffer:
+        """Close the builder, and return what is left for the caller, which may be nothing; as long
+        as nobody has taken anything, the same buffer for everyone."""
+        if not self.sealed:
+            self.sealed = True
+            self._count_emitted()
+            self._end, self.remaining = self._end - self.remaining, 0
+            if self._shared is None:
+                self._whole = self._make_buffer()
+        if self._whole is not None:
+            return self._whole
+        assert self._shared is not None, "a sealed builder has no buffer"
+        return self._slice(self._shared, start, records)
+
+    def _count_emitted(self) -> None:
+        if self.take_emitted is not None:
+            self.records += self.take_emitted()
+
+    def _make_buffer(self) -> Buffer:
+        """Make the buffer of the whole segment, with a reference for everyone who will seal."""
+        return Buffer(
+            _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
+            self._segment,
+            self._recycler,
+            self._end,
+            references=self.sharers,
+            continued=self._continued,
+            unfinished=self._unfinished,
+            records=self.records,
+        )
+
+    def _slice(self, shared: Buffer, start: int, records: int) -> BufferSlice:
+        """Make a buffer of what stands behind ``start``, which has a reference to ``shared``."""
+        return BufferSlice(
+            _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
+            shared,
+            start,
+            self._end - start,
+            continued=0 if start else self._continued,
+            unfinished=self._unfinished,
+            records=self._records_taken + self.records - records,
+        )
 
 
 class _NoBuilder:
@@ -149,6 +217,7 @@ class _NoBuilder:
     __slots__ = ()
     remaining = 0
     sealed = True
+    paused = False
     size = 0
     inside_record = False
     records = 0

@@ -1,7 +1,8 @@
 """The pipelined subpartition: the queue between one writer and the one reader of its data.
 
 Theory of operation (Flink's PipelinedSubpartition). The queue holds sealed buffers and events in
-order; behind them may stand one *open* builder that the writer still appends to. Priority events
+order; behind them may stand one *open* builder that the writer still appends to, and of which the
+reader may have *taken* some bytes and records already: it gets what follows them. Priority events
 stand in front of everything else, in their own order. A subpartition is *open*, *finished* (end of
 partition queued) or *released* (nobody reads; what is added is dropped), and independently
 *blocked*: once a buffer whose type blocks the upstream was polled it yields nothing until
@@ -94,6 +95,8 @@ class PipelinedSubpartition:
         "_priority",
         "_queue",
         "_sealed_bytes",
+        "_taken_bytes",
+        "_taken_records",
         "acknowledged",
         "buffer_bytes",
         "finished",
@@ -116,6 +119,8 @@ class PipelinedSubpartition:
         self.acknowledged = False
         self._queue: deque[Buffer] = deque()
         self._open: BufferBuilder | None = None
+        self._taken_bytes = 0
+        self._taken_records = 0
         self._listener: AvailabilityListener | None = None
         self._backlog = 0
         self._sealed_bytes = 0
@@ -140,14 +145,36 @@ class PipelinedSubpartition:
 
     def seal_open(self) -> None:
         """Close the open builder, if any: its buffer can be polled, or is recycled if empty."""
-        builder, self._open = self._open, None
-        if builder is None:
+        if self._open is None:
             return
-        buffer = builder.seal()
+        buffer = self._take_last(self._open)
         if buffer.size:
             self._enqueue(buffer)
         else:
             buffer.recycle()
+
+    def _take_last(self, builder: BufferBuilder) -> Buffer:
+        """Seal the open builder, and take what is left of it."""
+        buffer = builder.seal(self._taken_bytes, self._taken_records)
+        self._open = None
+        self._taken_bytes = self._taken_records = 0
+        return buffer
+
+    def _take(self, builder: BufferBuilder) -> Buffer:
+        """Take what the open builder holds; it stays open if there is room."""
+        buffer = builder.take(self._taken_bytes, self._taken_records)
+        if builder.sealed:
+            self._open = None
+            self._taken_bytes = self._taken_records = 0
+        else:
+            self._taken_bytes += buffer.size
+            self._taken_records += buffer.records
+        return buffer
+
+    @property
+    def _open_bytes(self) -> int:
+        """Bytes in the open builder that have not been taken."""
+        return 0 if self._open is None else self._open.size - self._taken_bytes
 
     def add_event(self, buffer: Buffer) -> None:
         """Append an event behind all data so far, or in front of it if the event has priority.
@@ -191,7 +218,7 @@ class PipelinedSubpartition:
 
     def flush(self) -> None:
         """Let the reader have what the open builder holds, without waiting until it is full."""
-        if self._open is None or self._flush_requested or not self._open.size:
+        if self._flush_requested or not self._open_bytes:
             return
         self._flush_requested = True
         if not self._queue and not self._blocked and self._listener is not None:
@@ -209,13 +236,18 @@ class PipelinedSubpartition:
 
     @property
     def queued_buffers(self) -> int:
-        """Buffers and events written and not polled, with the open builder if it holds anything."""
-        return len(self._queue) + (self.queued_bytes > self._sealed_bytes)
+        """Buffers and events written and not polled, with the open builder if it holds anything
+        that was not taken."""
+        builder = self._open
+        return len(self._queue) + (builder is not None and builder.size > self._taken_bytes)
 
     @property
     def queued_bytes(self) -> int:
         """Bytes written and not polled, with those in the open builder."""
-        return self._sealed_bytes + (self._open.size if self._open is not None else 0)
+        builder = self._open
+        if builder is None:
+            return self._sealed_bytes
+        return self._sealed_bytes + builder.size - self._taken_bytes
 
     def _drop(self, buffer: Buffer) -> None:
         self._bytes_dropped += buffer.size
@@ -248,9 +280,8 @@ class PipelinedSubpartition:
         if self._queue:
             buffer = self._queue.popleft()
             self._sealed_bytes -= buffer.size
-        elif self._open is not None and (self._flush_requested or self._open.size):
-            buffer = self._open.seal()
-            self._open = None
+        elif self._open is not None and self._open.size > self._taken_bytes:
+            buffer = self._take(self._open)
             self._flush_requested = False
             self._backlog += 1
         else:
@@ -328,9 +359,8 @@ class PipelinedSubpartition:
 
     def _release(self) -> None:
         self.released = True
-        builder, self._open = self._open, None
-        if builder is not None:
-            self._drop(builder.seal())
+        if self._open is not None:
+            self._drop(self._take_last(self._open))
         queue, self._queue = self._queue, deque()
         for buffer in queue:
             self._drop(buffer)
@@ -362,6 +392,10 @@ class PipelinedSubpartition:
         assert sum(priorities) == self._priority, "priority events are miscounted"
         assert all(priorities[: self._priority]), "a priority event stands behind ordinary buffers"
         assert all(buffer.references > 0 for buffer in self._queue), "a recycled buffer is queued"
-        assert not self._flush_requested or self._open is not None, "a flush of nothing is pending"
+        assert self._open_bytes >= 0, "more was taken than had been written"
+        assert not self._flush_requested or self._open_bytes, "a flush of nothing is pending"
+        assert self._open is not None or not (self._taken_bytes or self._taken_records), (
+            "something was taken from a builder that is not there"
+        )
         assert not (self.released and (self._queue or self._open)), "released but not empty"
         assert not (self.finished and self._open is not None), "finished but still open"

@@ -5,6 +5,9 @@ middle of one any buffer will do (hard). Whoever waits is alone in the slow path
 comes between the pieces of a record. ``torn`` is set while a record is begun and not complete:
 outside the slow path that means that a cancellation has cut it off.
 
+A builder that a reader has taken from goes on, if the record fits what is left of it, whether the
+pool is available or not: it needs nothing of the pool.
+
 A record of at most 1/16 of a buffer is never cut: it starts the next buffer instead, so that most
 buffers end with a record and the consumer can take them apart at once.
 """
@@ -54,16 +57,29 @@ class RecordAppender:
         waiting is cancelled, nothing is written, or the record is torn, which takes one longer than
         a buffer.
         """
-        rest = memoryview(data)
+        builder = output.builder
         size = len(head) + len(data)
+        if builder.paused:
+            self._resume(builder)
+            if size <= builder.remaining:
+                _put(builder, head, data, size)
+                return None
+        rest = memoryview(data)
         may_begin = self._partition.writable and self._availability.available
-        if may_begin or size <= output.builder.remaining:
+        if may_begin or size <= builder.remaining:
             rest = self._write(output, rest, head)
             if rest:
                 return self._write_rest(output, rest, head)
             self.torn = False
             return None
         return self._begin_and_write(output, rest, head)
+
+    def _resume(self, builder: BufferBuilder) -> None:
+        """Go on behind what a reader has taken, as in a new builder."""
+        if not self._partition.writable:
+            self._partition.check_writable()
+        builder.resume()
+        self.buffers_opened += 1
 
     async def _begin_and_write(self, output: Output, data: memoryview, head: bytes) -> None:
         """Hold a record back until the pool is available and a buffer certain: a record no longer
@@ -123,13 +139,18 @@ class RecordAppender:
         self.buffers_opened += 1
         size = len(head) + len(rest)
         if size <= builder.remaining and not self.torn:
-            if head:
-                builder.write(head)
-            builder.write(rest)
-            builder.remaining -= size
-            builder.records += 1
+            _put(builder, head, rest, size)
             return rest[:0]
         builder.expand(size)
         rest = rest[builder.append(rest, head=head, continues=self.torn) :]
         self.torn = bool(rest)
         return rest
+
+
+def _put(builder: BufferBuilder, head: bytes, data: bytes | memoryview, size: int) -> None:
+    """Write a record that fits."""
+    if head:
+        builder.write(head)
+    builder.write(data)
+    builder.remaining -= size
+    builder.records += 1
