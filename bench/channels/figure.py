@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["draw_channels"]
 
 COLOURS = dict(
-    zip(TIMEOUTS_MS, (SUBJECT_COLOURS[0], PEER_COLOURS[1], PEER_COLOURS[3]), strict=True)
+    zip(
+        TIMEOUTS_MS,
+        (SUBJECT_COLOURS[1], SUBJECT_COLOURS[0], PEER_COLOURS[1], PEER_COLOURS[3]),
+        strict=True,
+    )
 )
 LINES = 12
 

@@ -1,7 +1,7 @@
 """The local input channel: producer and consumer in one worker.
 
-It polls the subpartition's view directly: the buffer object itself moves, without copy and without
-credit. A released buffer goes straight back to the producer's pool, which is all the flow control
+It polls the subpartition's view directly: the buffer object itself moves, without credit, and
+without a copy unless it is a slice of one that the writer goes on in. A released buffer goes straight back to the producer's pool, which is all the flow control
 there is.
 """
 

@@ -91,7 +91,8 @@ class MemoryBound(NamedTuple):
     network_memory: int
     """Every network buffer, in use or not."""
     sockets: int
-    """Memory of sent buffers that an event loop still refers to when the buffers have new."""
+    """Memory of sent buffers that an event loop still refers to when the buffers have new, and
+    copies of flushed parts of buffers that are on their way into the socket."""
     receive_buffers: int
     """One per connection, for what a socket has read and the decoder has not."""
     control_messages: int

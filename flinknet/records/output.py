@@ -1,7 +1,8 @@
 """Outputs: where a writer appends, one subpartition or all of them at once.
 
 An output knows the builder that was opened last. Appending to it needs no more than its
-``remaining``, which is 0 once anybody has sealed it; the writer then asks for the next one here.
+``remaining``, which is 0 once anybody has sealed it or taken from it; the writer then resumes it or
+asks for the next one here.
 A builder counts its records, or an output is told what counts those that are appended to it.
 
 The outputs of one partition exclude each other by themselves: opening a builder in a subpartition

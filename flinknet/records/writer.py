@@ -3,7 +3,7 @@
 Theory of operation (Flink's RecordWriter over BufferWritingResultPartition). For every
 subpartition the writer knows the builder it last opened. Emitting serialises the record, chooses
 the subpartition and appends (``emission.py``), which is all as long as the bytes fit. When they do
-not (the builder is full, or a reader has sealed it meanwhile) a new builder is opened
+not (the builder is full, or a reader has taken from it meanwhile) it goes on or a new one is opened
 (``appender.py``), and that is where everything per buffer happens: waiting for memory, noticing
 that the consumers are gone, asking for a flush, and yielding to the event loop.
 
@@ -17,7 +17,7 @@ record longer than a buffer, which may be cut: the writer then refuses further r
 continue a torn one).
 
 *Flushing*: with timeout -1 nothing is asked for; otherwise the flusher is told when something
-stands in a new builder and nothing did before. With timeout 0 it flushes at once.
+stands in a new builder, or behind what a reader has taken, and nothing did before. With timeout 0 it flushes at once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OutputFlusher(Protocol):
     """Who calls ``flush`` after the buffer timeout; the shell owns the clock."""
 
     def request_flush(self, writer: RecordWriter) -> None:
-        """Something stands in a builder that was empty before."""
+        """Something stands in a builder where nothing stood before."""
 
 
 class RecordWriter:
@@ -333,7 +333,8 @@ class RecordWriter:
 
     @property
     def buffers_opened(self) -> int:
-        """Buffers that records were begun or continued in."""
+        """Buffers that records were begun or continued in, each part that a reader has taken before
+        it was full counting as one."""
         return self._appender.buffers_opened
 
     @property

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from flinknet.buffer.buffer import Buffer, BufferSlice
+from flinknet.buffer.builder import BufferBuilder
 from flinknet.connection.connection import Connection
 from flinknet.connection.outbox import Outbox
 from flinknet.connection.subpartition_reader import SubpartitionReader
@@ -41,6 +43,8 @@ SHARED_FLOATING = Shape(TWO_CHANNELS, exclusive=0, floating=1)
 LONGER = Shape(("ddddE",), exclusive=1, floating=2)
 LONGER_FLOATING = Shape(("ddddE",), exclusive=0, floating=1)
 FLUSHED = Shape(("ofdoE",), exclusive=1, floating=0)
+SLICED = Shape(("afafaE",), exclusive=1, floating=0)
+SLICED_AND_OTHERS = Shape(("afafaE", "dE"), exclusive=1, floating=1)
 CANCELLED = Shape(("ddE", "dE"), exclusive=1, floating=1, cancel=0)
 NO_CREDIT = Shape(ONE_CHANNEL, exclusive=0, floating=1, credit=False)
 FAILED = Shape(("dBdE", "BE"), exclusive=1, floating=1, fails=True)
@@ -97,6 +101,33 @@ def _recycles_twice(original: Callable[..., Any]) -> Callable[..., Any]:
             buffer.recycle()
 
     return frames_written
+
+
+def _gives_the_segment_back(original: Callable[..., Any]) -> Callable[..., Any]:
+    def recycle_sent(self: BufferSlice) -> None:
+        original(self)
+        shared = self._shared
+        if shared._segment is not None and shared._recycler is not None:
+            shared._recycler.recycle(shared._segment)
+
+    return recycle_sent
+
+
+def _takes_no_reference(original: Callable[..., Any]) -> Callable[..., Any]:
+    def take(self: BufferBuilder, start: int, records: int) -> Buffer:
+        buffer: Buffer = original(self, start, records)
+        if not self.sealed and self._shared is not None:
+            self._shared.references -= 1
+        return buffer
+
+    return take
+
+
+def _takes_from_the_beginning(original: Callable[..., Any]) -> Callable[..., Any]:
+    def take(self: BufferBuilder, start: int, records: int) -> Any:
+        return original(self, 0, 0)
+
+    return take
 
 
 def _announces_twice(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -294,6 +325,15 @@ FAULTS = (
     Fault("a flush is not notified", FLUSHED, PipelinedSubpartition, "flush", _says_nothing),
     # Buffers.
     Fault("a buffer is recycled twice", PLAIN, Outbox, "frames_written", _recycles_twice),
+    Fault(
+        "a segment goes back with a slice, and two writers write to it",
+        SLICED_AND_OTHERS,
+        BufferSlice,
+        "recycle_sent",
+        _gives_the_segment_back,
+    ),
+    Fault("a slice has no reference", SLICED, BufferBuilder, "take", _takes_no_reference),
+    Fault("slices overlap", SLICED, BufferBuilder, "take", _takes_from_the_beginning),
     Fault(
         "a floating buffer goes back and makes credit as well",
         LONGER,

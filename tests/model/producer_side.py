@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from flinknet.buffer.buffer import Buffer
+from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.buffer.segment import MemorySegment
 from flinknet.partition.result_partition import ResultPartition
 from tests.model.shape import (
     DATA,
     EVENT_TYPES,
     FLUSH,
+    MORE_DATA,
     OPEN_DATA,
     BrokenInvariantError,
     Shape,
@@ -16,6 +18,8 @@ from tests.model.shape import (
     network_config,
 )
 from tests.model.sides import FAIL, Account, Side
+
+DATA_OPERATIONS = (DATA, OPEN_DATA, MORE_DATA)
 
 
 class ProducerSide(Side):
@@ -28,6 +32,8 @@ class ProducerSide(Side):
         self.partition = ResultPartition("p", shape.channels, self.pool, network_config(shape))
         self.registry.register(self.partition)
         self.written = [0] * shape.channels
+        self.builders: list[BufferBuilder] = [NO_BUILDER] * shape.channels  # type: ignore[list-item]
+        self.begun: list[list[int]] = [[] for _ in range(shape.channels)]
 
     def own_steps(self) -> list[Step]:
         """The next operation of each script; a failure."""
@@ -37,15 +43,18 @@ class ProducerSide(Side):
             Step("write", index)
             for index, script in enumerate(self.shape.scripts)
             if self.written[index] < len(script)
-            and self.can_write(script[self.written[index]])
+            and self.can_write(index, script[self.written[index]])
             and not self.mirrors_another(index)
         ]
         unfinished = any(not part.released for part in self.partition.subpartitions)
         return [*steps, FAIL] if self.shape.fails and unfinished else steps
 
-    def can_write(self, operation: str) -> bool:
-        """Data needs a buffer at the producer; nothing else does."""
-        return operation not in (DATA, OPEN_DATA) or self.partition.availability.available
+    def can_write(self, index: int, operation: str) -> bool:
+        """Data that begins a buffer needs one at the producer; nothing else does."""
+        begins = operation in (DATA, OPEN_DATA) or (
+            operation == MORE_DATA and self.builders[index].sealed
+        )
+        return not begins or self.partition.availability.available
 
     def mirrors_another(self, index: int) -> bool:
         """Whether to begin this channel is the mirror image of beginning one before it.
@@ -68,19 +77,29 @@ class ProducerSide(Side):
         index = step.channel
         operation = self.shape.scripts[index][self.written[index]]
         subpartition = self.partition.subpartitions[index]
-        if operation in (DATA, OPEN_DATA):
-            builder = self.partition.request_builder(index)
-            assert builder is not None
-            if not subpartition.released:
-                builder.append(memoryview(bytes([self.written[index]])))
-                if operation == DATA:
-                    subpartition.seal_open()
+        if operation in DATA_OPERATIONS:
+            self.write_data(index, operation)
         elif operation == FLUSH:
             subpartition.flush()
         else:
             payload = bytes([self.written[index]])
             subpartition.add_event(Buffer.event(EVENT_TYPES[operation], payload))
         self.written[index] += 1
+
+    def write_data(self, index: int, operation: str) -> None:
+        """Write the operation's number to a new builder, or behind what stands in the open one."""
+        subpartition = self.partition.subpartitions[index]
+        builder = self.builders[index]
+        if operation != MORE_DATA or builder.sealed:
+            opened = self.partition.request_builder(index)
+            assert opened is not None
+            builder = self.builders[index] = opened
+            self.begun[index].append(self.written[index])
+        builder.resume()
+        if not subpartition.released:
+            assert builder.append(memoryview(bytes([self.written[index]]))) == 1
+            if operation == DATA:
+                subpartition.seal_open()
 
     def check(self) -> None:
         """Told backlog is the data that can be polled, counted here from what was written (C10)."""
@@ -89,15 +108,27 @@ class ProducerSide(Side):
             statistics = subpartition.statistics()
             if statistics.blocked or statistics.released:
                 continue
-            script = self.shape.scripts[index][: self.written[index]]
-            left = [operation for operation in script if operation != FLUSH]
-            left = left[statistics.buffers_out :]
-            data = sum(operation in (DATA, OPEN_DATA) for operation in left)
-            open_and_not_flushed = script.endswith(OPEN_DATA) and left[-1:] == [OPEN_DATA]
-            if statistics.backlog != data - open_and_not_flushed:
+            promised = self.promised(index, statistics.bytes_out)
+            if statistics.backlog != promised:
                 raise BrokenInvariantError(
-                    f"subpartition {index} tells backlog {statistics.backlog}, {data} are queued"
+                    f"subpartition {index} tells backlog {statistics.backlog}, {promised} can be "
+                    f"polled"
                 )
+
+    def promised(self, index: int, taken: int) -> int:
+        """Return how many buffers hold data that can be polled: each operation is one byte, and
+        those in the open buffer can be once there was a flush behind one of them."""
+        script = self.shape.scripts[index][: self.written[index]]
+        numbers = [number for number, operation in enumerate(script) if operation != FLUSH]
+        left = [number for number in numbers[taken:] if script[number] in DATA_OPERATIONS]
+        buffers = {
+            max(first for first in self.begun[index] if first <= number): number
+            for number in reversed(left)
+        }
+        is_open = script.rstrip(FLUSH).endswith((OPEN_DATA, MORE_DATA))
+        if buffers and is_open and buffers[max(buffers)] > script.rfind(FLUSH):
+            del buffers[max(buffers)]
+        return len(buffers)
 
     def account(self) -> Account:
         """Credit at the readers; without exclusive buffers a blocked one has nothing to say."""

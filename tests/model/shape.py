@@ -13,6 +13,9 @@ SEGMENT_BYTES = 64
 
 DATA = "d"
 OPEN_DATA = "o"
+MORE_DATA = "a"
+"""Data begins a buffer, which is sealed at once or left open; more data goes on in an open one, if
+there is any, behind what the reader may have taken."""
 FLUSH = "f"
 EVENT = "e"
 BARRIER = "B"

@@ -4,10 +4,11 @@ import pytest
 
 from flinknet.buffer import segment as segments
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
 from flinknet.interpreter import COMPILES_PYTHON
-from tests.unit.arrangements import Recycler, assert_everything_returned, content_of
+from tests.unit.arrangements import Recycler, assert_everything_returned, builder_of, content_of
 
 ORDINALS = [
     "NONE",
@@ -148,3 +149,48 @@ def test_a_segment_that_was_sent_is_reused_whoever_still_has_a_view(
     local.recycle(again)
     local.destroy()
     assert_everything_returned(pool)
+
+
+def slices_of(*contents: bytes) -> tuple[BufferBuilder, list[Buffer], Recycler]:
+    """Make slices of one segment, all of which have something behind them."""
+    recycler = Recycler()
+    builder = builder_of(recycler=recycler)
+    slices: list[Buffer] = []
+    for content in contents:
+        builder.resume()
+        builder.append(memoryview(content))
+        slices.append(builder.take(sum(part.size for part in slices), len(slices)))
+    return builder, slices, recycler
+
+
+def test_a_writer_goes_on_behind_a_slice_that_somebody_looks_at() -> None:
+    """A socket may hold its view for as long as it likes."""
+    builder, slices, _ = slices_of(b"first", b"second")
+    views = [*(part.view() for part in slices), *(part.view_with_room() for part in slices)]
+    builder.resume()
+    builder.append(memoryview(b"third"))
+    contents = [bytes(view) for view in views]
+    assert contents[:2] == [b"first", b"second"]
+    assert [content[ARRAY_HEADER_BYTES:] for content in contents[2:]] == contents[:2]
+
+
+def test_whoever_writes_in_front_of_a_slice_leaves_the_one_before_it_alone() -> None:
+    """Only the first stands behind room; what is in front of the others may be on its way out."""
+    _, slices, _ = slices_of(b"first", b"second", b"third")
+    for part in slices:
+        with part.view_with_room() as view:
+            view[:ARRAY_HEADER_BYTES] = b"array"
+    assert [content_of(part) for part in slices] == [b"first", b"second", b"third"]
+
+
+def test_a_slice_is_recycled_once_however_that_is_said() -> None:
+    builder, slices, recycler = slices_of(b"sent", b"abandoned", b"read")
+    slices[0].recycle_sent()
+    slices[1].abandon()
+    slices[2].recycle()
+    for part in slices:
+        with pytest.raises(AssertionError, match="more often than it was held"):
+            part.recycle()
+    assert recycler.segments == []
+    builder.seal(17, 3).recycle()
+    assert len(recycler.segments) == 1

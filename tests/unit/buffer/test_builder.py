@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.buffer.buffer import DataType
+from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.buffer.segment import MemorySegment
 from tests.unit.arrangements import Recycler, builder_of, content_of
@@ -156,8 +158,187 @@ def test_a_shared_builder_makes_one_buffer_for_all() -> None:
     assert len(recycler.segments) == 1
 
 
+# -- readers that take from an open builder --------------------------------------------------------
+
+
+def test_a_reader_takes_what_is_there_and_the_writer_goes_on_in_the_same_segment() -> None:
+    """A8, A10, A11: nothing is read twice, nothing new is seen; the segment goes back with the last
+    part."""
+    recycler = Recycler()
+    builder = builder_of(b"first", recycler=recycler)
+    first = builder.take(0, 0)
+    builder.resume()
+    builder.append(memoryview(b"second"))
+    builder.append(memoryview(b"third"))
+    second = builder.take(5, 1)
+    builder.resume()
+    builder.append(memoryview(b"fourth"))
+    last = builder.seal(16, 3)
+    parts = [first, second, last]
+    assert [content_of(part) for part in parts] == [b"first", b"secondthird", b"fourth"]
+    assert [part.records for part in parts] == [1, 2, 1]
+    assert builder.size == 22
+    assert recycler.segments == []
+    for part in parts:
+        assert recycler.segments == []
+        part.recycle()
+    assert len(recycler.segments) == 1
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_a_segment_goes_back_when_its_builder_is_sealed_and_every_slice_recycled(
+    order: tuple[int, ...],
+) -> None:
+    recycler = Recycler()
+    builder = builder_of(b"one", recycler=recycler)
+    slices = [builder.take(0, 0)]
+    builder.resume()
+    builder.append(memoryview(b"two"))
+    slices.append(builder.take(3, 1))
+    early = [index for index in order if index < 2][: order.index(2)]
+    for index in early:
+        slices[index].recycle()
+    rest = builder.seal(6, 2)
+    assert rest.size == 0
+    late = [rest, *(part for index, part in enumerate(slices) if index not in early)]
+    for part in late:
+        assert recycler.segments == []
+        part.recycle()
+    assert len(recycler.segments) == 1
+
+
+def test_whoever_takes_pauses_the_writer_and_nothing_is_lost() -> None:
+    """So that it comes by where it asks for the next flush; and it need not come by twice."""
+    builder = builder_of(b"1234", capacity=64)
+    builder.resume()
+    assert (builder.paused, builder.remaining) == (False, 60)
+    builder.take(0, 0)
+    assert (builder.paused, builder.remaining, builder.size) == (True, 0, 4)
+    assert builder.append(memoryview(b"5678")) == 0
+    builder.resume()
+    assert (builder.paused, builder.remaining, builder.size) == (False, 60, 4)
+    builder.take(4, 1)
+    builder.seal(4, 1)
+    builder.resume()
+    assert (builder.paused, builder.remaining, builder.sealed) == (False, 0, True)
+
+
+@pytest.mark.parametrize(("written", "sealed"), [(32, False), (33, True), (64, True)])
+def test_a_builder_that_is_more_than_half_written_does_not_go_on(
+    written: int, sealed: bool
+) -> None:
+    """It becomes one buffer for all, as if nobody had asked before it was full."""
+    builder = builder_of(b"x" * written, capacity=64, sharers=2)
+    buffers = [builder.take(0, 0), builder.take(0, 0)]
+    assert builder.sealed is sealed
+    assert (buffers[0] is buffers[1]) is sealed
+    assert [content_of(buffer) for buffer in buffers] == [b"x" * written] * 2
+
+
+def test_parts_of_records_are_said_of_the_slice_they_stand_in() -> None:
+    """A13."""
+    builder = builder_of(capacity=64)
+    builder.append(memoryview(b"end"), continues=True)
+    builder.append(memoryview(b"whole"))
+    parts = [builder.take(0, 0)]
+    builder.resume()
+    builder.append(memoryview(b"second"))
+    builder.append(memoryview(b"y" * 60))
+    parts.append(builder.seal(8, 1))
+    assert [(part.continued, part.records, part.unfinished) for part in parts] == [
+        (3, 1, 0),
+        (0, 1, 50),
+    ]
+    assert [part.data_type for part in parts] == [
+        DataType.DATA_BUFFER_WITH_CLEAR_END,
+        DataType.DATA_BUFFER,
+    ]
+
+
+def test_records_that_somebody_else_counts_are_said_with_the_slice_they_stand_in() -> None:
+    emitted = iter([2, 3])
+    builder = builder_of(b"one", capacity=64)
+    builder.take_emitted = lambda: next(emitted)
+    assert builder.take(0, 0).records == 3
+    builder.resume()
+    builder.append(memoryview(b"two"))
+    assert builder.seal(3, 3).records == 4
+
+
+def test_readers_of_a_shared_builder_take_at_their_own_pace() -> None:
+    """A18, A20: each has all of it, in parts of its own; one of them may take none before the
+    end."""
+    recycler = Recycler()
+    builder = builder_of(b"12", recycler=recycler, sharers=3)
+    parts = [[builder.take(0, 0)], [], []]
+    builder.resume()
+    builder.append(memoryview(b"34"))
+    parts[0].append(builder.take(2, 1))
+    parts[1].append(builder.take(0, 0))
+    builder.resume()
+    builder.append(memoryview(b"56"))
+    for taken in parts:
+        start, records = sum(part.size for part in taken), sum(part.records for part in taken)
+        taken.append(builder.seal(start, records))
+    contents = [[content_of(part) for part in taken] for taken in parts]
+    assert contents == [[b"12", b"34", b"56"], [b"1234", b"56"], [b"123456"]]
+    assert [[part.records for part in taken] for taken in parts] == [[1, 1, 1], [2, 1], [3]]
+    for part in (part for taken in parts for part in taken):
+        assert recycler.segments == []
+        part.recycle()
+    assert len(recycler.segments) == 1
+
+
+@given(
+    st.lists(
+        st.one_of(st.binary(min_size=1, max_size=9), st.integers(0, 2), st.just("recycle")),
+        max_size=40,
+    )
+)
+def test_slices_cut_a_byte_stream_without_losing_any(steps: list[bytes | int | str]) -> None:
+    """A8, A10, A11: whoever takes and recycles when, every reader has every byte and every record
+    once and in order, and the segment goes back once, at the end."""
+    recycler = Recycler()
+    builder = builder_of(capacity=200, recycler=recycler, sharers=3)
+    written, records = b"", 0
+    read = [bytearray() for _ in range(3)]
+    counted = [0] * 3
+    done = [False] * 3
+    held: list[Buffer] = []
+
+    def keep(reader: int, buffer: Buffer) -> None:
+        read[reader] += content_of(buffer)
+        counted[reader] += buffer.records
+        done[reader] = builder.sealed
+        held.append(buffer)
+
+    for step in steps:
+        if isinstance(step, bytes):
+            builder.resume()
+            if builder.remaining >= len(step):
+                builder.append(memoryview(step))
+                written += step
+                records += 1
+        elif isinstance(step, int):
+            if not done[step] and builder.size > len(read[step]):
+                keep(step, builder.take(len(read[step]), counted[step]))
+        elif held:
+            held.pop(len(held) // 2).recycle()
+        assert recycler.segments == [] or all(done)
+    for reader in range(3):
+        if not done[reader]:
+            keep(reader, builder.seal(len(read[reader]), counted[reader]))
+    assert read == [written] * 3
+    assert counted == [records] * 3
+    while held:
+        assert recycler.segments == []
+        held.pop().recycle()
+    assert len(recycler.segments) == 1
+
+
 def test_where_no_builder_is_open_nothing_fits() -> None:
     assert (NO_BUILDER.remaining, NO_BUILDER.sealed, NO_BUILDER.size) == (0, True, 0)
+    assert not NO_BUILDER.paused
 
 
 @given(

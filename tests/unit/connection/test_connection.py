@@ -701,7 +701,7 @@ def test_a_broadcast_buffer_comes_back_with_its_last_reader() -> None:
     builder = partition.request_broadcast_builder()
     assert builder is not None
     builder.append(memoryview(b"\x01"))
-    partition.flush_all()
+    partition.seal_all()
     joined.producer.send(budget_bytes=1)
     assert partition.statistics().pool.in_use == 1
     joined.producer.send(budget_bytes=1)

@@ -53,7 +53,7 @@ def test_the_buffer_itself_moves() -> None:
     """Row 42: no copy and no credit; it goes back to the producer's pool when it is recycled."""
     arranged = Arranged()
     builder = put(arranged.partition, 0, b"data")
-    arranged.partition.flush(0)
+    arranged.partition.seal_all()
     buffer = arranged.poll()
     assert buffer is builder.seal()
     in_use = arranged.partition.statistics().pool.in_use

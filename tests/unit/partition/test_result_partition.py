@@ -148,12 +148,54 @@ def test_a_broadcast_builder_is_one_buffer_for_all() -> None:
     assert builder is not None
     builder.append(memoryview(b"for everyone"))
     assert partition.statistics().pool.in_use == in_use + 1
-    partition.flush_all()
+    partition.seal_all()
     for index, view in enumerate(views):
         assert partition.statistics().pool.in_use == in_use + 1
         assert take(view) == b"for everyone"
         assert partition.statistics().subpartitions[index].bytes_out == 12
     assert partition.statistics().pool.in_use == in_use
+
+
+def test_a_buffer_counts_once_however_often_it_was_flushed() -> None:
+    """B19, D1: in the pool, and in the quota of its subpartition."""
+    partition, _ = make_partition(2, buffers_per_subpartition_max=2)
+    view = view_of(partition, 0)
+    builder = put(partition, 0, b"0")
+    for number in range(1, 20):
+        partition.flush(0)
+        assert take(view) == b"%d" % (number - 1)
+        builder.resume()
+        builder.append(memoryview(b"%d" % number))
+        assert (partition.statistics().pool.in_use, partition.availability.available) == (1, True)
+    put(partition, 0, b"next")
+    assert not partition.availability.available, "two buffers are the quota"
+    assert take(view) == b"19"
+    assert (partition.statistics().pool.in_use, partition.availability.available) == (1, True)
+    partition.check_invariants()
+
+
+def test_readers_of_a_broadcast_take_from_the_same_buffer_when_they_like() -> None:
+    """A20, D13: bytes that are produced count once; a reader that leaves keeps nobody up."""
+    partition, _ = make_partition(3)
+    views = [view_of(partition, index) for index in range(3)]
+    builder = partition.request_broadcast_builder()
+    assert builder is not None
+    builder.append(memoryview(b"first"))
+    partition.flush_all()
+    assert take(views[0]) == b"first"
+    builder.resume()
+    builder.append(memoryview(b"second"))
+    partition.flush_all()
+    assert [take(views[0]), take(views[1])] == [b"second", b"firstsecond"]
+    assert partition.statistics().bytes_produced == len(b"firstsecond")
+    views[2].release()
+    assert partition.statistics().pool.in_use == 1
+    put(partition, 0, b"own")
+    partition.seal_all()
+    assert [take_all(views[0]), take_all(views[1])] == [[b"own"], []]
+    assert partition.statistics().pool.in_use == 0
+    assert partition.statistics().bytes_produced == len(b"firstsecondown")
+    partition.check_invariants()
 
 
 def test_what_is_shared_is_produced_once_and_sent_to_each() -> None:

@@ -176,7 +176,69 @@ def test_what_is_written_after_a_flush_leaves_with_it() -> None:
     arranged.subpartition.flush()
     builder.append(memoryview(b", after"))
     assert take(arranged.subpartition) == b"before, after"
+
+
+def test_what_is_written_after_a_poll_leaves_with_the_next_flush() -> None:
+    """C1, C5: in the same segment, as a buffer of its own."""
+    arranged = Arranged()
+    builder = builder_of(b"first", recycler=arranged.recycler)
+    arranged.subpartition.add_builder(builder)
+    for number, content in enumerate((b"second", b"third", b"fourth"), 1):
+        arranged.subpartition.flush()
+        assert (arranged.notices, arranged.backlog) == (number, 1)
+        taken = arranged.poll()
+        assert (taken.backlog, taken.next_data_type, taken.sequence) == (0, NONE, number - 1)
+        arranged.subpartition.flush()
+        assert arranged.subpartition.poll() is None
+        assert (arranged.subpartition.queued_buffers, arranged.subpartition.queued_bytes) == (0, 0)
+        builder.resume()
+        builder.append(memoryview(content))
+        assert arranged.subpartition.queued_buffers == 1
+        assert arranged.subpartition.queued_bytes == len(content)
+        arranged.subpartition.check_invariants()
+    arranged.subpartition.seal_open()
+    assert (arranged.notices, arranged.backlog, len(arranged.recycler.segments)) == (4, 1, 0)
+    assert take_all(arranged.subpartition) == [b"fourth"]
+    assert len(arranged.recycler.segments) == 1
+    assert arranged.subpartition.statistics().bytes_out == len(b"firstsecondthirdfourth")
+
+
+def test_a_builder_of_which_all_was_taken_leaves_nothing_behind() -> None:
+    """What follows is no empty buffer, and neither is what is dropped."""
+    arranged = Arranged()
+    for follow in (
+        arranged.add_event,
+        lambda: arranged.add(b"next"),
+        arranged.subpartition.release,
+    ):
+        arranged.add(b"data")
+        arranged.subpartition.flush()
+        assert take(arranged.subpartition) == b"data"
+        recycled = len(arranged.recycler.segments)
+        follow()
+        assert len(arranged.recycler.segments) == recycled + 1
+        arranged.subpartition.check_invariants()
+        take_all(arranged.subpartition)
+        arranged.subpartition.seal_open()
+    assert arranged.subpartition.statistics().bytes_dropped == 0
+
+
+def test_a_release_recycles_an_open_buffer_with_the_slice_that_its_reader_has() -> None:
+    """C12: whichever is the last."""
+    arranged = Arranged()
+    builder = builder_of(b"taken", recycler=arranged.recycler)
+    arranged.subpartition.add_builder(builder)
+    polled = arranged.subpartition.poll()
+    assert polled is not None
+    builder.resume()
+    builder.append(memoryview(b"dropped"))
+    arranged.subpartition.fail()
     assert builder.sealed
+    assert arranged.subpartition.statistics().bytes_dropped == len(b"dropped")
+    assert arranged.recycler.segments == []
+    assert content_of(polled.buffer) == b"taken"
+    polled.buffer.recycle()
+    assert len(arranged.recycler.segments) == 1
 
 
 def test_a_pending_flush_ends_when_its_buffer_is_finished() -> None:
@@ -687,6 +749,7 @@ class History:
             self.known = True
 
     def append(self) -> None:
+        self.builder.resume()
         if self.builder.remaining:
             content = next(self.numbers).to_bytes(2, "big")
             self.builder.append(memoryview(content))

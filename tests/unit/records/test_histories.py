@@ -220,7 +220,11 @@ class RecordHistories(RuleBasedStateMachine):
         pool = self.partition.statistics().pool
         assert counts.free + pool.idle + pool.in_use == counts.total
         queued = sum(part.queued_buffers for part in self.partition.statistics().subpartitions)
-        assert pool.in_use <= queued + len(self.held)
+        taken_from = sum(
+            part._open is not None and part._taken_bytes == part._open.size
+            for part in self.partition.subpartitions
+        )
+        assert pool.in_use <= queued + taken_from + len(self.held)
 
     @invariant()
     def what_is_put_together_is_accounted_for(self) -> None:

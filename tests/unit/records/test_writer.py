@@ -238,13 +238,67 @@ def test_large_records_let_the_loop_turn_every_few_buffers(first: int) -> None:
     assert opened > 30
 
 
-def test_a_builder_that_the_reader_took_is_not_written_to() -> None:
+def test_a_writer_goes_on_in_a_buffer_that_its_reader_has_taken_from() -> None:
+    """C1: without another one; for the reader each part is a buffer."""
     arranged = Arranged()
+    for number in range(10):
+        arranged.emit(number)
+        assert arranged.partition.statistics().pool.in_use == 1
+        assert arranged.take() == [number]
+    assert arranged.writer.buffers_opened == 10
+    assert arranged.partition.statistics().buffers_out == 10
+
+
+def test_a_writer_goes_on_without_memory_in_a_buffer_that_its_reader_has_taken_from() -> None:
+    """Until it is full: then it waits, as it would have."""
+    arranged = Arranged(segments=2, floating_buffers_per_gate=0, buffers_per_channel=1)
+    arranged.emit(sized(SEGMENT_BYTES))
     arranged.emit("first")
-    assert arranged.take() == ["first"]
+    assert not arranged.partition.availability.available
+    assert arranged.take(buffers=2)[1:] == ["first"]
+    held = arranged.partition._pool.request(0)
+    assert held is not None
+    assert not arranged.partition.availability.available
     arranged.emit("second")
+    arranged.writer.flush()
     assert arranged.take() == ["second"]
-    assert arranged.writer.buffers_opened == 2
+    emitting = Running(arranged.writer.emit(sized(SEGMENT_BYTES)), start=False)
+    emitting.step()
+    assert emitting.waits_for is arranged.partition.availability
+    arranged.partition._pool.recycle_from(0, held)
+    emitting.go_on()
+    assert emitting.done
+
+
+@pytest.mark.parametrize("size", [SEGMENT_BYTES // 4, SEGMENT_BYTES, 3 * SEGMENT_BYTES])
+def test_a_record_that_does_not_fit_behind_what_was_taken_is_written_as_ever(size: int) -> None:
+    """A9, A13: all of it in the next buffer, or cut."""
+    arranged = Arranged(floating_buffers_per_gate=8)
+    arranged.emit(sized(SEGMENT_BYTES // 2 - 10))
+    assert arranged.take() == [sized(SEGMENT_BYTES // 2 - 10)]
+    arranged.emit(sized(size), "behind", sized(size))
+    arranged.writer.flush()
+    assert arranged.take() == [sized(size), "behind", sized(size)]
+
+
+def test_records_and_broadcasts_stay_in_order_in_buffers_that_were_taken_from() -> None:
+    """D13: each way of writing ends the other's buffer."""
+    arranged = Arranged(2)
+    expected: list[list[Any]] = [[], []]
+    taken: list[list[Any]] = [[], []]
+    for number in range(12):
+        if number % 3 == 2:
+            run(arranged.writer.broadcast_emit(("all", number)))
+            for records in expected:
+                records.append(("all", number))
+        else:
+            arranged.emit((number % 2, number))
+            expected[number % 2].append((number % 2, number))
+        arranged.writer.flush()
+        taken[0] += arranged.take(0)
+        if number % 4 == 3:
+            taken[1] += arranged.take(1)
+    assert [taken[0], taken[1] + arranged.take(1)] == expected
 
 
 def test_a_reader_that_wants_small_buffers_gets_them() -> None:
