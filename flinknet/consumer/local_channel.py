@@ -1,8 +1,8 @@
 """The local input channel: producer and consumer in one worker.
 
 It polls the subpartition's view directly: the buffer object itself moves, without credit, and
-without a copy unless it is a slice of one that the writer goes on in. A released buffer goes straight back to the producer's pool, which is all the flow control
-there is.
+without a copy unless it is a slice of one that the writer goes on in. A released buffer goes
+straight back to the producer's pool, which is all the flow control there is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The output flusher: lets records leave part-filled buffers after the buffer timeout.
 
 One flusher serves all writers of a worker; a writer asks once when something stands in a buffer
-that was empty, or of which all had been taken, so an idle writer costs nothing and there is no timer per channel.
+that was empty, or of which all had been taken, so an idle writer costs nothing and there is no
+timer per channel.
 
 *At once* (0): what is written leaves before anything else happens, unless there is so much of it
 that this would make many small writes (``transport.py``).

@@ -3,9 +3,9 @@
 Theory of operation (Flink's RecordWriter over BufferWritingResultPartition). For every
 subpartition the writer knows the builder it last opened. Emitting serialises the record, chooses
 the subpartition and appends (``emission.py``), which is all as long as the bytes fit. When they do
-not (the builder is full, or a reader has taken from it meanwhile) it goes on or a new one is opened
-(``appender.py``), and that is where everything per buffer happens: waiting for memory, noticing
-that the consumers are gone, asking for a flush, and yielding to the event loop.
+not (the builder is full, or a reader has taken from it meanwhile) it goes on or a new one is
+opened (``appender.py``), and that is where everything per buffer happens: waiting for memory,
+noticing that the consumers are gone, asking for a flush, and yielding to the event loop.
 
 *Backpressure*: a record is begun only while the partition's pool is available (soft), so that a
 subpartition over its quota stops the writer between records; in the middle of a record any buffer
@@ -17,7 +17,8 @@ record longer than a buffer, which may be cut: the writer then refuses further r
 continue a torn one).
 
 *Flushing*: with timeout -1 nothing is asked for; otherwise the flusher is told when something
-stands in a new builder, or behind what a reader has taken, and nothing did before. With timeout 0 it flushes at once.
+stands in a new builder, or behind what a reader has taken, and nothing did before. With timeout 0
+it flushes at once.
 """
 
 from __future__ import annotations

@@ -370,7 +370,7 @@ async def test_memory_that_a_write_has_freed_may_be_used_in_the_same_turn() -> N
             await until(lambda: len(environment.statistics().connections[0].readers) == channels)
             for channel in range(channels):
                 put(partition, channel, b"\x01")
-            partition.flush_all()  # has the write called soon
+            partition.seal_all()  # has the write called soon
             assert await asyncio.create_task(use_all(partition)) > channels
             stream = bytearray()
             received = dict.fromkeys(range(channels), b"")
