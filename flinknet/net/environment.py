@@ -32,7 +32,6 @@ from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.gate_requests import GateRequests
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
-from flinknet.net.open_files import provide_open_files
 from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
 from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock
@@ -143,7 +142,6 @@ class NetworkEnvironment:
             raise LocalProtocolError("a network environment is entered once")
         check_machine(self.config)
         self._identity().encode()
-        provide_open_files(self.config)
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
         self._clock = TaskClock(loop)

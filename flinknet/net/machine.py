@@ -1,7 +1,8 @@
-"""What this machine must have before an environment starts: memory, and a place for long records.
+"""What this machine must have before an environment starts: memory, open files, and a place for long
+records.
 
-Without this look, memory would be missed in the middle of a job, and the place by the first record
-that needs it.
+Without this look, memory would be missed in the middle of a job, open files when many have
+connected, and the place by the first record that needs it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError
+from flinknet.net.open_files import provide_open_files
 
 __all__ = ["check_machine"]
 
@@ -18,6 +20,7 @@ __all__ = ["check_machine"]
 def check_machine(config: NetworkConfig, environments: int = 1) -> None:
     """Raise ConfigurationError if this machine cannot hold so many environments side by side."""
     _check_memory(config, environments)
+    provide_open_files(config)
     _check_spill_directory(config.spill_directory)
 
 
