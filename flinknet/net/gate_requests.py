@@ -4,8 +4,10 @@ Theory of operation (what Flink's SingleInputGate does in setup() and requestPar
 first asks for its exclusive buffers, which may take time while others hold them, but not longer
 than ``buffers_request_timeout_ms``. Then its partitions are requested: local ones from the
 registry, remote ones over the connection to their worker, with one task for each address, because
-there may be no connection yet. What goes wrong fails the channels that it concerns, and so the
-gate. A gate's release stops whatever it still waits for.
+there may be no connection yet. If nothing at all has come over it after ``rendezvous_notice_ms``,
+a line in the log says so, for information: only the producer's worker knows whether the partition
+is missing there, and warns, or has had nothing to send. What goes wrong fails the channels that it
+concerns, and so the gate. A gate's release stops whatever it still waits for.
 
 A gate is known here from ``open`` to its release.
 """
@@ -13,6 +15,7 @@ A gate is known here from ``open`` to its release.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
@@ -27,6 +30,8 @@ from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.texts import text_of
 
 __all__ = ["GateRequests"]
+
+log = logging.getLogger("flinknet.rendezvous")
 
 
 class GateRequests:
@@ -44,6 +49,8 @@ class GateRequests:
         self._peers = peers
         self._setup_timeout_ms = config.buffers_request_timeout_ms
         self._setup_timers: dict[InputGate, asyncio.TimerHandle] = {}
+        self._notice_s = config.rendezvous_notice_ms / 1000
+        self._notices: dict[InputGate, list[asyncio.TimerHandle]] = {}
         self._tasks: dict[InputGate, set[asyncio.Task[None]]] = {}
 
     @property
@@ -83,7 +90,7 @@ class GateRequests:
                 self._request_local(channel)
         for address, remote in by_address.items():
             task = self._loop.create_task(
-                self._request_remote(address, remote), name=f"{gate.name} requests"
+                self._request_remote(gate, address, remote), name=f"{gate.name} requests"
             )
             tasks = self._tasks[gate]
             tasks.add(task)
@@ -95,7 +102,9 @@ class GateRequests:
             wire_partition_id(partition_id), subpartition, channel, self._loop.time()
         )
 
-    async def _request_remote(self, address: str, channels: Sequence[RemoteInputChannel]) -> None:
+    async def _request_remote(
+        self, gate: InputGate, address: str, channels: Sequence[RemoteInputChannel]
+    ) -> None:
         try:
             connection = await self._peers.connect(address, str(channels[0]))
         except FlinknetError as error:
@@ -107,6 +116,21 @@ class GateRequests:
         else:
             for channel in channels:
                 channel.request(connection)
+            if self._notice_s:
+                notice = self._loop.call_later(self._notice_s, self._tell, address, channels)
+                self._notices.setdefault(gate, []).append(notice)
+
+    def _tell(self, address: str, channels: Sequence[RemoteInputChannel]) -> None:
+        if not any(channel.buffers_in or channel.error for channel in channels):
+            others = f" and {len(channels) - 1} more" if len(channels) > 1 else ""
+            log.info(
+                "%s%s: requested from %s, but nothing has come for %g s: the partition is not "
+                "registered there, or its producer has had nothing to send",
+                channels[0],
+                others,
+                address,
+                self._notice_s,
+            )
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -121,6 +145,8 @@ class GateRequests:
 
     def _forget(self, gate: InputGate) -> None:
         self._stop_setup_timer(gate)
+        for notice in self._notices.pop(gate, ()):
+            notice.cancel()
         for task in self._tasks.pop(gate, ()):
             task.cancel()
         for channel in gate.local_channels:

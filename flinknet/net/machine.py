@@ -1,5 +1,5 @@
-"""What this machine must have before an environment starts: memory, open files, and a place for long
-records.
+"""What this machine must have before an environment starts: memory, open files, and a place for
+long records.
 
 Without this look, memory would be missed in the middle of a job, open files when many have
 connected, and the place by the first record that needs it.

@@ -122,6 +122,25 @@ async def test_who_waits_for_whom_is_told_once(caplog: pytest.LogCaptureFixture)
     assert "is a worker listening there?" in line
 
 
+async def test_both_sides_say_that_a_partition_is_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The producer's worker warns, and knows; the consumer only knows that nothing has come."""
+    caplog.set_level(logging.INFO)
+    config = quick(rendezvous_notice_ms=20.0)
+    async with (
+        NetworkEnvironment(config=config) as there,
+        NetworkEnvironment(worker_id="consumer", config=config) as here,
+    ):
+        reading = asyncio.create_task(consume(here, there.address))
+        await until(lambda: len(caplog.messages) == 2)
+        levels = {record.levelname: record.getMessage() for record in caplog.records}
+        assert "not registered in this worker: channel 0 of consumer" in levels["WARNING"]
+        assert f"gate p: requested from {there.address}, but nothing has come" in levels["INFO"]
+        await produce(there, 1)
+        assert await reading == [0]
+
+
 async def test_without_a_deadline_a_dial_goes_on() -> None:
     config = quick(rendezvous_timeout_ms=0.0, connect_backoff_max_ms=1.0)
     async with NetworkEnvironment(config=config) as environment:
