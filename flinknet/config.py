@@ -19,6 +19,7 @@ from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = [
     "ADAPTIVE",
+    "REMEMBERED_KEYS_BYTES",
     "BufferDebloatConfig",
     "BufferTimeout",
     "ClusterConfig",
@@ -30,6 +31,9 @@ __all__ = [
 
 KIB = 1024
 MIB = 1024 * KIB
+
+REMEMBERED_KEYS_BYTES = 16 * MIB
+"""Some 100,000 short keys."""
 
 ADAPTIVE: Literal["adaptive"] = "adaptive"
 BufferTimeout = float | Literal["adaptive"]
@@ -330,6 +334,10 @@ class NetworkConfig:
     bounds what they take there: up to record_bytes_max for each channel of the worker. Flink:
     io.tmp.dirs."""
 
+    remembered_keys_bytes: int = REMEMBERED_KEYS_BYTES
+    """Memory of the keys whose channel the writer of a keyed exchange remembers; when it is full,
+    it begins anew. A longer key is hashed each time, as all are with 0."""
+
     outbox_bytes_max: int = 512 * KIB
     """Bytes handed to a connection's socket and not yet written by it. More gains nothing on
     loopback and delays events, which queue behind it."""
@@ -450,6 +458,7 @@ class NetworkConfig:
             f"record_elements_max is {self.record_elements_max}: choose segment_bytes "
             f"({self.segment_bytes}) or more, what fits a buffer is not counted",
         )
+        _require_at_least(self, 0, "remembered_keys_bytes")
         _require(
             self.record_spill_bytes >= 100 * KIB,
             f"record_spill_bytes is {self.record_spill_bytes}: choose 100 KiB or more, shorter "

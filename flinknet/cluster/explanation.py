@@ -35,6 +35,7 @@ _LIMITS = {
     "reassembly": "reassembly_memory_bytes",
     "records_read": "record_bytes_max, record_elements_max",
     "records_written": "record_bytes_max",
+    "remembered_keys": "remembered_keys_bytes",
     "objects": "channels, connections, segments",
 }
 """What sets each part of the bound."""

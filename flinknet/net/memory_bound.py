@@ -109,6 +109,8 @@ class MemoryBound(NamedTuple):
     """Records of the largest size being handed out, one and the one before per gate."""
     records_written: int
     """Records of the largest size being serialised, one per partition."""
+    remembered_keys: int
+    """Keys whose channel is remembered, by every writer of a keyed exchange."""
     objects: int
     """The Python objects of connections, channels, subpartitions and segments, and what is
     remembered of partitions that are gone."""
@@ -139,6 +141,7 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         reassembly=_reassembly(config) if shape.gates else 0,
         records_read=shape.gates * _records_read(config),
         records_written=shape.partitions * written_bytes,
+        remembered_keys=shape.partitions * config.remembered_keys_bytes,
         objects=_objects(config, shape),
     )
 

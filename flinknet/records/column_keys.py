@@ -1,14 +1,17 @@
 """Key groups of whole columns: those of ``key_groups``, for every row of an Arrow array at once.
 
-Numbers are hashed with numpy, as the checksum of the bytes that msgpack makes of them, one step for
-each byte of all rows. Whatever else can be a key is hashed in Python once for each value that
-occurs, not for each row. Either way the result is that of ``key_group`` for the value in a row, so
-rows and columns of one key meet in one place. Needs ``flinknet[arrow]``.
+Numbers, dates and times are hashed with numpy, as the checksum of the bytes that msgpack makes of
+their forms, one step for each byte of all rows. Whatever else can be a key is hashed in Python once
+for each value that occurs, not for each row; if Arrow cannot say which do, for each row. Either way
+the result is that of ``key_group`` for the value in a row, None for a null, so rows and columns of
+one key meet in one place. Times count to the microsecond, as far as Python's go. Needs
+``flinknet[arrow]``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinknet.errors import SerializationError
+from flinknet.records.key_forms import (
+    DATE,
+    DATETIME,
+    DURATION,
+    TIME,
+    TIMESTAMP,
+    instant_form,
+)
 from flinknet.records.key_groups import key_hash, mixed
 
 __all__ = ["key_groups"]
@@ -40,7 +50,9 @@ _SIGNED = (
     (-(1 << 31), 0xD2, 4),
     (-(1 << 63), 0xD3, 8),
 )
-_NULL = "a record's key is null: every row of a keyed exchange needs a key"
+_FIXEXT8_MARKER = 0xD7
+_DAY_MILLISECONDS = 86_400_000
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _POSITIVE_FIXINT_MAX, _NEGATIVE_FIXINT_MIN = 127, -32
 
 
@@ -48,20 +60,34 @@ def key_groups(columns: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray
     """Return the key group of every row, whose key is the value in a column or, of several columns,
     the tuple of their values.
 
-    Raises SerializationError if a key is null or cannot be hashed.
+    Raises SerializationError if a key cannot be hashed.
     """
     hashes = _hashes_of(columns[0]) if len(columns) == 1 else _hashes_of_tuples(columns)
     return (hashes % np.uint32(max_parallelism)).astype(np.intp)
 
 
 def _hashes_of(column: pa.Array) -> Words:
-    if not column.null_count:
-        if pa.types.is_integer(column.type):
-            return _mixed(_crc_of_integers(column.to_numpy(zero_copy_only=False)))
-        if pa.types.is_floating(column.type):
-            return _mixed(_crc_of_floats(column.to_numpy(zero_copy_only=False).astype(np.float64)))
-    values, places = _distinct(column)
-    return np.array([key_hash(value) for value in values], np.uint32)[places]
+    hashes = _hashes_of_numbers(column)
+    if hashes is None:
+        values, places = _distinct(column)
+        return np.array([key_hash(value) for value in values], np.uint32)[places]
+    if column.null_count:
+        hashes[_nulls(column)] = key_hash(None)
+    return hashes
+
+
+def _hashes_of_numbers(column: pa.Array) -> Words | None:
+    """Return the hashes of numbers, dates or times, any for a null; None if it is something
+    else."""
+    if pa.types.is_integer(column.type):
+        return _mixed(_crc_of_integers(_integers(column)))
+    if pa.types.is_floating(column.type):
+        return _mixed(_crc_of_floats(column.to_numpy(zero_copy_only=False).astype(np.float64)))
+    instants = _instants(column)
+    if instants is None:
+        return None
+    kind, values = instants
+    return _mixed(_crc_of(values, (_FIXEXT8_MARKER, kind), 8))
 
 
 def _hashes_of_tuples(columns: Sequence[pa.Array]) -> Words:
@@ -75,27 +101,118 @@ def _hashes_of_tuples(columns: Sequence[pa.Array]) -> Words:
 
 
 def _distinct(column: pa.Array) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """Return the values that occur, and for every row the place of its own among them."""
-    if column.null_count:
-        raise SerializationError(_NULL)
-    given = pa.types.is_dictionary(column.type)
+    """Return the values that occur, or their forms, and for every row the place of its own among
+    them."""
+    instants = _instants(column)
+    if instants is not None:
+        kind, numbers = instants
+        occurring, places = np.unique(numbers, return_inverse=True)
+        return _with_null([instant_form(kind, int(one)) for one in occurring], places, column)
+    if isinstance(column, pa.ExtensionArray):
+        storage, extension = column.storage, column.type
+    else:
+        storage, extension = column, None
     try:
-        encoded = column if given else pc.dictionary_encode(column)
-    except pa.ArrowNotImplementedError as cause:
-        raise SerializationError(
-            f"a key column of type {column.type} cannot be hashed: use columns of numbers, strings "
-            f"or bytes"
-        ) from cause
-    values = encoded.dictionary
-    places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-    if given:  # by somebody who may have had more values than these rows
-        occurs = np.zeros(len(values), bool)
-        occurs[places] = True
-        values = values.filter(pa.array(occurs))
-        places = (np.cumsum(occurs) - 1)[places]
-    if values.null_count:
-        raise SerializationError(_NULL)
-    return values.to_pylist(), places
+        encoded = storage if _is_dictionary(storage) else pc.dictionary_encode(_encodable(storage))
+    except pa.ArrowNotImplementedError:
+        return column.to_pylist(), np.arange(len(column))
+    indices = encoded.indices
+    places = (indices.fill_null(0) if indices.null_count else indices).to_numpy(
+        zero_copy_only=False
+    )
+    values, places = _occurring(encoded.dictionary, places.astype(np.intp), _nulls(indices))
+    if extension is not None:
+        values = pa.ExtensionArray.from_storage(extension, values)
+    return _with_null(_values(values), places, indices)
+
+
+def _occurring(
+    values: pa.Array, places: npt.NDArray[np.intp], nulls: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, npt.NDArray[np.intp]]:
+    """Leave out of a dictionary what no row refers to: somebody may have had more values."""
+    occurs = np.zeros(len(values), bool)
+    occurs[places[~nulls]] = True
+    if occurs.all() or not occurs.any():
+        return values, places
+    return values.filter(pa.array(occurs)), (np.cumsum(occurs) - 1)[places]
+
+
+def _values(values: pa.Array) -> list[Any]:
+    """Return distinct values as Python's, or their forms."""
+    instants = _instants(values)
+    if instants is None:
+        python_values: list[Any] = values.to_pylist()
+        return python_values
+    kind, numbers = instants
+    nulls = _nulls(values)
+    return [
+        None if null else instant_form(kind, int(number))
+        for number, null in zip(numbers, nulls, strict=True)
+    ]
+
+
+def _with_null(
+    values: list[Any], places: npt.NDArray[np.intp], column: pa.Array
+) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Give rows that are null a place among the values of the others."""
+    if not column.null_count:
+        return values, places
+    return [*values, None], np.where(_nulls(column), len(values), places)
+
+
+def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
+    nulls: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _is_dictionary(column: pa.Array) -> bool:
+    return bool(pa.types.is_dictionary(column.type))
+
+
+def _encodable(column: pa.Array) -> pa.Array:
+    """Return a column as one that every version of Arrow can encode."""
+    name = str(column.type)
+    if name == "string_view":
+        return column.cast(pa.large_string())
+    if name == "binary_view":
+        return column.cast(pa.large_binary())
+    return column
+
+
+# -- dates and times -------------------------------------------------------------------------------
+
+
+def _instants(column: pa.Array) -> tuple[int, npt.NDArray[np.int64]] | None:
+    """Return a column of dates or times as the numbers that their forms have, any for a null, and
+    the kind of the forms; None if it is something else."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return DATE, _integers(column.view(pa.int32())).astype(np.int64)
+    if pa.types.is_date64(kind):
+        return DATE, _integers(column.view(pa.int64())) // _DAY_MILLISECONDS
+    if pa.types.is_timestamp(kind):
+        return TIMESTAMP if kind.tz else DATETIME, _microseconds(column)
+    if pa.types.is_time(kind):
+        return TIME, _microseconds(column)
+    if pa.types.is_duration(kind):
+        return DURATION, _microseconds(column)
+    return None
+
+
+def _microseconds(column: pa.Array) -> npt.NDArray[np.int64]:
+    storage = pa.int32() if column.type.bit_width == 32 else pa.int64()
+    values = _integers(column.view(storage)).astype(np.int64)
+    if column.type.unit == "ns":
+        return values // 1_000
+    return values * _MICROSECONDS[column.type.unit]
+
+
+def _integers(column: pa.Array) -> npt.NDArray[Any]:
+    """Return integers as they are, 0 for a null."""
+    values: npt.NDArray[Any] = (column.fill_null(0) if column.null_count else column).to_numpy(
+        zero_copy_only=False
+    )
+    return values
 
 
 # -- checksums of many values ----------------------------------------------------------------------
@@ -107,16 +224,16 @@ def _crc_of_integers(values: npt.NDArray[Any]) -> Words:
     left = np.ones(len(values), bool)
     bits = values.astype(np.uint64) if values.dtype.kind == "u" else values.astype(np.int64)
     small = (bits <= _POSITIVE_FIXINT_MAX) & (bits >= _NEGATIVE_FIXINT_MIN)
-    _fill(crc, bits, left, small, None, 1)
+    _fill(crc, bits, left, small, (), 1)
     for limit, marker, size in _UNSIGNED:
         if not left.any():
             break
         within = bits >= 0 if limit > np.iinfo(bits.dtype).max else (bits >= 0) & (bits < limit)
-        _fill(crc, bits, left, within, marker, size)
+        _fill(crc, bits, left, within, (marker,), size)
     for limit, marker, size in _SIGNED:
         if not left.any():
             break
-        _fill(crc, bits, left, bits >= limit, marker, size)
+        _fill(crc, bits, left, bits >= limit, (marker,), size)
     return crc
 
 
@@ -125,20 +242,21 @@ def _fill(
     bits: npt.NDArray[Any],
     left: npt.NDArray[np.bool_],
     chosen: npt.NDArray[np.bool_],
-    marker: int | None,
+    head: Iterable[int],
     size: int,
 ) -> None:
     """Set the checksums of the chosen values that are left."""
     chosen = chosen & left
     if chosen.all():
-        crc[:] = _crc_of(bits, marker, size)
+        crc[:] = _crc_of(bits, head, size)
     elif chosen.any():
-        crc[chosen] = _crc_of(bits[chosen], marker, size)
+        crc[chosen] = _crc_of(bits[chosen], head, size)
     left &= ~chosen
 
 
 def _crc_of_floats(values: npt.NDArray[np.float64]) -> Words:
-    """Return the checksums of floats; a whole one is the integer that it equals."""
+    """Return the checksums of floats; a whole one is the integer that it equals, and every NaN is
+    the same."""
     whole = np.isfinite(values) & (values == np.floor(values))
     whole &= (values >= -(2.0**63)) & (values < 2.0**64)
     crc = np.zeros(len(values), np.uint32)
@@ -146,15 +264,16 @@ def _crc_of_floats(values: npt.NDArray[np.float64]) -> Words:
     positive = whole & ~negative
     crc[positive] = _crc_of_integers(values[positive].astype(np.uint64))
     crc[negative] = _crc_of_integers(values[negative].astype(np.int64))
-    crc[~whole] = _crc_of(values[~whole].view(np.uint64), _FLOAT64_MARKER, 8)
+    others = values[~whole]
+    others[np.isnan(others)] = np.nan
+    crc[~whole] = _crc_of(others.view(np.uint64), (_FLOAT64_MARKER,), 8)
     return crc
 
 
-def _crc_of(values: npt.NDArray[Any], marker: int | None, size: int) -> Words:
-    """Return the checksums of a marker and the last ``size`` bytes of each value, highest first."""
+def _crc_of(values: npt.NDArray[Any], head: Iterable[int], size: int) -> Words:
+    """Return the checksums of a head and the last ``size`` bytes of each value, highest first."""
     octets = np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.itemsize)
-    start = 0xFFFFFFFF if marker is None else _step(0xFFFFFFFF, marker)
-    crc = np.full(len(values), start, np.uint32)
+    crc = np.full(len(values), reduce(_step, head, 0xFFFFFFFF), np.uint32)
     for place in reversed(range(size)):  # little-endian, as Arrow's arrays are
         index = octets[:, place] ^ crc.astype(np.uint8)
         crc >>= np.uint32(8)

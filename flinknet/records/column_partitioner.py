@@ -58,7 +58,7 @@ class ColumnHashPartitioner(Partitioner):
         """Return the batch of each channel that gets rows.
 
         Raises SerializationError for what is no Arrow record batch, one without a key column, a key
-        that is null or cannot be hashed, and a column that Arrow cannot put in another order."""
+        that cannot be hashed, and a column that Arrow cannot put in another order."""
         if not isinstance(record, pa.RecordBatch):
             raise SerializationError(
                 f"a keyed exchange of columns takes Arrow record batches, not a record of type "

@@ -1,9 +1,9 @@
 """Key groups: a stable way from a key to the subtask that owns it.
 
 A key hashes to one of ``max_parallelism`` key groups, and subtasks own ranges of groups (Flink's
-KeyGroupRangeAssignment). The hash depends on the key's value alone: not on the process (Python's
-own ``hash`` is salted), the Python version, or whether a number is written 1, 1.0 or True, because
-such keys are equal and must meet in one place.
+KeyGroupRangeAssignment). The hash is that of the key's form (``key_forms.py``), so it depends on
+the key's value alone: not on the process (Python's own ``hash`` is salted), the Python version, or
+whether a number is written 1, 1.0 or True, because such keys are equal and must meet in one place.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from zlib import crc32
 from msgpack import Packer
 
 from flinknet.errors import ConfigurationError, SerializationError
+from flinknet.records.key_forms import KEY_ERRORS, key_form
 
 __all__ = [
     "check_key_groups",
@@ -26,22 +27,17 @@ __all__ = [
 ]
 
 _pack = Packer().pack
-_SEQUENCES = (tuple, list)
 
 
 def key_hash(key: Any) -> int:
-    """Return a 32-bit hash. Raises SerializationError for None, also as a part of the key (Flink's
-    NullKeyFieldException), and for what msgpack cannot hold."""
-    if key is None:
-        raise SerializationError(
-            "a record's key is None: every record of a keyed exchange needs a key"
-        )
+    """Return a 32-bit hash. Raises SerializationError for what is no key."""
     try:
-        value = crc32(_pack(_canonical(key)))
-    except (TypeError, ValueError, OverflowError) as cause:
+        value = crc32(_pack(key_form(key)))
+    except KEY_ERRORS as cause:
         raise SerializationError(
-            f"a key of type {type(key).__name__} cannot be hashed: {cause}; use None-free numbers, "
-            f"strings, bytes or tuples of them"
+            f"a key of type {type(key).__name__} cannot be hashed: {cause}; a key is None, a "
+            f"number, text, bytes, a date, a time, a time span, a UUID, a member of an "
+            f"enumeration, or a tuple or frozen dataclass of these"
         ) from cause
     return int(mixed(value))
 
@@ -54,20 +50,6 @@ def mixed(value: Any) -> Any:
     value ^= value >> 13
     value = value * 0xC2B2AE35 & 0xFFFFFFFF
     return value ^ value >> 16
-
-
-def _canonical(key: Any) -> Any:
-    """Give equal keys one form: whole floats and booleans become integers, lists become tuples.
-    Raises TypeError if a part is None."""
-    if key is None:
-        raise TypeError("one of its parts is None")
-    if isinstance(key, bool):
-        return int(key)
-    if isinstance(key, float) and key.is_integer():
-        return int(key) if -(2**63) <= key < 2**64 else key
-    if isinstance(key, _SEQUENCES):
-        return tuple(_canonical(part) for part in key)
-    return key
 
 
 def key_group(key: Any, max_parallelism: int) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import cycle, islice
 from math import inf
 from typing import Any, Protocol
 
+from flinknet.config import REMEMBERED_KEYS_BYTES
 from flinknet.errors import ConfigurationError
 from flinknet.interpreter import apart
+from flinknet.records.key_forms import remembered_bytes
 from flinknet.records.key_groups import check_key_groups, key_group, operator_index
 
 __all__ = [
@@ -34,9 +35,8 @@ __all__ = [
     "ShufflePartitioner",
 ]
 
-_CACHED_KEYS_MAX = 65_536
-"""Keys whose channel is remembered: hashing costs several times a look-up, and real keys repeat."""
-
+_REMEMBERED_ENTRY_BYTES = 96
+"""Of a dict that grows, for each key in it."""
 
 ADAPTIVE_CANDIDATES = 4
 """Channels that an adaptive partitioner compares. Flink:
@@ -72,6 +72,8 @@ class Partitioner(ABC):
     ``cut`` is asked, not ``select``."""
     channels = 0
     queues: Sequence[OutputQueue] = ()
+    remembered_keys_bytes = REMEMBERED_KEYS_BYTES
+    """Memory of the keys whose channel it may remember; set by the environment."""
 
     def __init_subclass__(cls) -> None:
         """What is said about ``select`` is about the one that it was said with."""
@@ -257,25 +259,30 @@ class BroadcastPartitioner(Partitioner):
 
 
 class HashPartitioner(Partitioner):
-    """By key group of the record's key; the same key always meets the same subtask."""
+    """By key group of the record's key; equal keys always meet at the same subtask.
+
+    What may be a key says ``key_forms.py``. The channels of keys are remembered, because hashing
+    costs several times a look-up and real keys repeat, in ``remembered_keys_bytes``.
+    """
 
     def __init__(self, key: Callable[[Any], Any], max_parallelism: int = 128) -> None:
         self._key = key
         self._max_parallelism = max_parallelism
         self._channel_of: dict[Any, int] = {}
+        self._remembered_bytes = 0
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Check that there is a key group for every channel."""
         check_key_groups(channels, self._max_parallelism)
         super().setup(channels)
-        self._channel_of.clear()
+        self._forget()
 
     def select(self, record: Any) -> int:
-        """Return the owner of the key's group. Raises SerializationError for a key without hash."""
+        """Return the owner of the key's group. Raises SerializationError for what is no key."""
         key = self._key(record)
         try:
             return self._channel_of[key]
-        except (KeyError, TypeError):
+        except Exception:  # it is new, or Python has no hash for it: a list, a writable memoryview
             return apart(self._assign, key)
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
@@ -297,11 +304,21 @@ class HashPartitioner(Partitioner):
     def _assign(self, key: Any) -> int:
         group = key_group(key, self._max_parallelism)
         channel = operator_index(group, self._max_parallelism, self.channels)
-        if len(self._channel_of) >= _CACHED_KEYS_MAX:
-            self._channel_of.clear()
-        with suppress(TypeError):  # an unhashable key, a list say, is hashed each time
-            self._channel_of[key] = channel
+        size = remembered_bytes(key)
+        if size is not None:
+            self._remember(key, channel, size + _REMEMBERED_ENTRY_BYTES)
         return channel
+
+    def _remember(self, key: Any, channel: int, size: int) -> None:
+        if self._remembered_bytes + size > self.remembered_keys_bytes:
+            self._forget()
+        if size <= self.remembered_keys_bytes:
+            self._channel_of[key] = channel
+            self._remembered_bytes += size
+
+    def _forget(self) -> None:
+        self._channel_of.clear()
+        self._remembered_bytes = 0
 
 
 class CustomPartitioner(Partitioner):

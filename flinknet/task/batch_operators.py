@@ -8,11 +8,11 @@ taken in pieces, as in ``operators.py``, whatever kind of iterable they come in.
 from __future__ import annotations
 
 import reprlib
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from flinknet.records.key_forms import comparable_key
 from flinknet.task.keyed_operators import StatefulOperator
 from flinknet.task.operators import FunctionOperator, on_records, records_in
 
@@ -56,10 +56,15 @@ class ProcessBatchOperator(StatefulOperator):
 
     def _by_key(self, records: list[Any]) -> Groups:
         key_of = self._key_of
-        groups: Groups = defaultdict(list)
+        groups: Groups = {}
         for record in records:
             try:
-                groups[key_of(record)].append(record)
+                key = key_of(record)
+                try:
+                    group = groups[key]
+                except (KeyError, TypeError):
+                    group = groups.setdefault(comparable_key(key), [])
+                group.append(record)
             except Exception as error:
                 self._fail(error, on_records((record,)))
         return groups

@@ -1,7 +1,9 @@
 """Operators on a keyed stream: every record meets the state of its key.
 
 The key selector has already run in the producer, to find the subtask; here it runs again, to find
-the state. Keys are compared as Python compares them, so 1, 1.0 and True are one key.
+the state. Keys are compared as Python compares them, so 1, 1.0 and True are one key; but NaN is
+one, too, and a list is the tuple of its parts (``comparable_key``), for which is looked when a key
+is not found as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from flinknet.errors import ConfigurationError
+from flinknet.records.key_forms import comparable_key
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import AggregateFunction, find_attributes_fast
 from flinknet.task.operators import (
@@ -125,8 +128,9 @@ class ReduceOperator(FoldOperator):
             key = key_of(record)
             try:
                 before = values[key]
-            except KeyError:
-                after = record
+            except (KeyError, TypeError):
+                key = comparable_key(key)
+                after = reduce(values[key], record) if key in values else record
             else:
                 after = reduce(before, record)
             values[key] = after
@@ -163,8 +167,11 @@ class AggregateOperator(FoldOperator):
             key = key_of(record)
             try:
                 before = values[key]
-            except KeyError:
-                before = values[key] = self._create()
+            except (KeyError, TypeError):
+                key = comparable_key(key)
+                if key not in values:
+                    values[key] = self._create()
+                before = values[key]
             after = add(record, before)
             if after is not before:
                 values[key] = after

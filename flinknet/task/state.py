@@ -1,10 +1,10 @@
 """Keyed state: what a keyed operator remembers per key.
 
 Theory of operation. A ``KeyedState`` belongs to one operator in one subtask and holds one dict, key
--> value, per state name. The keys in it are exactly those that the hash partitioner sent here, so
-their key groups lie in the subtask's key group range. The dicts are flat, because a key group per
-record would cost more than the record itself; ``key_groups`` takes a dict apart when someone needs
-the groups.
+-> value, per state name; its keys are what ``comparable_key`` makes of those of the records. They
+are exactly those that the hash partitioner sent here, so their key groups lie in the subtask's key
+group range. The dicts are flat, because a key group per record would cost more than the record
+itself; ``key_groups`` takes a dict apart when someone needs the groups.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flinknet.records.key_forms import comparable_key
 from flinknet.records.key_groups import key_group
 
 if TYPE_CHECKING:
@@ -57,12 +58,24 @@ class ValueState:
 
     def value(self) -> Any:
         """Return the value of the current key, None if it has none."""
-        return self._values.get(self._context.current_key)
+        key = self._context.current_key
+        try:
+            return self._values[key]
+        except (KeyError, TypeError):
+            return self._values.get(comparable_key(key))
 
     def update(self, value: Any) -> None:
         """Set the value of the current key."""
-        self._values[self._context.current_key] = value
+        self._values[self._place()] = value
 
     def clear(self) -> None:
         """Forget the current key."""
-        self._values.pop(self._context.current_key, None)
+        self._values.pop(self._place(), None)
+
+    def _place(self) -> Any:
+        """Return what the current key is in the dict, or is to be."""
+        key = self._context.current_key
+        try:
+            return key if key in self._values else comparable_key(key)
+        except TypeError:
+            return comparable_key(key)

@@ -60,7 +60,13 @@ def test_a_worker_that_exchanges_nothing_holds_its_buffers_and_strangers() -> No
         (NOTHING._replace(remote_channels=3), {"events": 3 * 1_000 * (1024 + 256)}),
         (NOTHING._replace(local_channels=3), {"events": 0}),
         (NOTHING._replace(subpartitions=3), {"events": 3 * 1000 * (1024 + 256)}),
-        (NOTHING._replace(partitions=2), {"records_written": 2 * (128 * MIB + 256 * 1024)}),
+        (
+            NOTHING._replace(partitions=2),
+            {
+                "records_written": 2 * (128 * MIB + 256 * 1024),
+                "remembered_keys": 2 * 16 * MIB,
+            },
+        ),
     ],
 )
 def test_a_part_grows_with_what_it_is_made_of(shape: ExchangeShape, parts: dict[str, int]) -> None:
@@ -92,6 +98,7 @@ def test_a_socket_holds_no_more_buffers_than_there_are() -> None:
         ({"reassembly_memory_bytes": 128 * MIB}, "reassembly"),
         ({"record_bytes_max": 128 * MIB}, "records_read"),
         ({"record_elements_max": 2_000_000}, "records_read"),
+        ({"remembered_keys_bytes": 32 * MIB}, "remembered_keys"),
         ({"wire": WireLimits(control_bytes_max=32 * MIB)}, "control_messages"),
         ({"wire": WireLimits(events_per_channel_max=2_000)}, "events"),
         (

@@ -40,6 +40,13 @@ def set_up(channels: int, *columns: str, max_parallelism: int = 128) -> ColumnHa
     return partitioner
 
 
+def set_up_records(columns: int) -> HashPartitioner:
+    """A partitioner of tuples, as long as there are columns."""
+    partitioner = HashPartitioner(lambda row: row[0] if columns == 1 else row)
+    partitioner.setup(64)
+    return partitioner
+
+
 def numbered(rows: int, *, first: int = 0) -> pa.RecordBatch:
     """Rows with a number, and keys of several types that go with it."""
     numbers = np.arange(first, first + rows)
@@ -178,10 +185,13 @@ def test_a_key_column_must_be_there_once() -> None:
 
 
 @pytest.mark.parametrize("columns", [("key",), ("key", "other")])
-def test_a_row_without_a_key_is_refused(columns: tuple[str, ...]) -> None:
-    batch = pa.record_batch({"key": [1, None], "other": [1, 2]})
-    with pytest.raises(SerializationError, match="key is null"):
-        set_up(2, *columns).cut(batch)
+def test_null_is_a_key(columns: tuple[str, ...]) -> None:
+    """As in Spark, pandas and Arrow: its rows meet the records whose key is None."""
+    batch = pa.record_batch({"key": [1, None, 2, None], "other": [1, None, 2, None]})
+    of_records = set_up_records(len(columns))
+    for channel, part in set_up(64, *columns).cut(batch).items():
+        for row in part.to_pylist():
+            assert of_records.select(tuple(row[name] for name in columns)) == channel
 
 
 def test_it_cuts_and_does_not_select() -> None:
@@ -316,7 +326,7 @@ def test_what_is_refused_is_not_written(way: str) -> None:
     """No part of it; what comes before and behind it is."""
     columns = Columns(2, ColumnHashPartitioner("key"))
     good = pa.record_batch({"key": [1, 1]})
-    for refused in (pa.record_batch({"key": [1, None, 2]}), pa.record_batch({"a": [1]}), 5):
+    for refused in (pa.record_batch({"key": [{"a": 1}]}), pa.record_batch({"a": [1]}), 5):
         with pytest.raises(SerializationError):
             emit(columns.writer, [good, refused], way)
     emit(columns.writer, [good], way)

@@ -1,9 +1,16 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import IntEnum
+from fractions import Fraction
+from itertools import permutations
 from operator import itemgetter
 from random import Random
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -24,6 +31,7 @@ from flinknet.records.partitioner import (
     RescalePartitioner,
     ShufflePartitioner,
 )
+from tests.traced_memory import traced_memory
 
 
 def set_up(partitioner: Partitioner, channels: int, **options: int) -> Partitioner:
@@ -219,21 +227,88 @@ def test_a_key_that_python_cannot_hash_still_has_a_channel() -> None:
         assert partitioner.select(key) == partitioner.select(as_tuple)
 
 
-@pytest.mark.parametrize("key", [None, {1}, object()], ids=["None", "set", "object"])
+@pytest.mark.parametrize("key", [{1}, object(), [{1}]], ids=["set", "object", "list"])
 def test_a_record_without_a_key_is_refused(key: object) -> None:
     """Q2."""
     with pytest.raises(SerializationError, match="key"):
         set_up(HashPartitioner(lambda record: record), 2).select(key)
 
 
-def test_remembered_keys_are_bounded() -> None:
-    """A stream of ever new keys does not grow the writer."""
-    partitioner = HashPartitioner(lambda record: record)
+@pytest.mark.parametrize(
+    "key_of",
+    [
+        int,
+        "key {}".format,
+        lambda number: "\U0001f600" * 5_000 + str(number),
+        lambda number: (number, (str(number), None, 0.5 + number)),
+        lambda number: 2**20_000 + number,
+        lambda number: Decimal(f"0.{number + 1}{'1' * 200}"),
+        lambda number: Decimal("1." + "0" * number),
+        lambda number: date.fromordinal(number + 1),
+        lambda number: datetime(2026, 1, 1, tzinfo=timezone(timedelta(seconds=number))),
+        lambda number: UUID(int=number),
+    ],
+    ids=["int", "str", "long str", "tuple", "long int", "Decimal", "long zeros", "date",
+         "datetime", "UUID"],
+)  # fmt: skip
+def test_remembered_keys_are_bounded_in_bytes(key_of: Callable[[int], object]) -> None:
+    """A stream of ever new keys does not grow the writer, however long they are."""
+    partitioner = HashPartitioner(key_of)
+    partitioner.remembered_keys_bytes = limit = 256 * 1024
     partitioner.setup(3)
-    for key in range(70_000):
-        partitioner.select(key)
-    assert len(partitioner._channel_of) == 70_000 - 65_536
-    assert partitioner.select(5) == operator_index(key_group(5, 128), 128, 3)
+    partitioner.select(0)
+    gc.collect()
+    with traced_memory() as memory:
+        before = memory.now
+        for number in range(1, 3_000):
+            partitioner.select(number)
+            assert memory.now - before < limit + 64 * 1024
+    assert partitioner.select(5) == operator_index(key_group(key_of(5), 128), 128, 3)
+
+
+def test_a_key_longer_than_what_may_be_remembered_is_hashed_each_time() -> None:
+    partitioner = HashPartitioner(lambda record: record)
+    partitioner.remembered_keys_bytes = 1_000
+    partitioner.setup(3)
+    for key in ("short", "x" * 10_000):
+        first = partitioner.select(key)
+        assert [partitioner.select(key) for _ in range(3)] == [first] * 3
+    assert list(partitioner._channel_of) == []
+    partitioner.select("short")
+    assert list(partitioner._channel_of) == ["short"]
+
+
+def test_no_key_at_all_is_remembered_in_no_memory() -> None:
+    partitioner = HashPartitioner(lambda record: record)
+    partitioner.remembered_keys_bytes = 0
+    partitioner.setup(3)
+    assert len({partitioner.select("a") for _ in range(3)}) == 1
+    assert not partitioner._channel_of
+
+
+class Number(IntEnum):
+    SEVEN = 7
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    list(
+        permutations(
+            [7, 7.0, Decimal(7), Decimal("7.00"), Fraction(7), complex(7),
+             Number.SEVEN],
+            2,
+        )
+    ),
+    ids=repr,
+)  # fmt: skip
+def test_what_is_a_key_does_not_depend_on_what_came_before(first: object, second: object) -> None:
+    """Equal keys go to one channel, whichever is remembered."""
+    partitioner = set_up(HashPartitioner(lambda record: record), 128)
+    assert partitioner.select(second) == key_group(7, 128)
+    partitioner = set_up(HashPartitioner(lambda record: record), 128)
+    assert partitioner.select(first) == key_group(7, 128)
+    assert partitioner.select(second) == key_group(7, 128)
+    assert partitioner.select((second, "a")) == partitioner.select((first, "a"))
 
 
 def test_a_custom_function_gets_the_key_and_the_number_of_channels() -> None:
@@ -312,8 +387,8 @@ def test_dividing_fails_as_choosing_does() -> None:
     partitioner.divide([0, 1, 3])
     with pytest.raises(StopIteration, match="no key"):
         partitioner.divide([0, 1, 2, 3])
-    with pytest.raises(SerializationError, match="a record's key is None"):
-        set_up(HashPartitioner(lambda record: None), 3).divide([0])
+    with pytest.raises(SerializationError, match="a key of type set cannot be hashed"):
+        set_up(HashPartitioner(lambda record: {record}), 3).divide([0])
 
 
 def test_a_subclass_of_global_that_selects_otherwise_is_asked() -> None:

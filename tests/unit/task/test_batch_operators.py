@@ -297,7 +297,7 @@ async def test_stop_iteration_is_a_failure(operator: Callable[[Any], Operator]) 
     ("record", "message"),
     [
         (5, "a record of type int: TypeError: 'int' object is not subscriptable"),
-        (([], 1), "a record of type tuple: TypeError: unhashable type"),
+        (({}, 1), "a record of type tuple: TypeError: unhashable type"),
     ],
 )
 @pytest.mark.parametrize("function", [tally, tally_later])

@@ -223,11 +223,10 @@ async def test_keyed_batches_of_records() -> None:
     [
         ((1, 2), "takes Arrow record batches, not a record of type tuple"),
         (pa.record_batch({"town": ["Oslo"]}), 'has no columns "city", which is the key'),
-        (pa.record_batch({"city": ["Oslo", None]}), "key is null"),
-        (pa.record_batch({"city": [{"name": "Oslo"}]}), None),
+        (pa.record_batch({"city": [{"name": "Oslo"}]}), "a key of type dict cannot be hashed"),
     ],
 )
-async def test_record_that_cannot_be_cut(record: Any, message: str | None) -> None:
+async def test_record_that_cannot_be_cut(record: Any, message: str) -> None:
     environment = StreamExecutionEnvironment().set_parallelism(2)
     stream = environment.from_collection([record]).name("made")
     collect(stream.key_by_columns("city").map(lambda batch: batch))
@@ -237,7 +236,7 @@ async def test_record_that_cannot_be_cut(record: Any, message: str | None) -> No
     error = results["Source: made (1/1)"]
     assert isinstance(error, SerializationError | JobFailedError)
     assert 'operator "made"' in str(error)
-    assert message is None or message in str(error)
+    assert message in str(error)
 
 
 async def test_failing_function_of_columns_is_the_first_cause(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from math import nan
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -22,10 +26,11 @@ from flinknet.task.operators import BATCH_RECORDS
 from tests.unit.task.harness import Harness
 
 KEY = itemgetter(0)
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 RECORDS = [("a", 1), ("b", 10), ("a", 2), ("a", 3), ("b", 20)]
 
 
-def add(first: tuple[str, int], second: tuple[str, int]) -> tuple[str, int]:
+def add(first: tuple[Any, int], second: tuple[Any, int]) -> tuple[Any, int]:
     return first[0], first[1] + second[1]
 
 
@@ -149,6 +154,34 @@ async def test_equal_keys_are_one_key() -> None:
         await harness.process((1, 1), (1.0, 10), (True, 100))
 
         assert await harness.end_of_input() == [(1, 111)]
+
+
+SAME_KEYS: dict[str, list[Any]] = {
+    "None": [None, None],
+    "NaN": [nan, -nan, float("nan"), Decimal("NaN")],
+    "a tuple with NaN": [("a", float("nan")), ("a", float("nan"))],
+    "a list": [[1, ["a"]], (1, ("a",)), [1.0, ("a",)]],
+    "bytes": [b"a", bytearray(b"a")],
+    "an instant": [NOON, NOON.astimezone(timezone(timedelta(hours=9)))],
+    "a Decimal": [Decimal("1.0"), 1, True],
+    "a UUID": [UUID(int=1), UUID(int=1)],
+}
+"""Keys that go to one subtask as one key."""
+
+
+@pytest.mark.parametrize("keys", SAME_KEYS.values(), ids=SAME_KEYS)
+async def test_whatever_may_be_a_key_has_one_state(keys: list[Any]) -> None:
+    """In every keyed operator."""
+    records = [(key, 1) for key in keys]
+    async with Harness(ReduceOperator(add, KEY, "end_of_input")) as harness:
+        await harness.process(*records)
+        assert [record[1] for record in await harness.end_of_input()] == [len(keys)]
+    async with Harness(AggregateOperator(Total(), KEY, "end_of_input")) as harness:
+        await harness.process(*records)
+        assert [result for _, result in await harness.end_of_input()] == [len(keys)]
+    async with Harness(KeyedProcessOperator(Numbered(), KEY)) as harness:
+        numbers = [number for _, number in await harness.process(*records)]
+        assert numbers == [1, 2, 3, 1][: len(keys)]
 
 
 async def test_key_error_of_a_function_is_a_failure() -> None:

@@ -341,13 +341,13 @@ async def test_record_that_cannot_be_serialised_names_operator_and_type() -> Non
 
 async def test_record_without_key_names_the_operator() -> None:
     environment = program()
-    collect(numbers(environment, 10, 1).key_by(lambda n: None if n == 3 else n).reduce(max))
+    collect(numbers(environment, 10, 1).key_by(lambda n: {n} if n == 3 else n).reduce(max))
 
     error = failure(await run_job(environment), "Source: numbers (1/1)")
 
     assert isinstance(error, SerializationError)
     assert 'operator "numbers"' in str(error)
-    assert "key is None" in str(error)
+    assert "a key of type set cannot be hashed" in str(error)
 
 
 async def test_failing_key_selector_names_the_partitioning() -> None:
