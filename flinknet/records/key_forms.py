@@ -40,6 +40,7 @@ from math import isnan, nan
 from types import NoneType
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from msgpack import ExtType
 
@@ -136,7 +137,7 @@ def remembered_bytes(key: Any) -> int | None:
     if kind is float:
         return None if isnan(key) else _NUMBER_BYTES
     if kind is datetime or kind is time:
-        return _SMALL_BYTES if key.tzinfo is None or type(key.tzinfo) is timezone else None
+        return _SMALL_BYTES if _is_shared(key.tzinfo) else None
     if kind is Decimal:
         return _SMALL_BYTES + len(str(key))
     if kind in _SMALL or isinstance(key, Enum):
@@ -162,6 +163,13 @@ def _tuple_bytes(key: tuple[Any, ...]) -> int | None:
             return None
         size += _REFERENCE_BYTES + part_bytes
     return size
+
+
+def _is_shared(zone: Any) -> bool:
+    """Whether a time zone is small, or one that others have, too."""
+    if type(zone) is ZoneInfo:
+        return zone.key is not None and ZoneInfo(zone.key) is zone
+    return zone is None or type(zone) is timezone
 
 
 def _is(one: Any, other: Any) -> bool:

@@ -197,7 +197,13 @@ class DataStream(OperatorSettings):
         return DataStream(self._environment, tuple(one for some in inputs for one in some))
 
     def key_by(self, key_selector: KeySelector | AnyCallable) -> KeyedStream:
-        """Send all records of a key to one subtask, where keyed operators keep its state."""
+        """Send all records of a key to one subtask, where keyed operators keep its state.
+
+        A key is None, a number of any kind, text, bytes, a date, a time, a datetime, a time span, a
+        UUID, a member of an enumeration, or a tuple, a list or a frozen dataclass of these. Keys
+        are one if Python says that they are equal; so are all NaN, and a list and the tuple of its
+        parts. Whatever else a record has for a key is refused, with SerializationError.
+        """
         key = bound_key_selector(key_selector)
         inputs = self._partitioned(hash_partitioning(key))
         return KeyedStream(self._environment, inputs, key)

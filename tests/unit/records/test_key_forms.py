@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from flinknet.errors import SerializationError
 from flinknet.records.key_forms import comparable_key, remembered_bytes
 from flinknet.records.key_groups import key_hash
-
 from tests.naming import spelled
 
 
@@ -303,5 +302,7 @@ def test_what_python_can_look_up_stands_for_itself(key: object) -> None:
 
 def test_what_could_not_be_found_again_is_not_remembered() -> None:
     """Nor what may hold on to more than can be known."""
-    forgotten = (nan, (1, nan), [1], Point(1), Plain("a"), NOON.astimezone(BERLIN), ("a", Point(1)))
+    alone = NOON.replace(tzinfo=ZoneInfo.no_cache("Europe/Berlin"))
+    forgotten = (nan, (1, nan), [1], Point(1), Plain("a"), alone, ("a", Point(1)))
     assert [remembered_bytes(key) for key in forgotten] == [None] * len(forgotten)
+    assert remembered_bytes(NOON.astimezone(BERLIN))
