@@ -55,6 +55,24 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
         assert (producer.returncode, errors) == (0, "")
 
 
+def test_the_consumer_may_start_first_and_says_for_whom_it_waits(tmp_path: Path) -> None:
+    """As the README says: in any order of starting, with one line after some seconds."""
+    write_snippets(tmp_path, "producer.py", "consumer.py")
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "consumer.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as consumer:
+        assert consumer.stderr is not None
+        line = consumer.stderr.readline()
+        assert "of gate readings and 1 more: still waiting for a worker at 127.0.0.1:" in line
+        producer = run_snippet("producer.py", tmp_path)
+        assert (producer.returncode, producer.stderr) == (0, "")
+        out, errors = consumer.communicate(timeout=30)
+        assert (consumer.returncode, out, errors) == (0, "100000 readings\n", "")
+
+
 def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
     """Every row arrives, and every sensor's rows in one place."""
     write_snippets(tmp_path, "columns.py")
