@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ from flinknet.cluster.worker_connection import WorkerConnection
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.net.address import join_address
+from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.settings import load_settings
 from flinknet.texts import printable, text_of
 
@@ -198,9 +200,11 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, config.host, config.coordinator_port)
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         try:
-            await site.start()
+            listening = socket.create_server((config.host, config.coordinator_port), family=family)
+            await web.SockSite(runner, listening, backlog=ACCEPTS_PER_TURN).start()
+            deepen_backlog([listening])
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {join_address(config.host, config.coordinator_port)}: "

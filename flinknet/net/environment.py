@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -30,6 +29,7 @@ from flinknet.net.address import is_loopback, join_address, split_address
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.gate_requests import GateRequests
+from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
@@ -49,13 +49,6 @@ from flinknet.records.writer import RecordWriter
 from flinknet.wire.handshake import WorkerIdentity
 
 __all__ = ["EnvironmentStatistics", "NetworkEnvironment"]
-
-_BACKLOG = 1024
-"""Connections that may wait to be accepted: as many as a worker may have."""
-
-_ACCEPTS_PER_TURN = 1
-"""asyncio accepts as many as the backlog that it is told, in one turn of the loop. If the process
-has no file left for the first of them, it logs that for every one, and tries again as often."""
 
 
 class EnvironmentStatistics(NamedTuple):
@@ -153,7 +146,7 @@ class NetworkEnvironment:
                 self._accept,
                 self._host,
                 self._port,
-                backlog=_ACCEPTS_PER_TURN,
+                backlog=ACCEPTS_PER_TURN,
                 start_serving=False,
             )
             self._address = join_address(self._host, server.sockets[0].getsockname()[1])
@@ -163,7 +156,7 @@ class NetworkEnvironment:
             self._flusher = EventLoopFlusher(loop, self.config, self._peers)
             self._requests = GateRequests(loop, self._registry, self._peers, self.config)
             await server.start_serving()
-            _deepen_backlog(server)
+            deepen_backlog(server.sockets)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {join_address(self._host, self._port)}: "
@@ -411,10 +404,3 @@ class NetworkEnvironment:
             reassembly=self._reassembly.statistics(),
             task_times=self._clock.statistics(),
         )
-
-
-def _deepen_backlog(server: asyncio.Server) -> None:
-    """Let more connections wait than are accepted in a turn."""
-    for listening in server.sockets:
-        with socket.socket(fileno=os.dup(listening.fileno())) as same:
-            same.listen(_BACKLOG)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,6 +75,34 @@ def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
             assert worker.returncode == 3
             assert "lost the coordinator: " in errors
             assert "has not answered for 1000 ms" in errors
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="this system has no prlimit")
+def test_a_coordinator_without_a_file_left_says_so_once_in_a_while(tmp_path: Path) -> None:
+    """And serves again when there are files."""
+    token = new_token()
+    config = tmp_path / "cluster.toml"
+    config.write_text("[cluster]\nworkers = 1\n")
+    with process("coordinator", f"--config={config}", token=token) as coordinator:
+        address = event(coordinator)["address"]
+        host, _, port = address.rpartition(":")
+        files = len(list(Path(f"/proc/{coordinator.pid}/fd").iterdir()))
+        limits = resource.prlimit(coordinator.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(coordinator.pid, resource.RLIMIT_NOFILE, (files + 3, limits[1]))
+        strangers = [socket.create_connection((host, int(port))) for _ in range(30)]
+        where = f"--coordinator={address}"
+        with process("worker", where, "--worker-id=late", token=token) as worker:
+            assert coordinator.stderr is not None
+            while "out of system resource" not in coordinator.stderr.readline():
+                pass
+            resource.prlimit(coordinator.pid, resource.RLIMIT_NOFILE, limits)
+            assert event(coordinator) == {"event": "ready"}
+            coordinator.send_signal(signal.SIGTERM)
+            _, errors = coordinator.communicate(timeout=PATIENCE_S)
+            assert worker.wait(PATIENCE_S) == 0
+        for stranger in strangers:
+            stranger.close()
+    assert errors.count("out of system resource") < 20
 
 
 def test_a_worker_that_may_not_join_says_why(tmp_path: Path) -> None:
