@@ -22,6 +22,7 @@ __all__ = [
     "REMEMBERED_KEYS_BYTES",
     "BufferDebloatConfig",
     "BufferTimeout",
+    "Checksums",
     "ClusterConfig",
     "FlinknetConfig",
     "FlowControl",
@@ -42,6 +43,9 @@ BufferTimeout = float | Literal["adaptive"]
 
 FlowControl = Literal["credit", "off"]
 """How the flow of data is controlled: see ``NetworkConfig.flow_control``."""
+
+Checksums = Literal["auto", "on", "off"]
+"""Whether messages carry checksums: see ``NetworkConfig.checksums``."""
 
 
 _INTEGER_MAX = 2**63 - 1
@@ -267,6 +271,11 @@ class NetworkConfig:
     has, and a consumer without buffers stops reading the whole connection, as Flink did before 1.5;
     kept only to measure what credit is worth. Flink: taskmanager.network.credit-model."""
 
+    checksums: Checksums = "auto"
+    """Whether this side asks for a CRC32C behind every message; one side that asks is enough. What
+    was changed on its way is then an error instead of another record. "auto" asks beyond loopback,
+    where nothing lies between two processes but memory."""
+
     buffers_per_channel: int = 2
     """Exclusive buffers, so initial credit, of a remote channel. One is being filled on the way
     while the other is consumed. Flink: taskmanager.network.memory.buffers-per-channel (2)."""
@@ -439,6 +448,10 @@ class NetworkConfig:
             f"a channel could claim {exclusive} + {floating} buffers, but "
             f"wire.credit_per_channel_max is {self.wire.credit_per_channel_max}: lower "
             f"buffers_per_channel or floating_buffers_per_gate",
+        )
+        _require(
+            self.checksums in ("auto", "on", "off"),
+            f'checksums is {self.checksums!r}: choose "auto", "on" or "off"',
         )
         check_buffer_timeout(self.buffer_timeout_ms)
         _require_positive(self, "adaptive_flush_ms_max", "adaptive_flush_us_per_channel")

@@ -15,7 +15,8 @@
     ├── RemoteError                        the peer failed, or broke the protocol
     │   ├── RemoteTransportError           the connection is gone
     │   ├── RemoteProtocolError            the peer sent what the protocol forbids
-    │   │   └── BufferReorderingError
+    │   │   ├── BufferReorderingError
+    │   │   └── CorruptedDataError         bytes were changed on their way
     │   ├── HandshakeError                 no agreement on who talks to whom
     │   ├── PartitionNotFoundError         the producer does not have the partition
     │   │   └── PartitionRequestTimeoutError
@@ -50,6 +51,7 @@ __all__ = [
     "ConfigurationError",
     "ConsumerCancelledError",
     "ConsumerNotFoundError",
+    "CorruptedDataError",
     "ErrorCode",
     "FlinknetError",
     "HandshakeError",
@@ -87,6 +89,7 @@ class ErrorCode(IntEnum):
     PRODUCER_FAILED = 6
     CONSUMER_CANCELLED = 7
     INTERNAL = 8
+    CORRUPTED = 9
     TOO_MANY_CHANNELS = 10
 
 
@@ -168,6 +171,13 @@ class RemoteProtocolError(RemoteError):
 
 class BufferReorderingError(RemoteProtocolError):
     """A channel received a buffer out of sequence (Flink's BufferReorderingException)."""
+
+
+class CorruptedDataError(RemoteProtocolError):
+    """The checksum of a message was wrong: bytes were changed on their way, and the connection is
+    closed before anything was done with them."""
+
+    code = ErrorCode.CORRUPTED
 
 
 class HandshakeError(RemoteError):
@@ -263,6 +273,7 @@ _BY_CODE: dict[int, type[RemoteError]] = {
     ErrorCode.PRODUCER_FAILED: ProducerFailedError,
     ErrorCode.CONSUMER_CANCELLED: ConsumerCancelledError,
     ErrorCode.INTERNAL: RemoteError,
+    ErrorCode.CORRUPTED: CorruptedDataError,
     ErrorCode.TOO_MANY_CHANNELS: TooManyChannelsError,
 }
 

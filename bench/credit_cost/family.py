@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.credit_cost.system import SYSTEM, WITH_CREDIT, WITHOUT_CREDIT
+from bench.credit_cost.system import SYSTEM, WITH_CHECKSUMS, WITH_CREDIT, WITHOUT_CREDIT
 from bench.exchange.cases import CASES as EXCHANGE_CASES
 from bench.harness.figure import (
     INK,
@@ -29,21 +29,27 @@ CASES = tuple(case for case in EXCHANGE_CASES if case.name in ("tuple", "bytes-1
 KEY = (
     "records/s: median of the interleaved runs, on the consumer's clock; low, high: the slowest "
     "and the fastest run. CPU s/M: user and system seconds of both processes per million records. "
-    "on / off: the median records/s with credit over the one without."
+    "on / off: the median records/s with credit over the one without, and with checksums over the "
+    "one without them."
 )
 
 
+COMPARED_WITH = {WITH_CREDIT: WITHOUT_CREDIT, WITH_CHECKSUMS: WITH_CREDIT}
+"""What a variant has, and the one that has it not."""
+
+
 class CreditCostFamily(SoloFamily):
-    """The family ``exchange``'s own cases, with credit flow control on and off."""
+    """The family ``exchange``'s own cases, with credit flow control on and off, and with
+    checksums."""
 
     name = "credit-cost"
-    summary = "throughput with credit flow control over throughput without"
+    summary = "throughput with credit flow control, or checksums, over throughput without"
 
     def __init__(self) -> None:
         super().__init__(CASES, SYSTEM)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print throughput, and the ratio beside each row with credit."""
+        """Print throughput, and the ratio beside each row that has something."""
         columns = (
             *RATE_COLUMNS,
             CPU,
@@ -60,22 +66,18 @@ class CreditCostFamily(SoloFamily):
             draw_bars(axes, places, values, [SUBJECT_COLOURS[0]] * len(drawn), "{:.3f}".format)
             axes.axvline(1.0, color=INK, linewidth=1)
             axes.set_xlim(0, max(1.0, *values) * 1.15)
-            axes.set_title("Records per second with credit over without")
-            label_lines(axes, places, [f"{row.case}  {_mode(row)}" for row, _ in drawn])
+            axes.set_title("Records per second with credit, or checksums, over without")
+            label_lines(axes, places, [f"{row.case}  {row.variant}" for row, _ in drawn])
 
 
 def cost_ratio(rows: Sequence[Row], row: Row) -> float | None:
-    """Return what a row with credit has over the one without; None for any other row."""
-    if not row.variant.endswith(WITH_CREDIT):
-        return None
+    """Return what a row with credit, or with checksums, has over the one without; None for any
+    other row."""
+    mode, _, has = row.variant.partition(", ")
     for other in rows:
-        if (other.case, other.variant) == (row.case, f"{_mode(row)}, {WITHOUT_CREDIT}"):
+        if (other.case, other.variant) == (row.case, f"{mode}, {COMPARED_WITH.get(has)}"):
             return ratio(row, other)
     return None
-
-
-def _mode(row: Row) -> str:
-    return row.variant.partition(", ")[0]
 
 
 def _format_ratio(rows: Sequence[Row], row: Row) -> str:

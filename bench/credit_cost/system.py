@@ -1,4 +1,5 @@
-"""flinknet as in the family ``exchange``, with credit and without: a variant for each."""
+"""flinknet as in the family ``exchange``, with credit, without, and with checksums: a variant for
+each."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from bench.harness.case import Case
 from bench.harness.system import System
 from flinknet import NetworkConfig
 
-__all__ = ["SYSTEM", "WITHOUT_CREDIT", "WITH_CREDIT"]
+__all__ = ["SYSTEM", "WITHOUT_CREDIT", "WITH_CHECKSUMS", "WITH_CREDIT"]
 
 WITH_CREDIT, WITHOUT_CREDIT = "credit on", "credit off"
+WITH_CHECKSUMS = "credit and checksums on"
 CONFIGS = {
     WITH_CREDIT: NetworkConfig(flow_control="credit"),
     WITHOUT_CREDIT: NetworkConfig(flow_control="off"),
+    WITH_CHECKSUMS: NetworkConfig(checksums="on"),
 }
 
 
@@ -38,12 +41,13 @@ async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator
 
 
 def _parameters(case: Case) -> dict[str, Any]:
-    return {**flinknet_system.parameters(case), "credit": "as the variant says"}
+    said = "as the variant says"
+    return {**flinknet_system.parameters(case), "credit": said, "checksums": said}
 
 
 SYSTEM = System(
     name="flinknet",
-    summary="four channels over one connection, with credit and without",
+    summary="four channels over one connection, with credit, without, and with checksums",
     variants=tuple(f"{mode}, {credit}" for mode in ("record", "bulk") for credit in CONFIGS),
     version=flinknet_system.version,
     parameters=_parameters,

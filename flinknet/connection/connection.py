@@ -44,6 +44,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.channel_registry import ChannelRegistry
+from flinknet.connection.checksummed_outbox import ChecksummedOutbox
 from flinknet.connection.liveness import Liveness
 from flinknet.connection.outbox import Outbox
 from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota
@@ -54,6 +55,7 @@ from flinknet.connection.subpartition_reader import (
 )
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import (
+    CorruptedDataError,
     ErrorCode,
     RemoteError,
     RemoteProtocolError,
@@ -61,6 +63,8 @@ from flinknet.errors import (
     remote_error,
 )
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.wire.checksum import seal
+from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
 from flinknet.wire.codec import FrameDecoder, encode, encode_error
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 
@@ -101,6 +105,8 @@ class Connection:
         config: NetworkConfig,
         on_output: Callable[[], None],
         quota: ReaderQuota | None = None,
+        *,
+        checksums: bool = False,
     ) -> None:
         """``quota`` counts the readers of all connections of the worker; its own by default."""
         self.peer = peer
@@ -109,7 +115,8 @@ class Connection:
         self.peer_closing = False
         self._config = config
         self._on_output = on_output
-        self._decoder = FrameDecoder(
+        decoder = ChecksummedFrameDecoder if checksums else FrameDecoder
+        self._decoder = decoder(
             self,
             config.wire,
             segment_bytes=config.segment_bytes,
@@ -126,7 +133,10 @@ class Connection:
         self._readers = ReaderRegistry(self, registry, config, quota)
         self._heartbeats = MinuteBudget(config.wire.heartbeats_per_minute_max)
         self.on_credit = self._readers.add_credit
-        self._outbox = Outbox(config.segment_bytes, on_output)
+        outbox = ChecksummedOutbox if checksums else Outbox
+        self._outbox = outbox(config.segment_bytes, on_output)
+        self._sealed = seal if checksums else bytes
+        """A message as it is sent."""
         self.on_reader_available = self._outbox.add_reader
         self.next_frames = self._outbox.next_frames
         self.frames_written = self._outbox.frames_written
@@ -170,7 +180,9 @@ class Connection:
         self._check_peer_may_speak()
         if channel == CONNECTION_CHANNEL:
             self.peer_closing = True
-            raise RemoteProtocolError(f"the peer closes the connection: {text}")
+            corrupted = code == ErrorCode.CORRUPTED
+            error = CorruptedDataError if corrupted else RemoteProtocolError
+            raise error(f"the peer closes the connection: {text}")
         self._channels.fail(channel, remote_error(code, text))
 
     def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
@@ -298,7 +310,7 @@ class Connection:
         frames = self._outbox.next_frames(budget_bytes)
         if not (self._said_goodbye or self._outbox):
             self._said_goodbye = True
-            frames.append(encode(MessageType.CLOSE_REQUEST))
+            frames.append(self._sealed(encode(MessageType.CLOSE_REQUEST)))
         return frames
 
     def _send(self, message: bytes) -> None:
@@ -330,7 +342,7 @@ class Connection:
                 f"loop is blocked, or the network is cut"
             )
             self._on_output()
-        elif self._liveness.heartbeat_due(bytes_out, len(_HEARTBEAT)):
+        elif self._liveness.heartbeat_due(bytes_out, len(self._sealed(_HEARTBEAT))):
             self._send(_HEARTBEAT)
 
     # -- life -------------------------------------------------------------------------------------
@@ -352,7 +364,9 @@ class Connection:
         gone."""
         if self.peer_closing:
             return b""
-        return encode_error(CONNECTION_CHANNEL, cause.code, str(cause), self._config.wire)
+        return self._sealed(
+            encode_error(CONNECTION_CHANNEL, cause.code, str(cause), self._config.wire)
+        )
 
     def lost(self, cause: BaseException) -> None:
         """The socket is gone: fail every channel, release every reader; idempotent."""

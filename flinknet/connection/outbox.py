@@ -21,7 +21,7 @@ reader is marked as queued iff it stands here; control bytes are 0 iff no contro
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.connection.subpartition_reader import SubpartitionReader
@@ -198,6 +198,10 @@ class Outbox:
         if self._buffer_sizes:
             messages += self._buffer_sizes.values()
             self._buffer_sizes.clear()
+        return self._join(messages)
+
+    def _join(self, messages: Iterable[bytes]) -> bytes:
+        """Make one piece of messages."""
         return b"".join(messages)
 
     def frames_written(self) -> None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -187,8 +188,10 @@ class PeerDirectory:
 
     def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
         """Make the handshake of a socket."""
+        asked = self._config.checksums
+        checksums = asked == "on" or (asked == "auto" and not protocol.is_loopback)
         return Handshake(
-            self._identity,
+            replace(self._identity, checksums=checksums),
             dials=protocol.dialled,
             secret=self._secret,
             nonce=os.urandom(NONCE_BYTES),
@@ -277,6 +280,7 @@ class PeerDirectory:
             self._config,
             protocol.schedule_write,
             self._reader_quota,
+            checksums=handshake.checksums,
         )
         self._established[known_as] = protocol
         protocol.carry(connection, connection.peer)

@@ -33,7 +33,7 @@ from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
 from flinknet.connection.handshake import Handshake, HandshakeState
 from flinknet.errors import HandshakeError, RemoteProtocolError, RemoteTransportError
-from flinknet.net.address import join_address
+from flinknet.net.address import is_loopback, join_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.wire.handshake import Verdict
 
@@ -89,6 +89,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self.handshake: Handshake | None = None
         self.peer = "an unknown peer"
         self.source = ""
+        self.is_loopback = False
         self.established: asyncio.Future[Connection] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
         self._registrar = registrar
@@ -133,6 +134,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         if peername:
             self.source = peername[0]
             self.peer = join_address(peername[0], peername[1])
+            self.is_loopback = is_loopback(peername[0])
         self.handshake = self._registrar.begin_handshake(self)
         self._handshake_timer = self._loop.call_at(
             self.handshake.deadline, self._handshake_timed_out

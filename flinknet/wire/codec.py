@@ -24,6 +24,7 @@ from flinknet.texts import printable
 from flinknet.wire.messages import BODY_BIN32, LAYOUTS, BufferHeader, Layout, MessageType
 
 __all__ = [
+    "BUFFER_PREFIX_BYTES",
     "FrameDecoder",
     "MessageReceiver",
     "Wait",
@@ -31,13 +32,15 @@ __all__ = [
     "encode_buffer_header",
     "encode_credit",
     "encode_error",
+    "is_buffer_response",
+    "unpack_buffer_prefix",
 ]
 
 _BUFFER_LAYOUT = LAYOUTS[MessageType.BUFFER_RESPONSE]
 _BUFFER_STRUCT: Struct = _BUFFER_LAYOUT.struct
-_BUFFER_PREFIX_BYTES = _BUFFER_STRUCT.size
+BUFFER_PREFIX_BYTES = _BUFFER_STRUCT.size
 _BUFFER_ARRAY, _BUFFER_RESPONSE = (constant for _, constant in _BUFFER_LAYOUT.constants[:2])
-_unpack_buffer_prefix = _BUFFER_STRUCT.unpack_from
+unpack_buffer_prefix = _BUFFER_STRUCT.unpack_from
 _make_header = partial(tuple.__new__, BufferHeader)
 _CREDIT_LAYOUT = LAYOUTS[MessageType.ADD_CREDIT]
 _CREDIT_STRUCT: Struct = _CREDIT_LAYOUT.struct
@@ -130,6 +133,11 @@ def encode_error(channel: int, code: int, text: str, limits: WireLimits) -> byte
     boundary."""
     raw = printable(text).encode()[: limits.error_text_bytes_max].decode(errors="ignore").encode()
     return LAYOUTS[MessageType.ERROR_RESPONSE].encode(channel, code, len(raw)) + raw
+
+
+def is_buffer_response(data: memoryview, position: int) -> bool:
+    """Whether a message that begins here is a BufferResponse, by its first two bytes."""
+    return data[position + 1] == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY
 
 
 class FrameDecoder:
@@ -233,7 +241,7 @@ class FrameDecoder:
                 break
             type_id = data[position + 1]
             if type_id == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY:
-                if end - position < _BUFFER_PREFIX_BYTES:
+                if end - position < BUFFER_PREFIX_BYTES:
                     break
                 position = self._begin_buffer(data, position, end)
                 continue
@@ -270,8 +278,8 @@ class FrameDecoder:
         return layout
 
     def _begin_buffer(self, data: memoryview, start: int, end: int) -> int:
-        prefix_end = start + _BUFFER_PREFIX_BYTES
-        header = self._buffer_header(_unpack_buffer_prefix(data, start))
+        prefix_end = start + BUFFER_PREFIX_BYTES
+        header = self._buffer_header(unpack_buffer_prefix(data, start))
         body = self._receiver.begin_buffer(header)
         if body is _FOR_MEMORY:
             self._waiting = True
@@ -340,6 +348,26 @@ class FrameDecoder:
                 f"{records} records have no place"
             )
 
+    def _control_bytes(self, data: memoryview, start: int, end: int) -> int:
+        """Return how long a message other than a BufferResponse is, as far as that can be known.
+
+        Raises RemoteProtocolError for what can be none, before anything is kept for it.
+        """
+        layout = self._layout(data[start], data[start + 1])
+        size: int = layout.struct.size
+        if layout.body_marker is not None and end - start >= size:
+            text_bytes = int.from_bytes(data[start + size - 2 : start + size], "big")
+            self._check_text(text_bytes)
+            size += text_bytes
+        return size
+
+    def _check_text(self, size: int) -> None:
+        if size > self._limits.error_text_bytes_max:
+            raise RemoteProtocolError(
+                f"the peer announced an error text of {size} bytes; the limit is "
+                f"{self._limits.error_text_bytes_max} bytes"
+            )
+
     def _continue_body(self, data: memoryview) -> int:
         size = min(self._body_missing, len(data))
         if self._body is not None:
@@ -366,11 +394,7 @@ class FrameDecoder:
         channel, code, size = fields
         if code > _FIXINT_MAX:
             raise RemoteProtocolError("the peer sent an ERROR_RESPONSE header of the wrong form")
-        if size > self._limits.error_text_bytes_max:
-            raise RemoteProtocolError(
-                f"the peer announced an error text of {size} bytes; the limit is "
-                f"{self._limits.error_text_bytes_max} bytes"
-            )
+        self._check_text(size)
         if prefix_end + size > end:
             return start
         try:

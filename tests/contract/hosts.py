@@ -1,7 +1,8 @@
 """Who produces and who consumes in the contract: the same calls, whatever carries the channel.
 
 *local*: one environment is both. *memory*: two workers whose connections are joined without any
-socket. *tcp*: two environments over loopback. The latter two with credit, and *without*.
+socket. *tcp*: two environments over loopback. The latter two with credit, *without*, and with
+credit and *checksums*.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from flinknet.records.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
 from tests.unit.connection.joined import Worker
 
-KINDS = ("local", "memory", "tcp", "memory without credit", "tcp without credit")
+KINDS = (
+    "local",
+    "memory",
+    "tcp",
+    "memory with checksums",
+    "tcp with checksums",
+    "memory without credit",
+    "tcp without credit",
+)
 
 WHERE_BUFFERS_ARE_ALL = tuple(kind for kind in KINDS if kind != "tcp without credit")
 """Where nothing but the buffers of both sides holds data: without credit, a system's sockets do."""
@@ -194,6 +203,7 @@ async def open_exchange(kind: str, **options: Any) -> AsyncIterator[Exchange]:
             "segment_bytes": 1024,
             "network_memory_bytes": 128 * 1024,
             "flow_control": "off" if kind.endswith("without credit") else "credit",
+            "checksums": "on" if kind.endswith("with checksums") else "off",
             **options,
         }
     )

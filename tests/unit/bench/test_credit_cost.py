@@ -1,4 +1,4 @@
-"""What credit costs: the ratio of the two modes, beside the row with credit."""
+"""What credit and checksums cost: the ratio of two variants, beside the row that has them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ ROWS = [
     row("tuple", "record, credit off", 100.0),
     row("tuple", "bulk, credit on", 300.0),
     row("tuple", "bulk, credit off", 200.0),
+    row("tuple", "bulk, credit and checksums on", 270.0),
     row("bytes-1k", "bulk, credit on", 1.0),
 ]
 
 
 def test_the_ratio_is_that_of_the_same_case_in_the_same_mode() -> None:
-    assert [cost_ratio(ROWS, one) for one in ROWS] == [0.95, None, 1.5, None, None]
+    assert [cost_ratio(ROWS, one) for one in ROWS] == [0.95, None, 1.5, None, 0.9, None]
 
 
 def test_every_variant_has_a_mode_and_a_configuration() -> None:
     assert {variant.split(", ")[1] for variant in SYSTEM.variants} == set(CONFIGS)
-    assert [config.flow_control for config in CONFIGS.values()] == ["credit", "off"]
+    assert [config.flow_control for config in CONFIGS.values()] == ["credit", "off", "credit"]
+    assert [config.checksums for config in CONFIGS.values()] == ["auto", "auto", "on"]
 
 
 def test_the_table_shows_the_ratio_where_there_is_one() -> None:

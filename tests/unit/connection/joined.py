@@ -35,7 +35,8 @@ class Worker:
         self.config = config
         self.pool = NetworkBufferPool(config.segments, config.segment_bytes)
         self.registry = PartitionRegistry(REQUEST_TIMEOUT_S)
-        self.connection = Connection(peer, self.registry, config, on_output)
+        checksums = config.checksums == "on"
+        self.connection = Connection(peer, self.registry, config, on_output, checksums=checksums)
         self.now = 0.0
 
     def make_partition(self, partition_id: str = "p", subpartitions: int = 1) -> ResultPartition:

@@ -9,8 +9,17 @@ import pytest
 
 from flinknet.config import WireLimits
 from flinknet.consumer.input_channel import PartitionLocation
-from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
+from flinknet.errors import (
+    ConfigurationError,
+    CorruptedDataError,
+    ErrorCode,
+    HandshakeError,
+    RemoteTransportError,
+)
 from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.peers import PeerDirectory
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.wire.checksum import seal
 from flinknet.wire.handshake import (
     Answer,
     Challenge,
@@ -21,6 +30,7 @@ from flinknet.wire.handshake import (
     WorkerIdentity,
 )
 from flinknet.wire.messages import MessageType
+from tests.unit.connection.joined import messages
 from tests.unit.net.stranger import (
     NONCE,
     Host,
@@ -32,6 +42,7 @@ from tests.unit.net.stranger import (
     quick,
     until,
 )
+from tests.unit.wire.received import buffer_response, partition_request
 
 
 async def produce(environment: NetworkEnvironment, name: str, records: list[int]) -> None:
@@ -490,6 +501,70 @@ async def test_a_welcome_from_a_worker_that_is_connected_already_is_taken() -> N
         other.release()
         await second.close()
         await first.close()
+
+
+# -- checksums -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("checksums", "is_loopback", "asks"),
+    [
+        ("auto", True, False),
+        ("auto", False, True),
+        ("on", True, True),
+        ("on", False, True),
+        ("off", True, False),
+        ("off", False, False),
+    ],
+)
+async def test_checksums_are_asked_for_beyond_loopback_unless_told_otherwise(
+    checksums: str, is_loopback: bool, asks: bool
+) -> None:
+    identity = WorkerIdentity("w", "127.0.0.1:9", "embedded", 0, 1024)
+    loop = asyncio.get_running_loop()
+    directory = PeerDirectory(
+        identity, PartitionRegistry(1.0), quick(checksums=checksums), loop, b""
+    )
+    protocol = directory.accept()
+    protocol.is_loopback = is_loopback
+    assert directory.begin_handshake(protocol).checksums is asks
+
+
+async def test_one_side_that_asks_for_checksums_is_enough() -> None:
+    for one, other in (("on", "off"), ("off", "on")):
+        async with (
+            NetworkEnvironment(config=quick(checksums=one)) as producer,
+            NetworkEnvironment(config=quick(checksums=other)) as consumer,
+        ):
+            _, records = await asyncio.gather(
+                produce(producer, "p", [1, 2]), consume(consumer, producer.address, "p")
+            )
+            assert records == [1, 2]
+
+
+async def test_with_checksums_every_message_is_followed_by_one() -> None:
+    """Which the peer has asked for; on loopback this side would not."""
+    async with NetworkEnvironment(config=quick()) as environment:
+        partition = environment.create_result_partition("p", subpartitions=1)
+        writer = environment.create_record_writer(partition, buffer_timeout_ms=0)
+        async with Stranger.meet(environment, checksums=True) as stranger:
+            assert stranger.identity is not None
+            assert not stranger.identity.checksums
+            stranger.send(seal(partition_request(0, wire_partition_id("p"))))
+            await writer.emit(7)
+            data = buffer_response(0, body=b"\x07", records=1)
+            assert await stranger.reader.readexactly(len(data) + 5) == seal(data)
+            stranger.send(b"\x91\x0c\xce\0\0\0\0")
+            last = await stranger.read_to_end()
+            [(kind, _, code, text)] = messages(last[:-5])
+            assert (kind, code) == (MessageType.ERROR_RESPONSE, ErrorCode.CORRUPTED)
+            assert "checksum" in text
+            assert last == seal(last[:-5])
+        with pytest.raises(CorruptedDataError, match="it was damaged on its way"):
+            while True:
+                await writer.emit(7)
+        writer.close()
+        await assert_nothing_is_held(environment)
 
 
 # -- who is no peer --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
+from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
 from flinknet.wire.codec import FrameDecoder
 from flinknet.wire.messages import BufferHeader, MessageType
 
@@ -79,9 +80,11 @@ def make_decoder(
     segment_bytes: int = SEGMENT_BYTES,
     receive_buffer_bytes: int = 4096,
     turn_messages_max: int = 1000,
+    checksums: bool = False,
 ) -> FrameDecoder:
     """Make a decoder for small segments."""
-    return FrameDecoder(
+    decoder = ChecksummedFrameDecoder if checksums else FrameDecoder
+    return decoder(
         received,
         limits if limits is not None else WireLimits(),
         segment_bytes=segment_bytes,

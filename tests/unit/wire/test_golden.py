@@ -9,6 +9,7 @@ import pytest
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import HandshakeError, RemoteProtocolError
+from flinknet.wire.checksum import seal
 from flinknet.wire.codec import encode, encode_buffer_header, encode_error
 from flinknet.wire.handshake import (
     Answer,
@@ -121,6 +122,8 @@ MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
     "heartbeat": (encode(MessageType.HEARTBEAT), (MessageType.HEARTBEAT,)),
 }
 
+SEALED = ("add_credit", "buffer_response")
+
 every_message = pytest.mark.parametrize("name", MESSAGES)
 every_handshake = pytest.mark.parametrize("name", HANDSHAKES)
 
@@ -147,7 +150,8 @@ def said_by(data: bytes) -> HandshakeMessage | None:
 def test_there_is_a_file_for_every_message_type_and_no_other() -> None:
     assert {events[0] for _, events in MESSAGES.values()} == set(MessageType)
     conversation = {"conversation-consumer", "conversation-producer"}
-    assert {path.stem for path in GOLDEN.iterdir()} == {*MESSAGES, *HANDSHAKES, *conversation}
+    named = {*MESSAGES, *HANDSHAKES, *conversation, *(f"sealed_{name}" for name in SEALED)}
+    assert {path.stem for path in GOLDEN.iterdir()} == named
 
 
 @every_message
@@ -155,6 +159,11 @@ def test_a_message_is_encoded_as_ever(name: str) -> None:
     """E16, F1."""
     encoded, _ = MESSAGES[name]
     assert encoded == golden(name)
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_a_checksum_is_encoded_as_ever(name: str) -> None:
+    assert seal(golden(name)) == golden(f"sealed_{name}")
 
 
 @every_message

@@ -26,7 +26,14 @@ from tests.unit.wire.received import GOLDEN, SPEC, decode
 
 TEXT = SPEC.read_text(encoding="utf-8")
 SIDES = ("consumer", "producer")
-OTHERS = ("duplicate", "refusal", "error_response", "backlog_announcement")
+OTHERS = (
+    "duplicate",
+    "refusal",
+    "error_response",
+    "backlog_announcement",
+    "sealed_add_credit",
+    "sealed_buffer_response",
+)
 
 
 def example(name: str) -> bytes:

@@ -1,0 +1,36 @@
+"""The outbox of a connection with checksums: a trailer behind every message.
+
+Trailers are added when frames are handed out, so queues, turns and quanta are those of the plain
+outbox. A trailer goes to the socket in one piece with the header behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flinknet.connection.outbox import Outbox
+from flinknet.wire.checksum import TRAILER_BYTES, crc32c, encode_trailer, seal
+
+__all__ = ["ChecksummedOutbox"]
+
+
+class ChecksummedOutbox(Outbox):
+    """An outbox whose frames are followed by their checksums."""
+
+    def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
+        """Return frames as the plain outbox does, with their trailers."""
+        frames = super().next_frames(budget_bytes)
+        has_control = len(frames) % 2  # in front of headers with their bodies, and sealed already
+        sealed: list[bytes | memoryview] = frames[:has_control]
+        trailer = b""
+        for position in range(has_control, len(frames), 2):
+            header, body = bytes(frames[position]), frames[position + 1]
+            sealed += (trailer + header, body)
+            trailer = encode_trailer(crc32c(body, crc32c(header)))
+        if trailer:
+            sealed.append(trailer)
+        self.bytes_out += len(frames) // 2 * TRAILER_BYTES
+        return sealed
+
+    def _join(self, messages: Iterable[bytes]) -> bytes:
+        return b"".join(map(seal, messages))

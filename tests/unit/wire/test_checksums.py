@@ -1,0 +1,167 @@
+"""Checksums: nothing of a damaged message reaches the receiver, whatever was damaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.buffer.buffer import DataType
+from flinknet.errors import CorruptedDataError, ErrorCode, RemoteError, RemoteProtocolError
+from flinknet.errors import remote_error as make_remote_error
+from flinknet.wire.checksum import TRAILER_BYTES, crc32c, encode_trailer, seal
+from flinknet.wire.messages import BufferHeader, MessageType
+from tests.unit.wire.received import (
+    Received,
+    about,
+    buffer_response,
+    error_response,
+    make_decoder,
+    partition_request,
+)
+
+M = MessageType
+MESSAGES = {
+    "data": buffer_response(7, 1, 2, body=b"\x01\x02\x03", records=3),
+    "an event": buffer_response(7, 2, 0, DataType.END_OF_DATA, b"\x91\x01"),
+    "credit": about(M.ADD_CREDIT, 7, 2),
+    "a request": partition_request(7),
+    "a cancel": about(M.CANCEL_PARTITION_REQUEST, 7),
+    "an error": error_response(7, 6, b"the producer failed"),
+    "a backlog": about(M.BACKLOG_ANNOUNCEMENT, 7, 2),
+    "a heartbeat": b"\x91\x0c",
+    "goodbye": b"\x91\x05",
+}
+
+
+class Asking(Received):
+    """A receiver that counts how often it was asked for memory, and has some on request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headers: list[BufferHeader] = []
+
+    def begin_buffer(self, header: BufferHeader) -> memoryview | None:
+        self.headers.append(header)
+        return super().begin_buffer(header)
+
+
+def events_of(data: bytes, piece: int = 2**16) -> list[tuple[Any, ...]]:
+    received = Received()
+    decoder = make_decoder(received, checksums=True)
+    for start in range(0, len(data), piece):
+        decoder.feed(data[start : start + piece])
+    return received.events
+
+
+def plain_events_of(data: bytes) -> list[tuple[Any, ...]]:
+    received = Received()
+    make_decoder(received).feed(data)
+    return received.events
+
+
+@pytest.mark.parametrize(
+    ("data", "crc"),
+    [
+        (b"", 0),
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+    ],
+)
+def test_the_checksum_is_castagnolis(data: bytes, crc: int) -> None:
+    """The check value, and the vectors of RFC 3720."""
+    assert crc32c(data) == crc
+    assert crc32c(memoryview(bytearray(data))) == crc
+    assert crc32c(data[5:], crc32c(data[:5])) == crc
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_trailer_is_one_msgpack_integer_behind_the_message(name: str) -> None:
+    message = MESSAGES[name]
+    sealed = seal(message)
+    assert sealed == message + b"\xce" + crc32c(message).to_bytes(4, "big")
+    assert len(sealed) - len(message) == TRAILER_BYTES
+    assert events_of(sealed) == plain_events_of(message)
+
+
+@given(st.lists(st.sampled_from(sorted(MESSAGES)), max_size=6), st.integers(1, 40))
+def test_messages_arrive_in_any_pieces(names: list[str], piece: int) -> None:
+    data = b"".join(seal(MESSAGES[name]) for name in names)
+    plain = b"".join(MESSAGES[name] for name in names)
+    assert events_of(data, piece) == plain_events_of(plain)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_nothing_is_done_before_the_trailer_is_here(name: str) -> None:
+    sealed = seal(MESSAGES[name])
+    received = Received()
+    decoder = make_decoder(received, checksums=True)
+    for byte in sealed[:-1]:
+        decoder.feed(bytes([byte]))
+        assert received.events == []
+    decoder.feed(sealed[-1:])
+    assert len(received.events) == 1
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+@pytest.mark.parametrize("piece", [1, 2**16])
+def test_no_flipped_bit_of_a_message_reaches_the_receiver(name: str, piece: int) -> None:
+    """Of header, body and trailer: an error, or something that waits for more bytes."""
+    sealed = seal(MESSAGES[name])
+    for bit in range(8 * len(sealed)):
+        damaged = bytearray(sealed)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            assert events_of(bytes(damaged), piece) == []
+        except RemoteProtocolError:
+            continue
+
+
+@pytest.mark.parametrize("name", ["data", "an event", "credit", "an error", "a heartbeat"])
+def test_a_wrong_checksum_has_its_own_error(name: str) -> None:
+    message = MESSAGES[name]
+    for trailer in (encode_trailer(crc32c(message) ^ 1), b"\xcf" + seal(message)[-4:]):
+        with pytest.raises(CorruptedDataError, match=r"checksum is 0x[0-9a-f]{8}") as refused:
+            events_of(message + trailer)
+        assert refused.value.code is ErrorCode.CORRUPTED
+    decoder = make_decoder(Received(), checksums=True)
+    with pytest.raises(CorruptedDataError):
+        decoder.feed(message + bytes(5))
+    with pytest.raises(CorruptedDataError):
+        decoder.feed(seal(message))
+
+
+def test_a_damaged_body_that_is_not_wanted_ends_the_connection_as_well() -> None:
+    """Its length is part of the stream, and cannot be believed either."""
+    message = buffer_response(7, body=b"\x01\x02\x03")
+    decoder = make_decoder(Received(skipped=[7]), checksums=True)
+    decoder.feed(seal(message))
+    with pytest.raises(CorruptedDataError):
+        decoder.feed(message + encode_trailer(0))
+
+
+def test_an_error_text_that_is_too_long_is_refused_before_anything_is_kept() -> None:
+    received = Received()
+    decoder = make_decoder(received, checksums=True)
+    with pytest.raises(RemoteProtocolError, match="error text of 65535 bytes"):
+        decoder.feed(error_response(7, 6, b"", size=65_535))
+
+
+def test_memory_is_asked_for_once_however_the_body_comes() -> None:
+    for piece in (1, 3, 2**16):
+        received = Asking()
+        decoder = make_decoder(received, checksums=True)
+        data = seal(MESSAGES["data"])
+        for start in range(0, len(data), piece):
+            decoder.feed(data[start : start + piece])
+        assert len(received.headers) == 1
+
+
+def test_a_peer_that_reports_damage_is_believed() -> None:
+    error = make_remote_error(ErrorCode.CORRUPTED, "it was damaged")
+    assert type(error) is CorruptedDataError
+    assert isinstance(error, RemoteError)
