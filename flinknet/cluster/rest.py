@@ -1,16 +1,16 @@
 """The control plane's HTTP interface.
 
-Open to everyone who can reach the port (loopback), read only::
+Open to everyone who can reach the port (loopback), and saying nothing of jobs or addresses::
 
     GET  /livez                      the event loop turns
     GET  /readyz                     200 once the expected workers have registered, else 503
+
+Everything else takes the cluster token (``Authorization: Bearer``). For clients::
+
     GET  /api/v1/overview            counts of workers, slots and jobs
     GET  /api/v1/workers
     GET  /api/v1/jobs
     GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
-
-With the cluster token (``Authorization: Bearer``), for clients::
-
     POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots
     POST /api/v1/jobs/{job}/cancel
     GET  /api/v1/jobs/{job}/result   msgpack, once: collected records are handed out and dropped
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ControlPlane"]
 
+_OPEN = ("/livez", "/readyz")
 _WAIT_MS_MAX = 60_000
 _OVERHEAD_BYTES = 1024 * 1024
 """What an upload may have beside collected records or a job graph: counters, metrics, the shape."""
@@ -66,7 +67,8 @@ class ControlPlane:
         """The application to serve."""
         largest = max(self._config.job_bytes_max, self._config.collect_bytes_max)
         application = web.Application(
-            middlewares=[_errors_as_json], client_max_size=largest + _OVERHEAD_BYTES
+            middlewares=[_errors_as_json, self._with_token],
+            client_max_size=largest + _OVERHEAD_BYTES,
         )
         job = "/api/v1/jobs/{job}"
         attempt = job + r"/attempts/{attempt:\d+}"
@@ -78,26 +80,25 @@ class ControlPlane:
                 web.get("/api/v1/workers", self._workers),
                 web.get("/api/v1/jobs", self._jobs),
                 web.get(job, self._job),
-                web.post("/api/v1/jobs", self._with_token(self._submit)),
-                web.post(job + "/cancel", self._with_token(self._cancel)),
-                web.get(job + "/result", self._with_token(self._result)),
-                web.get("/api/v1/worker", self._with_token(self._worker)),
-                web.get(attempt + "/deployment/{worker}", self._with_token(self._deployment)),
+                web.post("/api/v1/jobs", self._submit),
+                web.post(job + "/cancel", self._cancel),
+                web.get(job + "/result", self._result),
+                web.get("/api/v1/worker", self._worker),
+                web.get(attempt + "/deployment/{worker}", self._deployment),
                 web.put(
                     attempt + r"/subtasks/{vertex:\d+}/{index:\d+}/result",
-                    self._with_token(self._take_result),
+                    self._take_result,
                 ),
             ]
         )
         return application
 
-    def _with_token(self, handler: Handler) -> Handler:
-        async def guarded(request: web.Request) -> web.StreamResponse:
-            if not is_authorized(request.headers, self._token):
-                raise web.HTTPUnauthorized(text="the cluster token is missing or wrong")
-            return await handler(request)
-
-        return guarded
+    @web.middleware
+    async def _with_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let nobody in without the token but to what is open to everyone."""
+        if request.path not in _OPEN and not is_authorized(request.headers, self._token):
+            raise web.HTTPUnauthorized(text="the cluster token is missing or wrong")
+        return await handler(request)
 
     # -- read only
 

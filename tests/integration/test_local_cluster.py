@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from flinknet.cluster import JobProgress, LocalCluster, run_job
+from flinknet.cluster.credentials import authorization_headers
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.errors import (
     ConfigurationError,
@@ -119,7 +120,8 @@ async def test_cancelling_execute_cancels_the_job_and_keeps_the_cluster(
     endless.cancel()
     with pytest.raises(asyncio.CancelledError):
         await endless
-    async with aiohttp.ClientSession(f"http://{cluster.address}") as session:
+    headers = authorization_headers(cluster.token)
+    async with aiohttp.ClientSession(f"http://{cluster.address}", headers=headers) as session:
         state = ""
         while state != "CANCELED":
             async with session.get("/api/v1/jobs") as response:
@@ -221,7 +223,7 @@ async def test_the_control_plane_tells_the_token_to_nobody(cluster: LocalCluster
     async with aiohttp.ClientSession(f"http://{cluster.address}") as session:
         for path in ("overview", "workers", "jobs"):
             async with session.get(f"/api/v1/{path}") as response:
-                assert response.status == 200
+                assert response.status == 401
                 assert cluster.token not in await response.text()
         async with session.post("/api/v1/jobs", data=b"\x90") as response:
             assert response.status == 401

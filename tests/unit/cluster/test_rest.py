@@ -74,12 +74,25 @@ async def anybody(served: ServedCoordinator) -> AsyncIterator[aiohttp.ClientSess
         yield session
 
 
+@pytest.fixture
+async def member(served: ServedCoordinator) -> AsyncIterator[aiohttp.ClientSession]:
+    """Someone with it."""
+    headers = authorization_headers(served.token)
+    async with aiohttp.ClientSession(f"http://{served.address}", headers=headers) as session:
+        yield session
+
+
 async def get(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
     async with session.get(path) as response:
         return response.status, await response.json()
 
 
 GUARDED = [
+    ("GET", "/api/v1/overview"),
+    ("GET", "/api/v1/workers"),
+    ("GET", "/api/v1/jobs"),
+    ("GET", "/api/v1/jobs/x"),
+    ("GET", "/api/v1/no/such/thing"),
     ("POST", "/api/v1/jobs"),
     ("POST", "/api/v1/jobs/x/cancel"),
     ("GET", "/api/v1/jobs/x/result"),
@@ -117,8 +130,8 @@ async def test_a_client_without_the_token_is_turned_away(served: ServedCoordinat
     assert served.coordinator.dispatcher.jobs() == ()
 
 
-async def test_health_and_lists_are_open(
-    served: ServedCoordinator, anybody: aiohttp.ClientSession
+async def test_health_is_open_and_lists_take_the_token(
+    served: ServedCoordinator, anybody: aiohttp.ClientSession, member: aiohttp.ClientSession
 ) -> None:
     async with anybody.get("/livez") as response:
         assert (response.status, await response.text()) == (200, "ok\n")
@@ -126,19 +139,32 @@ async def test_health_and_lists_are_open(
     async with served.worker("worker-0"), served.worker("worker-1"):
         assert await get(anybody, "/readyz") == (200, {"workers": 2, "expected": 2})
         assert served.coordinator.ready.is_set()
-        assert await get(anybody, "/api/v1/overview") == (
+        assert await get(member, "/api/v1/overview") == (
             200,
             {"workers": 2, "slots": 4, "free_slots": 4, "jobs": {}},
         )
-        _, body = await get(anybody, "/api/v1/workers")
+        _, body = await get(member, "/api/v1/workers")
         assert [worker["state"] for worker in body["workers"]] == ["REGISTERED", "REGISTERED"]
         assert served.token not in str(body)
-    assert await get(anybody, "/api/v1/jobs") == (200, {"jobs": []})
+    assert await get(member, "/api/v1/jobs") == (200, {"jobs": []})
 
 
-async def test_what_is_not_there_is_404_in_json(anybody: aiohttp.ClientSession) -> None:
+async def test_what_is_open_to_everyone_says_nothing_of_jobs_or_addresses(
+    served: ServedCoordinator, anybody: aiohttp.ClientSession
+) -> None:
+    async with served.worker("worker-0"), served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        for path in ("/livez", "/readyz", "/%6civez", "/", "/api/v1/jobs", "/api/v1/workers"):
+            async with anybody.get(path) as response:
+                said = f"{response.headers} {await response.text()}"
+                assert (response.status == 401) == (path not in ("/livez", "/readyz", "/%6civez"))
+            for secret in (job_id, "worker-0", "127.0.0.1:1", served.token):
+                assert secret not in said
+
+
+async def test_what_is_not_there_is_404_in_json(member: aiohttp.ClientSession) -> None:
     for path in ("/api/v1/jobs/x", "/no/such/page"):
-        status, body = await get(anybody, path)
+        status, body = await get(member, path)
         assert status == 404
         assert set(body["error"]) == {"type", "message"}
 
@@ -259,7 +285,7 @@ async def finish_subtasks(
 
 
 async def test_a_job_goes_through(
-    served: ServedCoordinator, anybody: aiohttp.ClientSession
+    served: ServedCoordinator, member: aiohttp.ClientSession
 ) -> None:
     states = []
     async with (
@@ -284,7 +310,7 @@ async def test_a_job_goes_through(
     assert result.collected == {"Collect": ["from 0", "from 1"]}
     assert [row["records_in"] for row in result.vertices] == [1, 1, 1]
     assert result.to_dict()["collected"] == {"Collect": 2}
-    status, job = await get(anybody, f"/api/v1/jobs/{job_id}")
+    status, job = await get(member, f"/api/v1/jobs/{job_id}")
     assert (status, job["state"]) == (200, "FINISHED")
 
 
@@ -414,10 +440,10 @@ async def test_collected_records_over_the_limit_are_refused(served: ServedCoordi
 
 @pytest.mark.parametrize("wait_ms", ["", "-1", "1.5", "nan", "soon", "9" * 30])
 async def test_a_wait_that_is_no_number_is_refused(
-    served: ServedCoordinator, anybody: aiohttp.ClientSession, wait_ms: str
+    served: ServedCoordinator, member: aiohttp.ClientSession, wait_ms: str
 ) -> None:
     async with served.worker("worker-0"), served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
-        status, body = await get(anybody, f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}")
+        status, body = await get(member, f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}")
     assert status == 400
     assert "wait_ms" in body["error"]["message"]
