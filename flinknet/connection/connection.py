@@ -106,6 +106,7 @@ class Connection:
         on_output: Callable[[], None],
         quota: ReaderQuota | None = None,
         *,
+        worker_id: str = "",
         checksums: bool = False,
     ) -> None:
         """``quota`` counts the readers of all connections of the worker; its own by default."""
@@ -130,7 +131,7 @@ class Connection:
         self.end_buffer = self._channels.end_buffer
         if quota is None:
             quota = ReaderQuota(config.wire.channels_per_worker_max)
-        self._readers = ReaderRegistry(self, registry, config, quota)
+        self._readers = ReaderRegistry(self, registry, config, quota, worker_id)
         self._heartbeats = MinuteBudget(config.wire.heartbeats_per_minute_max)
         self.on_credit = self._readers.add_credit
         outbox = ChecksummedOutbox if checksums else Outbox

@@ -37,7 +37,9 @@ class ReaderRegistry:
         partitions: PartitionRegistry,
         config: NetworkConfig,
         quota: ReaderQuota,
+        consumer: str,
     ) -> None:
+        self._consumer = consumer
         self._owner = owner
         self._partitions = partitions
         self._segment_bytes = config.segment_bytes
@@ -100,7 +102,7 @@ class ReaderRegistry:
             needs_credit=self._needs_credit,
         )
         self._readers[channel] = reader
-        self._partitions.request(wire_id, subpartition, reader, now)
+        self._partitions.request(wire_id, subpartition, reader, now, consumer=self._consumer)
 
     def cancel(self, channel: int, now: float) -> SubpartitionReader:
         """CancelPartitionRequest: release the reader and return it."""

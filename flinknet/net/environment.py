@@ -154,7 +154,9 @@ class NetworkEnvironment:
                 self._identity(), self._registry, self.config, loop, self._secret
             )
             self._flusher = EventLoopFlusher(loop, self.config, self._peers)
-            self._requests = GateRequests(loop, self._registry, self._peers, self.config)
+            self._requests = GateRequests(
+                loop, self._registry, self._peers, self.config, self.worker_id
+            )
             await server.start_serving()
             deepen_backlog(server.sockets)
         except OSError as error:
@@ -224,15 +226,30 @@ class NetworkEnvironment:
 
     # -- producing --------------------------------------------------------------------------------
 
-    def create_result_partition(self, partition_id: str, *, subpartitions: int) -> ResultPartition:
+    def create_result_partition(
+        self,
+        partition_id: str,
+        *,
+        subpartitions: int,
+        consumers: Sequence[str] | None = None,
+    ) -> ResultPartition:
         """Make a partition and register it under its name, where consumers may already wait for it.
+
+        ``consumers`` are the ids of the workers that may consume it, one for each subpartition;
+        whoever else asks hears what it would hear if there were none. By default any worker of the
+        job may.
 
         Raises InsufficientNetworkBuffersError, LocalProtocolError if the name is in use.
         """
         self._running()
+        if consumers is not None and len(consumers) != subpartitions:
+            raise ConfigurationError(
+                f"partition {partition_id} has {subpartitions} subpartitions and {len(consumers)} "
+                f"consumers: name the worker that consumes each subpartition"
+            )
         partition = ResultPartition(partition_id, subpartitions, self.network_pool, self.config)
         try:
-            self._registry.register(partition)
+            self._registry.register(partition, consumers)
         except LocalProtocolError:
             partition.release()
             raise
@@ -276,18 +293,22 @@ class NetworkEnvironment:
         name: str,
         *,
         subpartitions: int = 1,
+        consumers: Sequence[str] | None = None,
         partitioner: Partitioner | None = None,
         buffer_timeout_ms: BufferTimeout | None = None,
         types: Registered = None,
     ) -> AsyncIterator[RecordWriter]:
-        """Produce a partition called ``name``; ``types`` as for ``create_record_writer``.
+        """Produce a partition called ``name``; ``consumers`` as for ``create_result_partition``,
+        ``types`` as for ``create_record_writer``.
 
         A clean exit ends the partition and returns when every consumer has processed all of it; an
         exception inside the block is what the consumers get. Consumers may start later: what fits
         the partition's buffers is written meanwhile. A writer that has waited for one for
         ``rendezvous_timeout_ms`` raises ConsumerNotFoundError.
         """
-        partition = self.create_result_partition(name, subpartitions=subpartitions)
+        partition = self.create_result_partition(
+            name, subpartitions=subpartitions, consumers=consumers
+        )
         try:
             writer = self.create_record_writer(
                 partition, partitioner, buffer_timeout_ms=buffer_timeout_ms, types=types

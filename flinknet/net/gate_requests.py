@@ -43,7 +43,9 @@ class GateRequests:
         registry: PartitionRegistry,
         peers: PeerDirectory,
         config: NetworkConfig,
+        worker_id: str,
     ) -> None:
+        self._worker_id = worker_id
         self._loop = loop
         self._registry = registry
         self._peers = peers
@@ -99,7 +101,11 @@ class GateRequests:
     def _request_local(self, channel: LocalInputChannel) -> None:
         partition_id, subpartition = channel.location.partition_id, channel.location.subpartition
         self._registry.request(
-            wire_partition_id(partition_id), subpartition, channel, self._loop.time()
+            wire_partition_id(partition_id),
+            subpartition,
+            channel,
+            self._loop.time(),
+            consumer=self._worker_id,
         )
 
     async def _request_remote(

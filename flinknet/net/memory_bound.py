@@ -54,8 +54,8 @@ _REFUSED_CHANNEL_BYTES = 160
 _OWNER_OBJECTS_BYTES = 16 * KIB
 """A gate with its reader, or a partition with its writer."""
 _CONNECTION_OBJECTS_BYTES = 16 * KIB
-_RELEASED_PARTITION_BYTES = 512
-"""The id of a partition that is gone, and why."""
+_RELEASED_PARTITION_BYTES = KIB
+"""The id of a partition that is gone, why, and who may know."""
 _HANDSHAKE_OBJECTS_BYTES = 8 * KIB
 _SERIALISER_BYTES = 256 * KIB
 """What msgpack allocates at once for a packer."""

@@ -280,6 +280,7 @@ class PeerDirectory:
             self._config,
             protocol.schedule_write,
             self._reader_quota,
+            worker_id=theirs.worker_id,
             checksums=handshake.checksums,
         )
         self._established[known_as] = protocol

@@ -8,6 +8,9 @@ deployed, and lets producer and consumer start in any order. Partitions that wer
 are remembered (their id, and type and text of the cause, up to a limit), so that a late request is
 refused at once and with the first cause.
 
+A partition may *name* the workers that consume its subpartitions. Nobody else is answered, neither
+about it nor, later, that it is gone: his request waits as if there were no such partition.
+
 Time comes in as ``now`` and never goes back, so requests expire in the order in which they began to
 wait. ``next_deadline`` says when ``expire`` and ``take_overdue`` want to be called, and
 ``on_waiting`` is called when a request begins to wait.
@@ -16,10 +19,10 @@ wait. ``next_deadline`` says when ``expire`` and ``take_overdue`` want to be cal
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
 from flinknet.errors import (
@@ -68,7 +71,14 @@ class _Waiting:
     wire_id: bytes
     subpartition: int
     requester: PartitionRequester
+    consumer: str
     since: float
+
+
+class _Gone(NamedTuple):
+    failure: KeptError | None
+    consumers: frozenset[str] | None
+    """The workers that may know, which are few, however many subpartitions there were."""
 
 
 class PartitionRegistry:
@@ -83,14 +93,19 @@ class PartitionRegistry:
         self._notice_s = notice_s or float("inf")
         self._last_notice = float("-inf")
         self._partitions: dict[bytes, ResultPartition] = {}
-        self._gone: OrderedDict[bytes, KeptError | None] = OrderedDict()
+        self._gone: OrderedDict[bytes, _Gone] = OrderedDict()
+        self._consumers: dict[bytes, tuple[str, ...]] = {}
+        """Of partitions that name them, the worker of each subpartition."""
         self._waiting: dict[int, _Waiting] = {}
         self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
         self._not_overdue: dict[int, _Waiting] = {}
         self.on_waiting: Callable[[], None] = _nobody_keeps_time
 
-    def register(self, partition: ResultPartition) -> None:
-        """Make a partition known and answer the requests that wait for it."""
+    def register(self, partition: ResultPartition, consumers: Sequence[str] | None = None) -> None:
+        """Make a partition known and answer the requests that wait for it.
+
+        ``consumers`` names the worker of each subpartition; by default any may consume it.
+        """
         wire_id = wire_partition_id(partition.partition_id)
         if wire_id in self._partitions:
             raise LocalProtocolError(
@@ -99,27 +114,43 @@ class PartitionRegistry:
             )
         self._gone.pop(wire_id, None)
         self._partitions[wire_id] = partition
+        if consumers is not None:
+            self._consumers[wire_id] = tuple(consumers)
         partition.when_released(self._forget)
         for waiting in list(self._waiting_for.get(wire_id, {}).values()):
-            self.cancel(waiting.requester)
-            self._answer(partition, waiting.subpartition, waiting.requester)
+            if self._is_granted(wire_id, waiting.subpartition, waiting.consumer):
+                self.cancel(waiting.requester)
+                self._answer(partition, waiting.subpartition, waiting.requester)
 
     def request(
-        self, wire_id: bytes, subpartition: int, requester: PartitionRequester, now: float
+        self,
+        wire_id: bytes,
+        subpartition: int,
+        requester: PartitionRequester,
+        now: float,
+        *,
+        consumer: str = "",
     ) -> None:
-        """Answer through ``requester``, at once or when the partition is registered or given up."""
-        partition = self._partitions.get(wire_id)
-        if partition is not None:
+        """Answer through ``requester``, at once or when the partition is registered or given up.
+
+        ``consumer`` is the id of the worker that asks.
+        """
+        partition, gone = self._partitions.get(wire_id), self._gone.get(wire_id)
+        if partition is not None and self._is_granted(wire_id, subpartition, consumer):
             self._answer(partition, subpartition, requester)
-        elif wire_id in self._gone:
-            kept = self._gone[wire_id]
+        elif gone is not None and (gone.consumers is None or consumer in gone.consumers):
+            kept = gone.failure
             requester.on_request_failed(kept.error() if kept else released_error("the partition"))
         else:
-            waiting = _Waiting(wire_id, subpartition, requester, now)
+            waiting = _Waiting(wire_id, subpartition, requester, consumer, now)
             key = id(requester)
             self._waiting[key] = self._not_overdue[key] = waiting
             self._waiting_for.setdefault(wire_id, {})[key] = waiting
             self.on_waiting()
+
+    def _is_granted(self, wire_id: bytes, subpartition: int, consumer: str) -> bool:
+        named = self._consumers.get(wire_id)
+        return named is None or (subpartition < len(named) and named[subpartition] == consumer)
 
     def cancel(self, requester: PartitionRequester) -> None:
         """Forget a waiting request; harmless if it does not wait."""
@@ -209,7 +240,9 @@ class PartitionRegistry:
     def _forget(self, partition: ResultPartition) -> None:
         wire_id = wire_partition_id(partition.partition_id)
         del self._partitions[wire_id]
-        self._gone[wire_id] = partition.kept_failure
+        named = self._consumers.pop(wire_id, None)
+        consumers = frozenset(named) if named is not None else None
+        self._gone[wire_id] = _Gone(partition.kept_failure, consumers)
         while len(self._gone) > RELEASED_REMEMBERED_MAX:
             self._gone.popitem(last=False)
 

@@ -42,7 +42,13 @@ class ResultDescriptor:
 
     edge: int
     partition_id: str
-    subpartitions: int
+    consumers: tuple[str, ...]
+    """The worker of each subpartition's consumer, who alone may consume it."""
+
+    @property
+    def subpartitions(self) -> int:
+        """How many there are."""
+        return len(self.consumers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,10 @@ class SubtaskDescriptor:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> SubtaskDescriptor:
         """Inverse of ``to_dict``; KeyError or TypeError if the fields are not its own."""
-        results = tuple(ResultDescriptor(**result) for result in fields["results"])
+        results = tuple(
+            ResultDescriptor(**{**result, "consumers": tuple(result["consumers"])})
+            for result in fields["results"]
+        )
         gates = tuple(
             GateDescriptor(
                 gate["edge"], tuple(PartitionLocation(*location) for location in gate["locations"])
@@ -104,7 +113,7 @@ def plan_deployment(
                     index=index,
                     parallelism=vertex.parallelism,
                     name=f"{vertex.name} ({index + 1}/{vertex.parallelism})",
-                    results=_results(graph, job_id, attempt, vertex.id, index),
+                    results=_results(graph, job_id, attempt, vertex.id, index, placement),
                     gates=_gates(graph, job_id, attempt, vertex.id, index, placement),
                 )
             )
@@ -143,13 +152,21 @@ def _partition_id(job_id: str, attempt: int, edge: int, producer: int) -> str:
 
 
 def _results(
-    graph: JobGraph, job_id: str, attempt: int, vertex: int, index: int
+    graph: JobGraph,
+    job_id: str,
+    attempt: int,
+    vertex: int,
+    index: int,
+    placement: dict[str, list[WorkerOffer]],
 ) -> tuple[ResultDescriptor, ...]:
     return tuple(
         ResultDescriptor(
             number,
             _partition_id(job_id, attempt, number, index),
-            len(_consumers(graph, edge, index)),
+            tuple(
+                placement[graph.vertices[edge.target].slot_sharing_group][consumer].worker_id
+                for consumer in _consumers(graph, edge, index)
+            ),
         )
         for number, edge in enumerate(graph.edges)
         if edge.source == vertex

@@ -223,7 +223,9 @@ class Subtask:
             parallelism=self.descriptor.parallelism,
         )
         partition = self._environment.create_result_partition(
-            result.partition_id, subpartitions=result.subpartitions
+            result.partition_id,
+            subpartitions=result.subpartitions,
+            consumers=result.consumers,
         )
         writer = self._environment.create_record_writer(
             partition,

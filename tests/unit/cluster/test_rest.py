@@ -284,9 +284,7 @@ async def finish_subtasks(
     return descriptors
 
 
-async def test_a_job_goes_through(
-    served: ServedCoordinator, member: aiohttp.ClientSession
-) -> None:
+async def test_a_job_goes_through(served: ServedCoordinator, member: aiohttp.ClientSession) -> None:
     states = []
     async with (
         served.worker("worker-0") as first,

@@ -14,6 +14,7 @@ from flinknet.errors import (
     CorruptedDataError,
     ErrorCode,
     HandshakeError,
+    PartitionRequestTimeoutError,
     RemoteTransportError,
 )
 from flinknet.net.environment import NetworkEnvironment
@@ -501,6 +502,49 @@ async def test_a_welcome_from_a_worker_that_is_connected_already_is_taken() -> N
         other.release()
         await second.close()
         await first.close()
+
+
+# -- who may consume what --------------------------------------------------------------------------
+
+
+async def test_a_peer_that_was_not_named_hears_of_no_partition() -> None:
+    """It knows the secret and the partition's name, and asks first; the answer is that of a
+    partition that does not exist."""
+    config = quick(rendezvous_timeout_ms=30.0)
+    async with (
+        NetworkEnvironment(secret="secret", config=config) as producer,
+        NetworkEnvironment(secret="secret", worker_id="named", config=quick()) as named,
+        NetworkEnvironment(secret="secret", worker_id="other", config=quick()) as other,
+    ):
+        partition = producer.create_result_partition("first", subpartitions=1, consumers=["named"])
+        writer = producer.create_record_writer(partition)
+        await writer.emit(1)
+        told = []
+        for name in ("p", "there is no such partition"):
+            with pytest.raises(PartitionRequestTimeoutError) as refused:
+                await consume(other, producer.address, name)
+            told.append(str(refused.value).replace(name, "NAME"))
+        assert told[0] == told[1]
+        _, records = await asyncio.gather(
+            writer.finish(), consume(named, producer.address, "first")
+        )
+        assert records == [1]
+        writer.close()
+
+
+async def test_a_worker_may_consume_its_own_partition_if_it_was_named() -> None:
+    async with NetworkEnvironment(worker_id="self", config=quick()) as environment:
+        async with environment.open_writer("p", consumers=["self"]) as writer:
+            reading = asyncio.create_task(consume(environment, environment.address, "p"))
+            await writer.emit(1)
+        assert await reading == [1]
+
+
+async def test_every_subpartition_has_its_consumer_or_none_has() -> None:
+    async with NetworkEnvironment(config=quick()) as environment:
+        with pytest.raises(ConfigurationError, match="2 subpartitions and 1 consumers"):
+            environment.create_result_partition("p", subpartitions=2, consumers=["one"])
+        await assert_nothing_is_held(environment)
 
 
 # -- checksums -------------------------------------------------------------------------------------

@@ -33,9 +33,11 @@ def produce(registry: PartitionRegistry) -> Produce:
     """Make a partition and register it."""
     pool = NetworkBufferPool(64, 64)
 
-    def make(partition_id: str = "p", subpartitions: int = 1) -> ResultPartition:
+    def make(
+        partition_id: str = "p", subpartitions: int = 1, consumers: list[str] | None = None
+    ) -> ResultPartition:
         partition = ResultPartition(partition_id, subpartitions, pool, make_config())
-        registry.register(partition)
+        registry.register(partition, consumers)
         return partition
 
     return make
@@ -45,6 +47,54 @@ def test_a_name_is_16_bytes_on_the_wire() -> None:
     assert len(WIRE_ID) == 16
     assert wire_partition_id("p") == WIRE_ID
     assert len({wire_partition_id(f"p{number}") for number in range(1_000)}) == 1_000
+
+
+def test_a_partition_is_granted_to_the_worker_that_was_named_for_it_alone(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """Subpartition by subpartition; whoever came before it as well as after it."""
+    askers = [(0, "one"), (1, "two"), (0, "two"), (1, "one"), (0, ""), (2, "one")]
+    before, after = [Reader() for _ in askers], [Reader() for _ in askers]
+    for reader, (subpartition, worker) in zip(before, askers, strict=True):
+        registry.request(WIRE_ID, subpartition, reader, now=0.0, consumer=worker)
+    partition = produce(subpartitions=2, consumers=["one", "two"])
+    assert [len(reader.views) for reader in before] == [1, 1, 0, 0, 0, 0]
+    for reader, (subpartition, worker) in zip(after, askers, strict=True):
+        registry.request(WIRE_ID, subpartition, reader, now=1.0, consumer=worker)
+    assert [len(reader.views) for reader in after] == [0] * 6  # it is read once
+    assert [len(reader.failures) for reader in after] == [1, 1, 0, 0, 0, 0]
+    partition.release()
+
+
+def test_whoever_was_not_named_hears_what_he_would_hear_of_no_partition(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """While it is there, after it failed, and when the request expires."""
+    partition = produce(consumers=["one"])
+    strangers = [Reader(), Reader(), Reader()]
+    registry.request(WIRE_ID, 0, strangers[0], now=0.0, consumer="two")
+    partition.fail(ValueError("the password is wrong"))
+    registry.request(WIRE_ID, 0, strangers[1], now=0.0, consumer="two")
+    registry.request(wire_partition_id("nothing"), 0, strangers[2], now=0.0, consumer="two")
+    for reader in strangers:
+        assert (reader.views, reader.failures) == ([], [])
+    registry.expire(10.0)
+    told = {(type(reader.failures[0]), str(reader.failures[0])) for reader in strangers}
+    assert len(told) == 1
+    named = Reader()
+    registry.request(WIRE_ID, 0, named, now=11.0, consumer="one")
+    assert isinstance(named.failures[0], ProducerFailedError)
+
+
+def test_a_name_that_is_used_again_is_granted_anew(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    produce(consumers=["one"]).release()
+    partition = produce()
+    anybody = Reader()
+    registry.request(WIRE_ID, 0, anybody, now=0.0, consumer="two")
+    assert len(anybody.views) == 1
+    partition.release()
 
 
 def test_a_registered_partition_answers_at_once(

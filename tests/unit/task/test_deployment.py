@@ -158,6 +158,31 @@ def test_forward_edges_stay_in_the_worker() -> None:
                 assert [location.address for location in gate.locations] == [addresses[worker]]
 
 
+@pytest.mark.parametrize("how", ["rebalance", "rescale", "forward"])
+def test_a_partition_names_the_worker_of_every_consumer(how: str) -> None:
+    """And of nobody else: of each location, the worker that has the gate."""
+    sources, targets = (3, 3) if how == "forward" else (2, 3)
+    plan = plan_deployment(exchange(sources, targets, how), "j", 0, workers(3, 1))
+    results = {
+        result.partition_id: result
+        for descriptors in plan.values()
+        for one in descriptors
+        for result in one.results
+    }
+    named = {
+        (location.partition_id, location.subpartition): worker
+        for worker, descriptors in plan.items()
+        for one in descriptors
+        for gate in one.gates
+        for location in gate.locations
+    }
+    for partition_id, result in results.items():
+        assert result.consumers == tuple(
+            named.pop((partition_id, subpartition)) for subpartition in range(result.subpartitions)
+        )
+    assert named == {}
+
+
 def test_descriptor_survives_json() -> None:
     for one in by_name(plan_deployment(exchange(2, 3, "rescale"), "j", 0, workers(1, 3))).values():
         assert SubtaskDescriptor.from_dict(json.loads(json.dumps(one.to_dict()))) == one
