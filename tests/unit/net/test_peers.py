@@ -520,7 +520,7 @@ async def test_a_peer_that_was_not_named_hears_of_no_partition() -> None:
         writer = producer.create_record_writer(partition)
         await writer.emit(1)
         told = []
-        for name in ("p", "there is no such partition"):
+        for name in ("first", "there is no such"):
             with pytest.raises(PartitionRequestTimeoutError) as refused:
                 await consume(other, producer.address, name)
             told.append(str(refused.value).replace(name, "NAME"))
