@@ -252,6 +252,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
             connection.resume(self._loop.time())
         except RemoteProtocolError as violation:
             self._reject(violation)
+        if connection.has_more:
+            self._rest()
         self._pause_or_resume_reading()
 
     def _pause_or_resume_reading(self) -> None:

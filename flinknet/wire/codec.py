@@ -263,7 +263,7 @@ class FrameDecoder:
                 break
             position = advanced
         else:
-            self.has_more = position < end
+            self.has_more = position < end and not self._waiting
         return position
 
     def _layout(self, array_header: int, type_id: int) -> Layout:

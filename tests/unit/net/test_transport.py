@@ -265,6 +265,39 @@ async def test_a_flood_that_no_honest_peer_needs_ends_the_connection(flood: str)
         await bystanders.go_on()
 
 
+@pytest.mark.parametrize("turn_messages_max", [1, 2, 3, 4])
+async def test_a_turn_that_ends_where_a_connection_stalls_is_gone_on_with(
+    turn_messages_max: int,
+) -> None:
+    """Without credit: a frame waits for a buffer, messages behind it for the next turn, and nothing
+    more comes that would have the socket read."""
+    config = quick(
+        flow_control="off",
+        turn_messages_max=turn_messages_max,
+        buffers_per_channel=1,
+        floating_buffers_per_gate=1,
+    )
+    async with Host() as host, NetworkEnvironment(config=config) as environment:
+        gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
+        reader = environment.create_record_reader(gate)
+        producer = await host.accept()
+        host.answer(producer)
+        await producer.read_messages(1)
+        data = [
+            buffer_response(0, sequence, body=bytes([sequence]), records=1)
+            + b"\x91\x0c" * (sequence % 3)
+            for sequence in range(100)
+        ]
+        producer.send(b"".join(data))
+        taken: list[int] = []
+        while len(taken) < 100:
+            batch = await reader.next_batch()
+            assert batch is not None
+            taken += batch
+        assert taken == list(range(100))
+        reader.close()
+
+
 async def test_a_peer_that_closes_behind_what_is_still_to_be_handled_is_read_to_its_end() -> None:
     config = quick(turn_messages_max=1)
     async with NetworkEnvironment(config=config) as environment:

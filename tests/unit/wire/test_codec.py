@@ -14,7 +14,7 @@ from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.texts import printable
-from flinknet.wire.codec import FrameDecoder, encode, encode_buffer_header, encode_error
+from flinknet.wire.codec import FrameDecoder, Wait, encode, encode_buffer_header, encode_error
 from flinknet.wire.messages import (
     CONNECTION_CHANNEL,
     LAYOUTS,
@@ -172,6 +172,20 @@ def test_a_turn_has_a_number_of_messages_and_the_next_one_goes_on() -> None:
                     break
                 decoder.received(0)
         assert received.events == decode(stream)
+
+
+def test_a_frame_that_waits_for_memory_is_not_gone_on_with_in_the_next_turn() -> None:
+    """Even if it was the last that this turn had: only who has the memory says when."""
+
+    class Full(Received):
+        def begin_buffer(self, header: BufferHeader) -> Any:
+            return Wait.FOR_MEMORY
+
+    decoder = make_decoder(Full(), turn_messages_max=1)
+    data = buffer_response(body=b"body")
+    decoder.get_buffer()[: len(data)] = data
+    decoder.received(len(data))
+    assert not decoder.has_more
 
 
 def test_there_is_always_room_to_read_into() -> None:
