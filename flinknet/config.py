@@ -605,6 +605,10 @@ class ClusterConfig:
     (a user function that blocks never sees the cancellation). Flink: task.cancellation.timeout
     (180 s)."""
 
+    commit_timeout_ms: float = 60_000.0
+    """Time for one worker to commit what the two-phase sinks of a job have prepared, or to abort
+    it: some renames, on a file system that may be far away."""
+
     control_message_bytes_max: int = 4 * MIB
     """Largest message on a worker's control websocket; bulk travels beside it as HTTP bodies, so
     that a heartbeat never queues behind it."""
@@ -652,6 +656,7 @@ class ClusterConfig:
             "heartbeat_interval_ms",
             "progress_interval_ms",
             "cancel_timeout_ms",
+            "commit_timeout_ms",
         )
         for name in ("heartbeat_timeout_ms", "coordinator_timeout_ms"):
             _require(

@@ -13,7 +13,7 @@ from flinknet.cluster.control_link import unanswered
 from flinknet.cluster.credentials import authorization_headers
 from flinknet.cluster.execution import JobState
 from flinknet.cluster.job_result import JobProgress, JobResult
-from flinknet.cluster.results import merge_collected
+from flinknet.cluster.results import merge_by_sink
 from flinknet.cluster.submission import Submission
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
@@ -105,7 +105,7 @@ class CoordinatorClient:
 
     async def _take_result(self, progress: JobProgress) -> JobResult:
         rows = await self._request("GET", f"/api/v1/jobs/{progress.job_id}/result")
-        collected = merge_collected([row.pop("collected") for row in rows])
+        collected = merge_by_sink([row.pop("collected") for row in rows])
         return JobResult(
             job_id=progress.job_id,
             name=progress.name,

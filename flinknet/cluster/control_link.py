@@ -135,6 +135,12 @@ class ControlLink:
         body = msgpack.unpackb(await self._request("GET", path))
         return body["graph"], [SubtaskDescriptor.from_dict(fields) for fields in body["subtasks"]]
 
+    async def fetch_committables(self, job_id: str, attempt: int) -> tuple[bytes, list[bytes]]:
+        """The job graph's bytes, and what its two-phase sinks have prepared, subtask by subtask."""
+        path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/committables"
+        body = msgpack.unpackb(await self._request("GET", path))
+        return body["graph"], body["committables"]
+
     async def upload_result(self, descriptor: SubtaskDescriptor, body: bytes) -> None:
         """Hand in the result of a finished subtask; JobError if the coordinator refuses it."""
         path = (

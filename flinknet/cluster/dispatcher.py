@@ -38,6 +38,7 @@ from flinknet.cluster.messages import (
     Progress,
     Register,
     Released,
+    Settled,
 )
 from flinknet.cluster.results import check_collected_bytes
 from flinknet.cluster.submission import Submission
@@ -91,6 +92,7 @@ class Dispatcher:
             },
             cause_grace_s=self._config.cause_grace_ms / 1000,
             cancel_timeout_s=self._config.cancel_timeout_ms / 1000,
+            commit_timeout_s=self._config.commit_timeout_ms / 1000 if submission.commits else None,
         )
         for worker_id in execution.workers:
             slots = submission.slots_of(deployment[worker_id])
@@ -149,8 +151,7 @@ class Dispatcher:
             record.collected_bytes() + len(result["collected"]), self._config.collect_bytes_max
         )
         record.note_result(subtask, result)
-        record.execution.finished(subtask, now)
-        self._carry_out(record, [], now)
+        self._carry_out(record, record.execution.finished(subtask, now), now)
 
     # -- workers, as their connections and the launcher see them
 
@@ -164,7 +165,7 @@ class Dispatcher:
         match message:
             case Heartbeat():
                 self._send(worker_id, message)
-            case Progress() | Opened() | Failed() | Released():
+            case Progress() | Opened() | Failed() | Released() | Settled():
                 record = self._jobs.get(message.job_id)
                 if record is not None and record.execution.attempt == message.attempt:
                     commands = self._apply(record, worker_id, message, now)
@@ -202,7 +203,7 @@ class Dispatcher:
         self,
         record: JobRecord,
         worker_id: str,
-        message: Progress | Opened | Failed | Released,
+        message: Progress | Opened | Failed | Released | Settled,
         now: float,
     ) -> Commands:
         execution = record.execution
@@ -223,7 +224,10 @@ class Dispatcher:
                 return execution.failed(subtask, _cause_of(message), now)
             case Released():
                 self.workers.release(worker_id, record.job_id)
-                execution.released(worker_id, now)
+                return execution.released(worker_id, now)
+            case Settled():
+                cause = _cause_of(message) if message.cause else None
+                return execution.settled(worker_id, cause, now)
         return []
 
     def _lose(self, cause: FailureCause | None, now: float) -> None:
@@ -238,6 +242,7 @@ class Dispatcher:
         if record.ended_at is None and state.is_terminal:
             record.ended_at = now
             record.submission = record.submission.without_graph()
+            record.committables.clear()
             if state is not JobState.FINISHED:
                 record.forget_collected()
         for worker_id, message in commands:
@@ -249,8 +254,8 @@ class Dispatcher:
             del self._jobs[record.job_id]
 
 
-def _cause_of(message: Failed) -> FailureCause:
+def _cause_of(message: Failed | Settled) -> FailureCause:
     try:
         return FailureCause.from_dict(message.cause)
     except (KeyError, TypeError) as error:
-        raise RemoteProtocolError(f"malformed Failed message: {error}") from error
+        raise RemoteProtocolError(f"malformed {type(message).__name__} message: {error}") from error

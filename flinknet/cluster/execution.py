@@ -5,8 +5,8 @@ Theory of operation
 ::
 
     CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
-                   |           |
-                   +-----------+-----> FAILING ----> FAILED      (a cause was settled)
+                   |           |           |
+                   +-----------+-----------+> FAILING ----> FAILED      (a cause was settled)
                    +-----------+-----> CANCELLING -> CANCELED    (the user asked)
 
 - DEPLOYING: every worker was told to open its subtasks; RUNNING once all have.
@@ -16,6 +16,10 @@ Theory of operation
   and CANCELLING end when nothing is pending and nobody holds slots. A user function that never
   returns can keep both for ever: after the cancel timeout the job ends without them, and
   ``holders`` says who has not let go.
+- Then, if the job has two-phase sinks, one worker is told to commit what they have prepared, or to
+  abort it if the job has not finished: the *settler*. If it is lost, another one is told the same.
+  A commit that fails makes the job fail; an abort that fails, or that nobody is left to do, changes
+  nothing more.
 - A failure report is *settled* at once if it is a CAUSE; a lighter one waits for a heavier one
   until the cause grace ends (``failure.py`` tells why). Meanwhile nothing is cancelled, because
   cancelling could silence the very subtask that knows the origin. After a cause is settled it never
@@ -35,8 +39,8 @@ from enum import Enum
 from typing import TypeAlias
 
 from flinknet.cluster.failure import FailureCause, Gravity
-from flinknet.cluster.messages import Cancel, Deploy, Message, Run
-from flinknet.errors import RemoteProtocolError
+from flinknet.cluster.messages import Cancel, Deploy, Message, Run, Settle
+from flinknet.errors import JobFailedError, RemoteProtocolError
 
 __all__ = ["Commands", "JobExecution", "JobState", "SubtaskKey", "SubtaskState"]
 
@@ -82,6 +86,7 @@ _NEXT_STATES: dict[JobState, tuple[JobState, ...]] = {
     JobState.DEPLOYING: (JobState.RUNNING, JobState.FAILING, JobState.CANCELLING),
     JobState.RUNNING: (JobState.FINISHING, JobState.FAILING, JobState.CANCELLING),
     **{ending: (end,) for ending, end in _END_OF.items()},
+    JobState.FINISHING: (JobState.FINISHED, JobState.FAILING),
     **dict.fromkeys(_END_OF.values(), ()),
 }
 
@@ -112,8 +117,10 @@ class JobExecution:
         *,
         cause_grace_s: float,
         cancel_timeout_s: float,
+        commit_timeout_s: float | None = None,
     ) -> None:
-        """``assignment`` says which subtasks each worker runs."""
+        """``assignment`` says which subtasks each worker runs; without a ``commit_timeout_s`` there
+        is nothing to commit."""
         assert any(assignment.values()), "a job has at least one subtask"
         self.job_id = job_id
         self.attempt = attempt
@@ -126,6 +133,9 @@ class JobExecution:
         self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
         self._unopened = {worker for worker, keys in assignment.items() if keys}
         self._holders = set(self._unopened)
+        self._commit_timeout = commit_timeout_s
+        self._settler: str | None = None
+        self._unfit: set[str] = set()
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -169,11 +179,12 @@ class JobExecution:
                 self._states[key] = SubtaskState.RUNNING
         return [(worker, Run(self.job_id, self.attempt)) for worker in self.workers]
 
-    def finished(self, subtask: SubtaskKey, now: float) -> None:
+    def finished(self, subtask: SubtaskKey, now: float) -> Commands:
         """A subtask has come to its end and its result has been taken in."""
-        if self._states[subtask].is_pending:
-            self._states[subtask] = SubtaskState.FINISHED
-            self._advance(now)
+        if not self._states[subtask].is_pending:
+            return []
+        self._states[subtask] = SubtaskState.FINISHED
+        return self._advance(now)
 
     def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
         """A subtask has failed."""
@@ -187,7 +198,7 @@ class JobExecution:
         self._end_subtasks_of(worker_id, SubtaskState.FAILED)
         return self._weigh(cause, now)
 
-    def released(self, worker_id: str, now: float) -> None:
+    def released(self, worker_id: str, now: float) -> Commands:
         """A worker holds nothing of this attempt any more, also after the end.
 
         RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
@@ -196,15 +207,26 @@ class JobExecution:
             raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
         self._holders.discard(worker_id)
         self._end_subtasks_of(worker_id, SubtaskState.CANCELED)
-        self._advance(now)
+        return self._advance(now)
+
+    def settled(self, worker_id: str, cause: FailureCause | None, now: float) -> Commands:
+        """The settler has committed or aborted, or could not because of ``cause``."""
+        if worker_id != self._settler or self.state.is_terminal:
+            return []
+        if cause is None or self.state is not JobState.FINISHING:
+            self._end()
+            return []
+        return self._fail_commit(cause, now)
 
     def worker_lost(self, cause: FailureCause, now: float) -> Commands:
         """A worker is lost, or it became known why it was."""
         self._holders.discard(cause.worker_id)
+        self._unfit.add(cause.worker_id)
+        if self._settler == cause.worker_id and not self.state.is_terminal:
+            return self._settle_sinks(now, cause)
         if self._end_subtasks_of(cause.worker_id, SubtaskState.FAILED) or self._waits_for_cause:
             return self._weigh(cause, now)
-        self._advance(now)
-        return []
+        return self._advance(now)
 
     def coordinator_stops(self, cause: FailureCause, now: float) -> Commands:
         """The coordinator ends; nothing happens to a job that has ended or is ending."""
@@ -226,8 +248,13 @@ class JobExecution:
             return []
         if self._waits_for_cause:
             return self._settle(now)
-        self._end()
-        return []
+        if self._settler is None:
+            return self._settle_sinks(now)
+        if self.state is not JobState.FINISHING:
+            self._end()
+            return []
+        self._unfit.add(self._settler)
+        return self._fail_commit(self._commit_timed_out(self._settler), now)
 
     @property
     def _waits_for_cause(self) -> bool:
@@ -235,8 +262,7 @@ class JobExecution:
 
     def _weigh(self, cause: FailureCause, now: float) -> Commands:
         if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
-            self._advance(now)
-            return []
+            return self._advance(now)
         if self.cause is None:
             self.deadline = now + self._cause_grace
         if self.cause is None or cause.gravity > self.cause.gravity:
@@ -250,12 +276,12 @@ class JobExecution:
     def _cancel_pending(self, now: float) -> Commands:
         pending = {self._worker_of[key] for key, state in self._states.items() if state.is_pending}
         self.deadline = now + self._cancel_timeout
-        self._advance(now)
-        return [
+        cancels: Commands = [
             (worker, Cancel(self.job_id, self.attempt))
             for worker in self.workers
             if worker in pending
         ]
+        return cancels + self._advance(now)
 
     def _pending_of(self, worker_id: str) -> list[SubtaskKey]:
         return [
@@ -269,15 +295,48 @@ class JobExecution:
         self._states.update(dict.fromkeys(pending, state))
         return bool(pending)
 
-    def _advance(self, now: float) -> None:
+    def _advance(self, now: float) -> Commands:
         """Go on to the end as far as subtasks and workers let it."""
         if self._waits_for_cause or any(state.is_pending for state in self._states.values()):
-            return
+            return []
         if self.state is JobState.RUNNING:
             self._enter(JobState.FINISHING)
             self.deadline = now + self._cancel_timeout
-        if self.state.is_ending and not self._holders:
+        if not self.state.is_ending or self._holders or self._settler is not None:
+            return []
+        return self._settle_sinks(now)
+
+    def _settle_sinks(self, now: float, loss: FailureCause | None = None) -> Commands:
+        """Have a worker commit or abort, another one after a ``loss``; end if there is no need."""
+        fit = [worker for worker in self.workers if worker not in self._unfit]
+        commit = self.state is JobState.FINISHING
+        if self._commit_timeout is None or not (fit or commit):
             self._end()
+            return []
+        if not fit:
+            return self._fail_commit(loss or self._nobody_commits(), now)
+        self._settler = fit[0]
+        self.deadline = now + self._commit_timeout
+        return [(fit[0], Settle(self.job_id, self.attempt, commit))]
+
+    def _fail_commit(self, cause: FailureCause, now: float) -> Commands:
+        self.cause = cause
+        self._enter(JobState.FAILING)
+        return self._settle_sinks(now)
+
+    def _commit_timed_out(self, worker_id: str) -> FailureCause:
+        return FailureCause(
+            Gravity.CAUSE,
+            worker_id,
+            0,
+            JobFailedError.__name__,
+            f"committing the sinks took longer than {self._commit_timeout:g} s "
+            "(cluster.commit_timeout_ms)",
+        )
+
+    def _nobody_commits(self) -> FailureCause:
+        reason = "it was the last worker that could have committed the sinks"
+        return FailureCause.of_lost_worker(self.workers[-1], 0, reason)
 
     def _end(self) -> None:
         self._enter(_END_OF[self.state])

@@ -55,6 +55,7 @@ class FailureCause:
     gravity: Gravity
     worker_id: str
     pid: int
+    """0 if it does not matter."""
     error_type: str
     message: str
     subtask: str | None = None
@@ -122,7 +123,7 @@ class FailureCause:
         """One sentence for people: who, where, what."""
         if self.worker_id == _COORDINATOR:
             return f"the coordinator (pid {self.pid}) {self.message}"
-        process = f"worker {self.worker_id} (pid {self.pid})"
+        process = f"worker {self.worker_id}" + (f" (pid {self.pid})" if self.pid else "")
         if self.error_type == WorkerLostError.__name__:
             return f"{process} was lost: {self.message}"
         place = f'subtask "{self.subtask}" on {process}' if self.subtask else process

@@ -35,6 +35,8 @@ class JobRecord:
     counters: dict[SubtaskKey, SubtaskProgress] = field(default_factory=dict)
     results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
     """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
+    committables: dict[SubtaskKey, bytes] = field(default_factory=dict, repr=False)
+    """What its two-phase sinks have prepared (opaque bytes)."""
 
     def seconds(self, now: float) -> float:
         """How long the job has run, until now or its end."""
@@ -52,6 +54,7 @@ class JobRecord:
 
     def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
         """Take in what a finished subtask uploaded."""
+        self.committables[subtask] = result.pop("committables")
         self.results[subtask] = result
         self.counters[subtask] = SubtaskProgress(
             **{counter: result[counter] for counter in SubtaskProgress._fields}
@@ -95,6 +98,10 @@ class JobRecord:
             for key, (worker_id, descriptor) in sorted(descriptors.items())
             if key in self.results
         ]
+
+    def prepared(self) -> list[bytes]:
+        """What the two-phase sinks of all subtasks have prepared, in order of the subtasks."""
+        return [self.committables[key] for key in sorted(self.committables)]
 
     def forget_collected(self) -> None:
         """Drop the collected records: they are handed out once."""

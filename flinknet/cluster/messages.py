@@ -12,7 +12,8 @@ bodies (``rest.py``). The registry is closed: an unknown name, a missing field o
     Register                                   Registered | Refused
     Heartbeat                                  Heartbeat, in answer to each
     Progress                                   Deploy, Run, Cancel
-    Opened, Finished*, Failed, Released        Stop
+    Opened, Finished*, Failed, Released        Settle, Stop
+    Settled
 
     * Finished is the HTTP upload of a subtask's result, see rest.py.
 """
@@ -39,6 +40,8 @@ __all__ = [
     "Registered",
     "Released",
     "Run",
+    "Settle",
+    "Settled",
     "Stop",
     "decode",
     "encode",
@@ -136,6 +139,25 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Settle:
+    """Commit what the two-phase sinks of the attempt have prepared, or abort it: nothing of the
+    attempt runs any more."""
+
+    job_id: str
+    attempt: int
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What ``Settle`` asked for is done, or has failed with this cause; an empty one is none."""
+
+    job_id: str
+    attempt: int
+    cause: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The cluster ends: the worker cancels what it runs and exits."""
 
@@ -154,6 +176,8 @@ Message: TypeAlias = (
     | Failed
     | Cancel
     | Released
+    | Settle
+    | Settled
     | Stop
 )
 

@@ -20,6 +20,7 @@ and for workers::
     GET  /api/v1/worker              the websocket of messages.py
     GET  /api/v1/jobs/{job}/attempts/{attempt}/deployment/{worker}
     PUT  /api/v1/jobs/{job}/attempts/{attempt}/subtasks/{vertex}/{index}/result
+    GET  /api/v1/jobs/{job}/attempts/{attempt}/committables
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
 409 not in this state, 413 too large. The token is checked before a body is read.
@@ -85,6 +86,7 @@ class ControlPlane:
                 web.get(job + "/result", self._result),
                 web.get("/api/v1/worker", self._worker),
                 web.get(attempt + "/deployment/{worker}", self._deployment),
+                web.get(attempt + "/committables", self._committables),
                 web.put(
                     attempt + r"/subtasks/{vertex:\d+}/{index:\d+}/result",
                     self._take_result,
@@ -186,6 +188,11 @@ class ControlPlane:
                 "subtasks": [descriptor.to_dict() for descriptor in descriptors],
             }
         )
+        return web.Response(body=body, content_type="application/msgpack")
+
+    async def _committables(self, request: web.Request) -> web.Response:
+        record = self._attempt(request)
+        body = msgpack.packb({"graph": record.submission.graph, "committables": record.prepared()})
         return web.Response(body=body, content_type="application/msgpack")
 
     async def _take_result(self, request: web.Request) -> web.Response:

@@ -1,7 +1,9 @@
-"""What a finished subtask sends back: counters, metrics and the records of its collect sinks.
+"""What a finished subtask sends back: counters, metrics, the records of its collect sinks, and what
+its two-phase sinks have prepared.
 
-The coordinator reads the counters and bounds the size; the collected records stay opaque bytes to
-it (they are Python objects of the job, pickled), and are read by the client that submitted the job.
+The coordinator reads the counters and bounds the size; collected records and committables stay
+opaque bytes to it (they are Python objects of the job, pickled). The records are read by the client
+that submitted the job, the committables by the worker that commits them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from flinknet.task.pickler import dumps
 from flinknet.task.subtask import SubtaskProgress, SubtaskResult
 from flinknet.texts import text_of
 
-__all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_collected"]
+__all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_by_sink"]
 
 COUNTERS = SubtaskProgress._fields
 
@@ -38,10 +40,16 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
                 f"brought back to the client: {text_of(error)}; map them to plain values first"
             ) from error
     check_collected_bytes(len(pickled), collect_bytes_max)
+    committables = dumps(result.committables) if result.committables else b""
     counters = {name: getattr(result, name) for name in COUNTERS}
     try:
         body: bytes = msgpack.packb(
-            {**counters, "metrics": result.metrics, "collected": pickled},
+            {
+                **counters,
+                "metrics": result.metrics,
+                "collected": pickled,
+                "committables": committables,
+            },
             unicode_errors="backslashreplace",
         )
     except TypeError as error:
@@ -57,7 +65,12 @@ def decode_result(body: bytes) -> dict[str, Any]:
         result = msgpack.unpackb(body)
     except Exception as error:
         raise ConfigurationError(f"the request's body is no result: {error}") from error
-    expected = {**dict.fromkeys(COUNTERS, int), "metrics": dict, "collected": bytes}
+    expected = {
+        **dict.fromkeys(COUNTERS, int),
+        "metrics": dict,
+        "collected": bytes,
+        "committables": bytes,
+    }
     if not isinstance(result, dict) or {k: type(v) for k, v in result.items()} != expected:
         raise ConfigurationError("the request's body is no result: its fields are wrong")
     return result
@@ -73,8 +86,8 @@ def check_collected_bytes(collected_bytes: int, collect_bytes_max: int) -> None:
         )
 
 
-def merge_collected(pickled: Iterable[bytes]) -> dict[str, list[Any]]:
-    """Join what the subtasks collected, by sink name, in order of the subtasks.
+def merge_by_sink(pickled: Iterable[bytes]) -> dict[str, list[Any]]:
+    """Join what the subtasks collected or prepared, by sink, in order of the subtasks.
 
     Runs code of the sender: only for results of this process's own jobs.
     """

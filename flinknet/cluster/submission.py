@@ -26,6 +26,8 @@ class Submission:
 
     shape: JobGraph
     graph: bytes = field(repr=False)
+    commits: bool = False
+    """Whether the job has two-phase sinks."""
 
     @property
     def name(self) -> str:
@@ -35,11 +37,11 @@ class Submission:
     @classmethod
     def of_graph(cls, graph: JobGraph) -> Submission:
         """Prepare a job; ConfigurationError names a function that cannot be sent."""
-        return cls(graph, graph.to_bytes())
+        return cls(graph, graph.to_bytes(), commits=bool(graph.two_phase_sinks()))
 
     def without_graph(self) -> Submission:
         """The shape alone: when the job has ended, nobody needs its functions any more."""
-        return Submission(self.shape, b"")
+        return Submission(self.shape, b"", self.commits)
 
     def to_bytes(self) -> bytes:
         """The body of the request."""
@@ -48,14 +50,14 @@ class Submission:
             for v in self.shape.vertices
         ]
         edges = [(e.source, e.target, e.operator, e.name, e.pointwise) for e in self.shape.edges]
-        body: bytes = msgpack.packb([self.shape.name, vertices, edges, self.graph])
+        body: bytes = msgpack.packb([self.shape.name, vertices, edges, self.commits, self.graph])
         return body
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Submission:
         """Inverse of ``to_bytes``; ConfigurationError if the body is none."""
         try:
-            name, vertices, edges, graph = msgpack.unpackb(body)
+            name, vertices, edges, commits, graph = msgpack.unpackb(body)
             shape = JobGraph(
                 name=name,
                 vertices=tuple(_vertex(*fields) for fields in vertices),
@@ -65,7 +67,7 @@ class Submission:
             raise ConfigurationError(f"the request's body is no job: {error}") from error
         if not shape.vertices or not isinstance(graph, bytes):
             raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
-        return cls(shape, graph)
+        return cls(shape, graph, bool(commits))
 
     def plan(
         self, job_id: str, attempt: int, workers: Sequence[WorkerRecord]

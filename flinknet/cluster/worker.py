@@ -41,10 +41,12 @@ from flinknet.cluster.messages import (
     Registered,
     Released,
     Run,
+    Settle,
     Stop,
 )
 from flinknet.cluster.parent import watch_parent
 from flinknet.cluster.presence import Presence
+from flinknet.cluster.settlement import settle_sinks
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
 from flinknet.interpreter import COMPILES_PYTHON
@@ -66,6 +68,7 @@ class Worker:
         self._config = config
         self._attempts: dict[tuple[str, int], tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
+        self._settlements: set[asyncio.Task[None]] = set()
 
     async def serve(self, registered: Registered, stop: asyncio.Event) -> int:
         """Work until told to stop or the coordinator is gone; return the exit status.
@@ -87,7 +90,7 @@ class Worker:
                 status = EXIT_COORDINATOR_LOST
             for task in (heartbeats, progress, *ends):
                 task.cancel()
-            for _, task in self._attempts.values():
+            for task in (*(task for _, task in self._attempts.values()), *self._settlements):
                 task.cancel()
         return status
 
@@ -116,7 +119,7 @@ class Worker:
         print(f"lost the coordinator: {self._link.unanswered()}", file=sys.stderr)
 
     async def _act(self, message: Message, group: asyncio.TaskGroup) -> None:
-        if not isinstance(message, Deploy | Run | Cancel):
+        if not isinstance(message, Deploy | Run | Cancel | Settle):
             raise RemoteProtocolError(f"the coordinator sent {type(message).__name__}")
         key = (message.job_id, message.attempt)
         match message:
@@ -133,6 +136,12 @@ class Worker:
                 self._attempts[key][1].cancel()
             case Cancel():
                 await self._link.send(Released(*key))
+            case Settle():
+                task = group.create_task(
+                    settle_sinks(message, self._link, self._environment.worker_id, self._config)
+                )
+                self._settlements.add(task)
+                task.add_done_callback(self._settlements.discard)
 
     async def _send_heartbeats(self, registered: Registered) -> None:
         while True:

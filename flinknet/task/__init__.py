@@ -19,7 +19,14 @@ from flinknet.task.functions import (
     ReduceFunction,
     SinkFunction,
 )
-from flinknet.task.sinks import CollectSink, PrintSink, Sink
+from flinknet.task.sinks import (
+    CollectSink,
+    CommitContext,
+    Committer,
+    PrintSink,
+    Sink,
+    TwoPhaseSink,
+)
 from flinknet.task.sources import (
     CollectionSource,
     GeneratorSource,
@@ -34,6 +41,8 @@ __all__ = [
     "AggregateFunction",
     "CollectSink",
     "CollectionSource",
+    "CommitContext",
+    "Committer",
     "DataStream",
     "DataStreamSink",
     "FileSource",
@@ -58,6 +67,7 @@ __all__ = [
     "SinkFunction",
     "Source",
     "StreamExecutionEnvironment",
+    "TwoPhaseSink",
     "ValueState",
     "ValueStateDescriptor",
     "append_time",

@@ -7,20 +7,23 @@ so every subtask knows its share without asking anyone.
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.sinks import Sink
+from flinknet.task.output_directory import OutputDirectory
+from flinknet.task.sinks import CommitContext, Committer, TwoPhaseSink
 from flinknet.task.sources import Source
 
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-__all__ = ["FileSource", "ParquetSink"]
+__all__ = ["DirectoryCommitter", "FileSource", "ParquetSink"]
 
 PARQUET = (".parquet",)
 ARROW = (".arrow", ".feather", ".ipc")
@@ -94,8 +97,8 @@ class FileSource(Source):
         return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-class ParquetSink(Sink):
-    """Writes one Parquet file per subtask below ``path``, ``part-00002-of-00004.parquet``.
+class ParquetSink(TwoPhaseSink):
+    """Writes one Parquet file per subtask below ``path``, ``part-00002-of-00004-JOB.parquet``.
 
     ``columns`` maps column names to Arrow types by name (``{"origin": "string", "count":
     "int64"}``), or is a sequence of names whose types are those of the first records. Records are
@@ -103,9 +106,11 @@ class ParquetSink(Sink):
     the columns of these names are written, cast to their types as far as no value is lost. A
     subtask without records writes an empty file if the types are known.
 
-    A file appears under its name, complete, when the subtask has seen its whole input: a failed job
-    leaves no half file. Files of an earlier run with the same parallelism are replaced; others in
-    the directory are a ConfigurationError, because a reader of the directory would mix two results.
+    When every subtask of the job has finished, the directory's content is replaced as a whole by
+    the new files: readers see the result before or the new one, and a job that failed, or was
+    killed at any moment, changes nothing (``output_directory.py``). In the directory there may be
+    nothing but such results, else it is a ConfigurationError; the directory above it must be
+    writable, as the new one is made beside it.
     """
 
     def __init__(self, path: str | Path, columns: Mapping[str, str] | Sequence[str]) -> None:
@@ -118,22 +123,19 @@ class ParquetSink(Sink):
         self._gathered_rows = 0
         self._takes_batches: bool | None = None
         self._writer: pyarrow.parquet.ParquetWriter | None = None
-        self._unfinished: Path | None = None
+        self._file: Path | None = None
+        self._is_prepared = False
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        operator_name, parallelism = runtime_context.operator_name, runtime_context.parallelism
-        _require_pyarrow(operator_name)
-        total = f"-of-{parallelism:05d}.parquet"
-        self._path.mkdir(parents=True, exist_ok=True)
-        for other in self._path.glob("*.parquet"):
-            if not other.name.endswith(total):
-                raise ConfigurationError(
-                    f'{self._path} of sink "{operator_name}" holds {other.name}, which is '
-                    f"not of a run with {parallelism} subtasks: remove it or choose "
-                    "another path"
-                )
-        self._final = self._path / f"part-{runtime_context.index:05d}{total}"
-        self._unfinished = self._path / f".{self._final.name}.unfinished"
+        _require_pyarrow(runtime_context.operator_name)
+        transaction = _transaction(runtime_context.job_id, runtime_context.attempt)
+        output = OutputDirectory(self._path, transaction)
+        try:
+            output.open()
+        except ConfigurationError as error:
+            raise ConfigurationError(f'sink "{runtime_context.operator_name}": {error}') from error
+        place = f"{runtime_context.index:05d}-of-{runtime_context.parallelism:05d}"
+        self._file = output.staging / f"part-{place}-{transaction}.parquet"
         self._schema = None if self._types is None else _schema(self._types)
 
     def write(self, records: list[Any]) -> None:
@@ -150,17 +152,29 @@ class ParquetSink(Sink):
     def finish(self) -> None:
         if self._gathered or (self._writer is None and self._schema is not None):
             self._write_row_group()
-        if self._writer is not None and self._unfinished is not None:
+        if self._writer is not None:
             self._writer.close()
-            self._unfinished.replace(self._final)
+
+    async def prepare_commit(self) -> list[str]:
+        """Return the names of this subtask's files: one, or none without records and types."""
+        if self._writer is None or self._file is None:
+            return []
+        await asyncio.to_thread(_sync, self._file)
+        self._is_prepared = True
+        return [self._file.name]
+
+    def create_committer(self, context: CommitContext) -> Committer:
+        """Make what replaces the directory's content, or removes what was to replace it."""
+        transaction = _transaction(context.job_id, context.attempt)
+        return DirectoryCommitter(OutputDirectory(self._path, transaction))
 
     def close(self) -> None:
         try:
             if self._writer is not None:
                 self._writer.close()
         finally:
-            if self._unfinished is not None:
-                self._unfinished.unlink(missing_ok=True)
+            if self._file is not None and not self._is_prepared:
+                self._file.unlink(missing_ok=True)
 
     def _are_batches(self, records: list[Any]) -> bool:
         """Whether they are Arrow record batches; ValueError if some are and some are not."""
@@ -203,7 +217,7 @@ class ParquetSink(Sink):
             table = self._table_of_rows(gathered)
         if self._writer is None:
             self._schema = table.schema
-            self._writer = pyarrow.parquet.ParquetWriter(self._unfinished, table.schema)
+            self._writer = pyarrow.parquet.ParquetWriter(self._file, table.schema)
         self._writer.write_table(table)
 
     def _table_of_rows(self, rows: list[Any]) -> pyarrow.Table:
@@ -215,6 +229,30 @@ class ParquetSink(Sink):
             for column, kind in zip(_columns_of(rows, self._names), types, strict=True)
         ]
         return pyarrow.table(arrays, names=self._names)
+
+
+class DirectoryCommitter(Committer):
+    """Commits the files of all subtasks as one directory."""
+
+    def __init__(self, output: OutputDirectory) -> None:
+        self._output = output
+
+    def commit(self, committables: list[list[str]]) -> None:
+        """Let the files become the content of the directory."""
+        self._output.commit([name for names in committables for name in names])
+
+    def abort(self) -> None:
+        """Remove what the subtasks have written."""
+        self._output.abort()
+
+
+def _transaction(job_id: str, attempt: int) -> str:
+    return f"{job_id}-{attempt}"
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
 
 
 def _columns_of(rows: list[Any], names: list[str]) -> Iterable[Sequence[Any]]:

@@ -64,6 +64,7 @@ class OperatorChain:
         chained = vertex.own_operators()
         self._operators = [one.factory() for one in chained]
         self._contexts = [_own_context(context, one.name) for one in chained]
+        self._uids = [one.uid for one in chained]
         self._opened: list[Operator] = []
         for index, operator in enumerate(self._operators):
             behind = [
@@ -115,9 +116,19 @@ class OperatorChain:
             context.operator_name: context.metrics for context in self._contexts if context.metrics
         }
 
+    def committables(self) -> dict[str, list[Any]]:
+        """What two-phase sinks have prepared, by operator uid."""
+        return {
+            uid: context.committables
+            for uid, context in zip(self._uids, self._contexts, strict=True)
+            if context.committables
+        }
+
 
 def _own_context(context: RuntimeContext, name: str) -> RuntimeContext:
-    return replace(context, operator_name=name, metrics={}, process_context=ProcessContext())
+    return replace(
+        context, operator_name=name, metrics={}, committables=[], process_context=ProcessContext()
+    )
 
 
 def _to_all(targets: list[Emit]) -> Emit:

@@ -45,6 +45,8 @@ class RuntimeContext:
     name."""
     collected: dict[str, list[Any]] = field(default_factory=dict)
     """Records that the subtask's collect sinks bring back, by operator name."""
+    committables: list[Any] = field(default_factory=list)
+    """What the operator's two-phase sink has prepared to be committed."""
     collect_records_max: int | None = None
     """Most records that each of them may keep; None for any number."""
     process_context: ProcessContext = field(default_factory=ProcessContext)

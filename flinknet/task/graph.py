@@ -20,6 +20,7 @@ from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
 from flinknet.task.operators import Operator
 from flinknet.task.pickler import dumps
+from flinknet.task.sinks import SinkOperator, TwoPhaseSink
 from flinknet.texts import text_of
 
 if TYPE_CHECKING:
@@ -109,6 +110,16 @@ class JobGraph:
     def slots_required(self) -> int:
         """Return how many slots the job needs: subtasks of one group share slots."""
         return sum(self.slots_by_group().values())
+
+    def two_phase_sinks(self) -> list[tuple[ChainedOperator, TwoPhaseSink]]:
+        """Return the sinks whose output is committed when every subtask has finished."""
+        operators = [operator for vertex in self.vertices for operator in vertex.operators]
+        made = [(operator, operator.factory()) for operator in operators]
+        return [
+            (operator, one.sink)
+            for operator, one in made
+            if isinstance(one, SinkOperator) and isinstance(one.sink, TwoPhaseSink)
+        ]
 
     def to_bytes(self) -> bytes:
         """Serialise the graph with its functions; ConfigurationError names one that cannot be."""

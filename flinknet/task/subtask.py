@@ -13,8 +13,8 @@ Theory of operation.
   as one, in turn (``UnionInputGate``). A batch's buffer, and with it the producer's credit, goes
   back when the next batch is asked for, so when the chain has taken the last one. The reader yields
   to the event loop once per buffer, the source once per batch.
-- *the end*: operators emit what they held back and close, sinks commit; then every writer finishes,
-  which waits until the consumers have processed everything.
+- *the end*: operators emit what they held back and close, two-phase sinks prepare; then every
+  writer finishes, which waits until the consumers have processed everything.
 - *a failure*, or a cancellation: the partitions are failed with the cause before anything else, so
   that consumers learn the first cause and not "connection closed"; then operators, gates and
   writers close.
@@ -94,6 +94,8 @@ class SubtaskResult:
     metrics: dict[str, Any]
     """Plain JSON values that functions left in their ``RuntimeContext.metrics``, by operator
     name."""
+    committables: dict[str, list[Any]] = field(default_factory=dict)
+    """What two-phase sinks have prepared to be committed, by operator uid."""
 
 
 class Subtask:
@@ -177,6 +179,7 @@ class Subtask:
             **self.progress()._asdict(),
             collected=self._context.collected,
             metrics=chain.metrics(),
+            committables=chain.committables(),
         )
 
     def close(self) -> None:

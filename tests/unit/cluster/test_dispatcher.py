@@ -38,6 +38,7 @@ CONFIG = ClusterConfig(
 RESULT = {
     **SubtaskProgress(3, 2, 10, 20, 400, 500, 100)._asdict(),
     "metrics": {},
+    "committables": b"",
 }
 WORKERS = ("worker-0", "worker-1")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
 from flinknet.cluster.execution import Commands, JobExecution, JobState, SubtaskState
 from flinknet.cluster.failure import FailureCause, Gravity
-from flinknet.cluster.messages import Cancel, Deploy, Run
+from flinknet.cluster.messages import Cancel, Deploy, Run, Settle
 from flinknet.errors import RemoteProtocolError
 
 GRACE, CANCEL_TIMEOUT = 1.0, 5.0
@@ -21,13 +22,14 @@ LOSS = FailureCause.of_lost_worker("worker-1", 101, "killed by signal 9 (SIGKILL
 ERROR = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom", "Source")
 
 
-def new_execution() -> JobExecution:
+def new_execution(commit_timeout_s: float | None = None) -> JobExecution:
     return JobExecution(
         "job",
         0,
         {"worker-0": [SOURCE, SINK], "worker-1": [OTHER_SOURCE, OTHER_SINK]},
         cause_grace_s=GRACE,
         cancel_timeout_s=CANCEL_TIMEOUT,
+        commit_timeout_s=commit_timeout_s,
     )
 
 
@@ -162,6 +164,115 @@ def test_a_job_that_waits_for_its_cause_is_ending(running: JobExecution) -> None
     assert not running.is_ending
     running.failed(SINK, SYMPTOM, now=1.0)
     assert running.is_ending
+
+
+# -- two-phase sinks
+
+
+COMMIT_TIMEOUT = 60.0
+COMMIT_FAILED = FailureCause(Gravity.CAUSE, "worker-0", 100, "JobFailedError", "no space left")
+
+
+@pytest.fixture
+def committing() -> JobExecution:
+    """A running job with something to commit."""
+    execution = new_execution(commit_timeout_s=COMMIT_TIMEOUT)
+    execution.start()
+    execution.opened("worker-0")
+    execution.opened("worker-1")
+    return execution
+
+
+def release_all(execution: JobExecution) -> Commands:
+    return [
+        command
+        for worker_id in execution.holders
+        for command in execution.released(worker_id, now=2.0)
+    ]
+
+
+@ENDS
+def test_sinks_are_settled_once_when_nothing_of_the_job_runs_any_more(
+    committing: JobExecution, begin_end: Begin, ending: JobState, end: JobState
+) -> None:
+    """Committed if every subtask has finished, aborted otherwise."""
+    begin_end(committing)
+    assert committing.released("worker-1", now=1.5) == []
+    settle = Settle("job", 0, commit=end is JobState.FINISHED)
+    assert committing.released("worker-0", now=2.0) == [("worker-0", settle)]
+    assert committing.released("worker-0", now=2.0) == []
+    assert (state_of(committing), committing.deadline) == (ending, 2.0 + COMMIT_TIMEOUT)
+    committing.settled("worker-1", None, now=3.0)
+    assert state_of(committing) is ending, "nobody asked that one"
+    assert committing.settled("worker-0", None, now=3.0) == []
+    assert (state_of(committing), committing.deadline) == (end, None)
+
+
+def test_a_commit_that_fails_is_aborted_and_fails_the_job(committing: JobExecution) -> None:
+    finish(committing)
+    release_all(committing)
+    abort = Settle("job", 0, commit=False)
+    assert committing.settled("worker-0", COMMIT_FAILED, now=3.0) == [("worker-0", abort)]
+    assert (state_of(committing), committing.cause) == (JobState.FAILING, COMMIT_FAILED)
+    committing.settled("worker-0", ERROR, now=4.0)
+    assert (state_of(committing), committing.cause) == (JobState.FAILED, COMMIT_FAILED)
+
+
+def test_another_worker_commits_when_the_one_that_did_is_lost(committing: JobExecution) -> None:
+    finish(committing)
+    release_all(committing)
+    loss = replace(LOSS, worker_id="worker-0")
+    commit = Settle("job", 0, commit=True)
+    assert committing.worker_lost(loss, now=3.0) == [("worker-1", commit)]
+    assert committing.worker_lost(loss, now=3.1) == [], "the same loss, with its reason"
+    committing.settled("worker-1", None, now=4.0)
+    assert (state_of(committing), committing.cause) == (JobState.FINISHED, None)
+
+
+def test_without_a_worker_that_could_commit_the_job_fails(committing: JobExecution) -> None:
+    finish(committing)
+    release_all(committing)
+    committing.worker_lost(replace(LOSS, worker_id="worker-0"), now=3.0)
+    assert committing.worker_lost(LOSS, now=4.0) == []
+    assert (state_of(committing), committing.cause) == (JobState.FAILED, LOSS)
+
+
+def test_workers_that_are_lost_before_the_commit_do_not_commit(committing: JobExecution) -> None:
+    finish(committing)
+    committing.worker_lost(replace(LOSS, worker_id="worker-0"), now=1.5)
+    assert committing.released("worker-1", now=2.0) == [("worker-1", Settle("job", 0, commit=True))]
+
+
+def test_all_workers_lost_before_the_commit_fail_the_job(committing: JobExecution) -> None:
+    finish(committing)
+    committing.worker_lost(replace(LOSS, worker_id="worker-0"), now=1.5)
+    assert committing.worker_lost(LOSS, now=1.5) == []
+    assert state_of(committing) is JobState.FAILED
+    assert committing.cause is not None
+    assert "could have committed" in committing.cause.message
+
+
+def test_a_commit_that_hangs_fails_the_job_in_time_and_another_worker_aborts(
+    committing: JobExecution,
+) -> None:
+    finish(committing)
+    release_all(committing)
+    assert committing.tick(2.0 + COMMIT_TIMEOUT) == [("worker-1", Settle("job", 0, commit=False))]
+    assert committing.cause is not None
+    assert "commit_timeout_ms" in committing.cause.describe()
+    assert committing.settled("worker-0", None, now=70.0) == [], "too late"
+    assert state_of(committing) is JobState.FAILING
+    committing.tick(2.0 + 2 * COMMIT_TIMEOUT)
+    assert state_of(committing) is JobState.FAILED, "an abort that hangs is left to itself"
+
+
+def test_what_a_stuck_worker_holds_is_settled_without_it(committing: JobExecution) -> None:
+    cancel(committing)
+    committing.released("worker-0", now=1.5)
+    assert committing.tick(6.0) == [("worker-0", Settle("job", 0, commit=False))]
+    assert committing.released("worker-1", now=6.5) == []
+    committing.settled("worker-0", None, now=7.0)
+    assert state_of(committing) is JobState.CANCELED
 
 
 # -- failures

@@ -21,6 +21,8 @@ EXAMPLES = [
     messages.Failed("job", 0, -1, -1, {"message": "boom"}),
     messages.Cancel("job", 0),
     messages.Released("job", 0),
+    messages.Settle("job", 0, commit=True),
+    messages.Settled("job", 0, {}),
     messages.Stop("enough"),
 ]
 

@@ -14,7 +14,7 @@ from flinknet.cluster.results import (
     check_collected_bytes,
     decode_result,
     encode_result,
-    merge_collected,
+    merge_by_sink,
 )
 from flinknet.errors import ConfigurationError, JobError, SerializationError
 from flinknet.task.subtask import SubtaskProgress, SubtaskResult
@@ -38,7 +38,7 @@ def test_a_result_survives_its_bytes() -> None:
     times = [fields[f"{state}_time_ms"] for state in ("idle", "busy", "backpressured")]
     assert times == [5, 6, 7]
     assert fields["metrics"] == {"Map": {"n": 1}}
-    assert merge_collected([fields["collected"]]) == {"Collect": records}
+    assert merge_by_sink([fields["collected"]]) == {"Collect": records}
 
 
 def test_records_are_joined_by_sink_in_order_of_the_subtasks() -> None:
@@ -46,7 +46,7 @@ def test_records_are_joined_by_sink_in_order_of_the_subtasks() -> None:
         decode_result(encode_result(result(collected), LIMIT))["collected"]
         for collected in ({"one": [1, 2]}, {}, {"two": [9], "one": [3]})
     ]
-    assert merge_collected(uploads) == {"one": [1, 2, 3], "two": [9]}
+    assert merge_by_sink(uploads) == {"one": [1, 2, 3], "two": [9]}
 
 
 def test_too_many_bytes_name_the_option_and_the_way_out() -> None:

@@ -13,6 +13,7 @@ from flinknet.net.environment import NetworkEnvironment
 from flinknet.task import StreamExecutionEnvironment
 from flinknet.task.deployment import WorkerOffer, plan_deployment
 from flinknet.task.graph import JobGraph
+from flinknet.task.sinks import CommitContext
 from flinknet.task.subtask import Subtask, SubtaskResult
 
 SMALL = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 512)
@@ -85,12 +86,26 @@ async def run(subtasks: dict[str, Subtask]) -> Outcome:
     return Outcome(dict(zip(subtasks, ends, strict=True)))
 
 
+def settle(graph: JobGraph, outcome: Outcome) -> None:
+    """Commit what the two-phase sinks have prepared, or abort if a subtask has failed."""
+    results = [one for one in outcome.results.values() if isinstance(one, SubtaskResult)]
+    for operator, sink in graph.two_phase_sinks():
+        committer = sink.create_committer(CommitContext(operator.name, "job", 0))
+        if len(results) < len(outcome.results):
+            committer.abort()
+        else:
+            prepared = [result.committables.get(operator.uid, []) for result in results]
+            committer.commit([one for committables in prepared for one in committables])
+
+
 async def run_job(
     environment: StreamExecutionEnvironment, *, workers: int = 1, config: NetworkConfig = SMALL
 ) -> Outcome:
     """Run the program of an execution environment."""
     async with environments(workers, config) as running:
-        outcome = await run(deploy(environment.job_graph("test"), running))
+        graph = environment.job_graph("test")
+        outcome = await run(deploy(graph, running))
+        settle(graph, outcome)
         for worker in running:
             assert not worker.statistics().gates
             assert not worker.statistics().partitions

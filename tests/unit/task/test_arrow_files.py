@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task import FileSource, ParquetSink
+from flinknet.task import CommitContext, Committer, FileSource, ParquetSink
 from flinknet.task.arrow_files import (
     ROW_GROUP_ROWS,
     SOURCE_BATCH_ROWS,
@@ -185,26 +185,53 @@ async def test_file_that_is_no_parquet(tmp_path: Path) -> None:
 # -- the Parquet sink ----------------------------------------------------------------------------
 
 
-def sink(path: Path, columns: Any = None, index: int = 0, parallelism: int = 1) -> Harness:
+def sink(
+    path: Path,
+    columns: Any = None,
+    index: int = 0,
+    parallelism: int = 1,
+    job_id: str = "embedded",
+) -> Harness:
     columns = columns if columns is not None else {"id": "int64", "name": "string"}
-    place = context(index=index, parallelism=parallelism)
+    place = context(index=index, parallelism=parallelism, job_id=job_id)
     return Harness(SinkOperator(ParquetSink(path, columns)), place)
 
 
 def files(path: Path) -> list[str]:
-    return sorted(file.name for file in path.iterdir())
+    """Without what readers pass over."""
+    return sorted(file.name for file in path.iterdir() if file.name[0] not in "._")
 
 
-async def test_parquet_sink_commits_one_file_per_subtask(tmp_path: Path) -> None:
+def staged_below(path: Path) -> list[str]:
+    return sorted(file.name for file in path.glob(".out.*/*"))
+
+
+def commit(path: Path, *harnesses: Harness) -> None:
+    """Commit what the subtasks of a job have prepared, as a worker does in the end."""
+    committables = [one for harness in harnesses for one in harness.context.committables]
+    committer_of(path, harnesses[0].context.job_id).commit(committables)
+
+
+def committer_of(path: Path, job_id: str) -> Committer:
+    return ParquetSink(path, ["id"]).create_committer(CommitContext("tested", job_id, 0))
+
+
+async def test_the_files_of_all_subtasks_are_committed_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    prepared = []
     for index in range(2):
-        async with sink(tmp_path, index=index, parallelism=2) as harness:
+        async with sink(path, index=index, parallelism=2) as harness:
             await harness.process((index, "a"), (index, None))
             await harness.process((index, "b"))
-            assert not [name for name in files(tmp_path) if name == f"part-0000{index}-of-00002"]
             await harness.end_of_input()
+            prepared.append(harness)
+    assert not path.exists(), "a reader sees nothing before"
+    commit(path, *prepared)
 
-    assert files(tmp_path) == ["part-00000-of-00002.parquet", "part-00001-of-00002.parquet"]
-    written = pq.read_table(tmp_path)
+    names = ["part-00000-of-00002-embedded-0.parquet", "part-00001-of-00002-embedded-0.parquet"]
+    assert files(path) == names
+    assert FileSource(path).files == tuple(path / name for name in names)
+    written = pq.read_table(path)
     assert written.column("id").to_pylist() == [0, 0, 0, 1, 1, 1]
     assert written.column("name").to_pylist() == ["a", None, "b"] * 2
     assert written.schema.types == [pa.int64(), pa.string()]
@@ -215,23 +242,41 @@ async def test_rows_are_written_in_row_groups(tmp_path: Path) -> None:
         await harness.process(*((number, "x") for number in range(ROW_GROUP_ROWS + 1)))
         await harness.process((-1, "y"))
         await harness.end_of_input()
+    commit(tmp_path, harness)
 
-    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001.parquet")
+    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001-embedded-0.parquet")
     assert metadata.num_rows == ROW_GROUP_ROWS + 2
     assert metadata.num_row_groups == 2
 
 
-async def test_failed_job_leaves_no_file(tmp_path: Path) -> None:
-    async with sink(tmp_path) as harness:
-        await harness.process(*((number, "x") for number in range(ROW_GROUP_ROWS)))
-        assert files(tmp_path) == [".part-00000-of-00001.parquet.unfinished"]
+async def test_a_job_that_fails_after_a_subtask_has_finished_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "out"
+    async with sink(path) as harness:
+        await harness.process((1, "before"))
+        await harness.end_of_input()
+    commit(path, harness)
 
-    assert files(tmp_path) == []
+    async with sink(path, index=0, parallelism=2, job_id="failing") as finished:
+        await finished.process((2, "after"))
+        await finished.end_of_input()
+    async with sink(path, index=1, parallelism=2, job_id="failing") as failed:
+        await failed.process(*((number, "x") for number in range(ROW_GROUP_ROWS)))
+        assert staged_below(tmp_path) == [
+            "part-00000-of-00002-failing-0.parquet",
+            "part-00001-of-00002-failing-0.parquet",
+        ]
+    committer_of(path, "failing").abort()
+
+    assert pq.read_table(path).column("id").to_pylist() == [1]
+    assert staged_below(tmp_path) == []
 
 
 async def test_subtask_without_records_writes_an_empty_file(tmp_path: Path) -> None:
     async with sink(tmp_path) as harness:
         await harness.end_of_input()
+    commit(tmp_path, harness)
 
     assert pq.read_table(tmp_path).num_rows == 0
     assert pq.read_table(tmp_path).column_names == ["id", "name"]
@@ -240,6 +285,7 @@ async def test_subtask_without_records_writes_an_empty_file(tmp_path: Path) -> N
 async def test_no_records_and_no_types_is_no_file(tmp_path: Path) -> None:
     async with sink(tmp_path, ["id", "name"]) as harness:
         await harness.end_of_input()
+    commit(tmp_path, harness)
 
     assert files(tmp_path) == []
 
@@ -248,6 +294,7 @@ async def test_dicts_and_inferred_types(tmp_path: Path) -> None:
     async with sink(tmp_path, ["name", "id"]) as harness:
         await harness.process({"id": 1, "name": "a", "other": 0})
         await harness.end_of_input()
+    commit(tmp_path, harness)
 
     assert pq.read_table(tmp_path).to_pylist() == [{"name": "a", "id": 1}]
 
@@ -273,6 +320,7 @@ async def test_record_batches_are_written_with_the_sinks_columns(tmp_path: Path)
         await harness.process(batch(0, 3), batch(3, 1).slice(1))
         await harness.process(pa.record_batch({"id": [3], "delay": [0.5]}))
         await harness.end_of_input()
+    commit(tmp_path, harness)
 
     written = pq.read_table(tmp_path)
     assert written.schema.equals(pa.schema([("delay", pa.float64()), ("id", pa.int16())]))
@@ -295,6 +343,7 @@ async def test_types_of_the_first_record_batch(tmp_path: Path) -> None:
         await harness.process(first)
         await harness.process(pa.record_batch({"name": ["b"], "id": pa.array([None], pa.int64())}))
         await harness.end_of_input()
+    commit(tmp_path, harness)
 
     written = pq.read_table(tmp_path)
     assert written.schema.field("id").type == pa.int32()
@@ -307,8 +356,9 @@ async def test_record_batches_are_gathered_into_row_groups(tmp_path: Path) -> No
         for start in range(0, 4 * half, half):
             await harness.process(batch(start, half))
         await harness.end_of_input()
+    commit(tmp_path, harness)
 
-    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001.parquet")
+    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001-embedded-0.parquet")
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [
         ROW_GROUP_ROWS,
         ROW_GROUP_ROWS,
@@ -352,17 +402,24 @@ async def test_rows_and_record_batches_one_after_the_other(
             await harness.process(second)
 
 
-async def test_rerun_replaces_its_files_and_no_others(tmp_path: Path) -> None:
-    for value in (1, 2):
-        async with sink(tmp_path) as harness:
-            await harness.process((value, "a"))
-            await harness.end_of_input()
-    assert pq.read_table(tmp_path).column("id").to_pylist() == [2]
+async def test_a_later_run_replaces_everything_whatever_its_parallelism(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    for parallelism in (1, 3, 2):
+        job_id = f"job{parallelism}"
+        prepared = []
+        for index in range(parallelism):
+            async with sink(path, None, index, parallelism, job_id) as harness:
+                await harness.process((parallelism, "a"))
+                await harness.end_of_input()
+                prepared.append(harness)
+        commit(path, *prepared)
+        assert pq.read_table(path).column("id").to_pylist() == [parallelism] * parallelism
 
-    other = sink(tmp_path, parallelism=2)
-    with pytest.raises(
-        ConfigurationError, match=r"holds part-00000-of-00001.parquet, which is not"
-    ):
+
+async def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.parquet").touch()
+    other = sink(tmp_path)
+    with pytest.raises(ConfigurationError, match=r'sink "tested": .* holds mine.parquet, which no'):
         await other.operator.open(other.context)
 
 
