@@ -17,7 +17,7 @@ FAMILIES := exchange peers isolation credit-cost broadcast scale timeouts latenc
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-pypy model check bench bench-all java clean
+.PHONY: help demo test test-pypy model chaos check bench bench-all java clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarte
 
 model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)
+
+chaos: $(VENV)/.dev ## kill, stop, reset and flood local clusters at random (takes minutes)
+	@$(BIN)/python -m pytest --no-header -s -p no:randomly -m chaos tests/chaos $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types and the import directions
 	@$(BIN)/ruff check $(SOURCES)
