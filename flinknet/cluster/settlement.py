@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 
 from flinknet.cluster.control_link import ControlLink
 from flinknet.cluster.failure import FailureCause
@@ -31,6 +32,9 @@ async def settle_sinks(
     try:
         await _settle(request, link)
     except Exception as error:
+        if not request.commit:
+            # The job has ended badly for another reason; this one changes nothing, but is told.
+            print(f"what a job has written was not removed: {text_of(error)}", file=sys.stderr)
         cause = FailureCause.of_exception(
             error,
             worker_id=worker_id,
