@@ -154,7 +154,7 @@ class NetworkBufferPool:
         with the numbers if the requirement does not fit.
         """
         self._check_alive()
-        self._check_fits(required, owner)
+        self._check_fits(required, owner, "segment_bytes or the parallelism")
         pool = LocalBufferPool(
             self,
             required,
@@ -206,7 +206,7 @@ class NetworkBufferPool:
         if they can never be met.
         """
         self._check_alive()
-        self._check_fits(number, owner)
+        self._check_fits(number, owner, "buffers_per_channel, segment_bytes or the parallelism")
         self._exclusive += number
         request = SegmentRequest(self, number, on_complete, owner)
         if number == 0:
@@ -293,7 +293,8 @@ class NetworkBufferPool:
         if self._destroyed:
             raise BufferPoolDestroyedError("the network buffer pool has been destroyed")
 
-    def _check_fits(self, number: int, owner: str) -> None:
+    def _check_fits(self, number: int, owner: str, levers: str) -> None:
+        """``levers`` are what the number depends on, besides the memory that there is."""
         if number < 0:
             raise LocalProtocolError(f"{owner} asked for {number} network buffers")
         available = self.total - self._required - self._exclusive
@@ -302,8 +303,7 @@ class NetworkBufferPool:
                 f"insufficient number of network buffers: {owner} needs {number}, but only "
                 f"{available} of {self.total} (of {self.segment_bytes} bytes each) are not yet "
                 "required by others; raise network_memory_bytes to at least "
-                f"{(self.total - available + number) * self.segment_bytes}, "
-                "or lower buffers_per_channel, segment_bytes or the parallelism"
+                f"{(self.total - available + number) * self.segment_bytes}, or lower {levers}"
             )
 
     def _redistribute(self) -> None:

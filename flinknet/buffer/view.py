@@ -45,7 +45,7 @@ class SubpartitionView(Protocol):
         """Go on after a buffer whose type blocks the upstream; an error if not blocked."""
 
     def acknowledge_all_data_processed(self) -> None:
-        """Tell the producer that every record before the end of data has been processed."""
+        """Tell the producer that every record before the end of data has been processed, once."""
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
         """Fill new buffers only up to this size (buffer debloating)."""

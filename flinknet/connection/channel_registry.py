@@ -3,7 +3,8 @@ numbers.
 
 Theory of operation. Numbers go upwards and are never used twice, so what the peer says about a
 number below the next one, of which no channel is here, is late: the channel was closed while it was
-on its way. It is dropped and counted. A number not given out yet is a violation.
+on its way. It is dropped and counted. A number not given out yet is a violation, and so is
+anything behind what ends a channel: the producer's error, or the end of the partition.
 
 A frame *arrives* from ``begin_buffer`` to ``end_buffer``, one at a time. Without credit it may find
 no buffer: the registry is then *stalled* on its channel, until the buffer is there or the channel
@@ -36,6 +37,7 @@ class ChannelRegistry:
         self._events_max = config.wire.events_per_channel_max
         self._credit = config.flow_control == "credit"
         self._channels: dict[int, RemoteInputChannel] = {}
+        self._failed: set[int] = set()
         self._numbers: dict[RemoteInputChannel, int] = {}
         self._next_number = 0
         self.number_of = self._numbers.get
@@ -43,7 +45,7 @@ class ChannelRegistry:
         self._arriving: RemoteInputChannel | None = None
 
     def __len__(self) -> int:
-        return len(self._channels)
+        return len(self._numbers)
 
     # -- this side --------------------------------------------------------------------------------
 
@@ -59,7 +61,8 @@ class ChannelRegistry:
         """Forget a channel; frames on their way to it are skipped on arrival."""
         number = self._numbers.pop(channel, None)
         if number is not None:
-            del self._channels[number]
+            self._channels.pop(number, None)
+            self._failed.discard(number)
 
     def lost(self, cause: BaseException) -> None:
         """The peer is gone: fail every channel."""
@@ -67,9 +70,11 @@ class ChannelRegistry:
         if self._arriving is not None:
             self._arriving.abort_buffer()
             self._arriving = None
-        channels, self._channels = self._channels, {}
+        channels = list(self._numbers)
         self._numbers.clear()
-        for channel in channels.values():
+        self._channels.clear()
+        self._failed.clear()
+        for channel in channels:
             channel.fail(cause)
 
     # -- the peer ---------------------------------------------------------------------------------
@@ -104,8 +109,11 @@ class ChannelRegistry:
         channel = self._find(number, "an error")
         if channel is None:
             self.messages_dropped += 1
-        else:
-            channel.fail(error)
+            return
+        self._check_not_complete(channel, "an error")
+        del self._channels[number]
+        self._failed.add(number)
+        channel.fail(error)
 
     def on_backlog(self, number: int, backlog: int) -> None:
         """BacklogAnnouncement."""
@@ -113,6 +121,7 @@ class ChannelRegistry:
         if channel is None:
             self.messages_dropped += 1
             return
+        self._check_not_complete(channel, "a backlog")
         if backlog == 0 or channel.initial_credit or not self._credit:
             raise RemoteProtocolError(
                 f"the peer announced a backlog of {backlog} for channel {number}, which began with "
@@ -126,11 +135,24 @@ class ChannelRegistry:
             raise RemoteProtocolError(
                 f"the peer sent {what} for channel {number}, which was never requested"
             )
+        if number in self._failed:
+            raise RemoteProtocolError(
+                f"the peer sent {what} for channel {number}, which it has ended with an error"
+            )
         return channel
+
+    def _check_not_complete(self, channel: RemoteInputChannel, what: str) -> None:
+        if channel.complete:
+            raise RemoteProtocolError(
+                f"the peer sent {what} for {channel}, behind the end of its partition"
+            )
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
-        assert len(self._channels) == len(self._numbers), "channel numbers are out of step"
-        assert all(self._channels[number] is c for c, number in self._numbers.items()), (
-            "a channel stands under another's number"
+        assert len(self._channels) + len(self._failed) == len(self._numbers), (
+            "channel numbers are out of step"
         )
+        assert all(
+            number in self._failed or self._channels[number] is c
+            for c, number in self._numbers.items()
+        ), "a channel stands under another's number"

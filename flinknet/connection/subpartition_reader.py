@@ -13,7 +13,9 @@ A consumer without exclusive buffers starts with no credit: the reader has to sp
 announces its backlog whenever it has data and no credit.
 
 The consumer answers two events: a blocking one with a resume, the end of the data with an
-acknowledgement. An answer to what was not sent, or a second one, breaks the protocol.
+acknowledgement. An answer to what was not sent, or a second one, breaks the protocol. The end of
+the partition is sent behind the acknowledgement (``buffer/channel_end.py``); the subpartition sees
+to it that what it yields is in order.
 
 Owned counters: ``credit``; ``allowance_bytes``, which the outbox keeps here for its rounds.
 Invariant: ``credit >= 0``."""
@@ -23,6 +25,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import DataType
+from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
 from flinknet.buffer.view import BufferAndBacklog, SubpartitionView
 from flinknet.errors import RemoteProtocolError
 
@@ -60,8 +63,8 @@ class SubpartitionReader:
     """Polls one view against credit; the requester that the partition registry answers."""
 
     __slots__ = (
-        "_awaits_acknowledgement",
         "_awaits_resume",
+        "_end",
         "_owner",
         "_view",
         "allowance_bytes",
@@ -87,7 +90,7 @@ class SubpartitionReader:
         self._owner = owner
         self._view: SubpartitionView | None = None
         self._awaits_resume = False
-        self._awaits_acknowledgement = False
+        self._end = ChannelEnd.DATA
         self.channel = channel
         self.initial = credit
         self.credit = credit
@@ -154,10 +157,10 @@ class SubpartitionReader:
             if self.needs_credit:
                 assert self.credit > 0, "data was polled without credit"
                 self.credit -= 1
-        elif data_type.is_blocking_upstream:
+            return polled
+        self._end = self._end.after(ChannelStep.of(data_type), AssertionError, self)
+        if data_type.is_blocking_upstream:
             self._awaits_resume = True
-        elif data_type is DataType.END_OF_DATA:
-            self._awaits_acknowledgement = True
         elif data_type is DataType.END_OF_PARTITION:
             self.done = True
             view.release()
@@ -194,12 +197,8 @@ class SubpartitionReader:
 
     def acknowledge_all_data_processed(self) -> None:
         """The consumer has processed every record before the end of data."""
-        if not self._awaits_acknowledgement:
-            raise RemoteProtocolError(
-                f"the peer acknowledged the data of channel {self.channel}, whose end it has not "
-                f"been sent, or has acknowledged before"
-            )
-        self._awaits_acknowledgement = False
+        owner = f"the peer's channel {self.channel}"
+        self._end = self._end.after(ChannelStep.ACKNOWLEDGEMENT, RemoteProtocolError, owner)
         if self._view is not None:
             self._view.acknowledge_all_data_processed()
 

@@ -45,7 +45,11 @@ class Gate(Protocol):
         """
 
     def acknowledge(self, index: int) -> None:
-        """Every record of the channel up to its end of data has been processed."""
+        """Every record of the channel up to its end of data has been processed.
+
+        Whoever polls has to say so once for each END_OF_DATA: until then the producer waits, and
+        the end of the partition does not come. Raises LocalProtocolError before, the second time,
+        and after release."""
 
     def fail(self, cause: BaseException) -> None:
         """End the reading with an error, which every poll raises; the first one counts."""

@@ -5,6 +5,9 @@ partition or an error, and is *released* once. ``poll`` is only called by the ga
 the channel: it is raised by the gate's next poll, ahead of whatever else is queued, because a task
 that has failed must not go on processing.
 
+How a channel ends follows the table of ``buffer/channel_end.py``: ``end`` is what the task has
+taken, and acknowledged, of it. Until the task acknowledges, the end of the partition does not come.
+
 A *priority* event overtakes what the channel has queued, and its channel overtakes others in the
 gate. Flink numbers priority notices, because one may come too late, when its event has been polled.
 Here a notice is part of the call that queues the event, so none is ever stale.
@@ -16,7 +19,9 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.errors import FlinknetError
+from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
+from flinknet.errors import FlinknetError, LocalProtocolError
+from flinknet.wire.events import decode_end_of_data
 
 __all__ = [
     "ChannelListener",
@@ -104,7 +109,7 @@ class InputChannel(ABC):
         self.location = location
         self.drained: bool | None = None
         self.queued_in_gate = False
-        self.finished = False
+        self.end = ChannelEnd.DATA
         self.released = False
         self.error: BaseException | None = None
         self.buffers_in = 0
@@ -131,11 +136,15 @@ class InputChannel(ABC):
 
     @abstractmethod
     def resume_consumption(self) -> None:
-        """Let the producer go on after a buffer that blocked it."""
+        """Let the producer go on after a buffer that blocked it. Raises LocalProtocolError after
+        release."""
 
     @abstractmethod
     def acknowledge_all_data_processed(self) -> None:
-        """Tell the producer that all records before the end of data have been processed."""
+        """Tell the producer that all records before the end of data have been processed.
+
+        Raises LocalProtocolError before that has been polled, the second time, and after
+        release."""
 
     @abstractmethod
     def release(self) -> None:
@@ -152,6 +161,11 @@ class InputChannel(ABC):
     def announce_credit(self) -> None:  # noqa: B027 - only a remote channel has any
         """Announce the credit that is held back."""
 
+    @property
+    def finished(self) -> bool:
+        """Whether the end of the partition has been polled."""
+        return self.end is ChannelEnd.END_OF_PARTITION
+
     def fail(self, cause: BaseException) -> None:
         """End the channel with an error, which names it from now on; the first one counts."""
         if self.error is None and not self.released and not self.finished:
@@ -163,3 +177,18 @@ class InputChannel(ABC):
     def _count(self, buffer: Buffer) -> None:
         self.buffers_in += 1
         self.bytes_in += buffer.size
+
+    def _take_step(self, buffer: Buffer) -> None:
+        """The task takes a buffer: judge it by what was before."""
+        data_type = buffer.data_type
+        self.end = self.end.after(ChannelStep.of(data_type), LocalProtocolError, self)
+        if data_type is DataType.END_OF_DATA:
+            self.drained = decode_end_of_data(bytes(buffer.view()))
+
+    def _take_acknowledgement(self) -> None:
+        self._check_not_released("acknowledged")
+        self.end = self.end.after(ChannelStep.ACKNOWLEDGEMENT, LocalProtocolError, self)
+
+    def _check_not_released(self, what: str) -> None:
+        if self.released:
+            raise LocalProtocolError(f"{self} was {what} after its release")

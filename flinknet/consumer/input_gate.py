@@ -13,7 +13,8 @@ counts it as a remote one and keeps its exclusive buffers in reserve, so that th
 any; a channel that turns out to be local gives them back.
 
 End of data: a channel that delivered it is acknowledged once the reader has processed everything
-before it (the reader calls ``acknowledge``); the end of the partition releases the channel. The
+before it (the reader calls ``acknowledge``); only then does the end of the partition come, which
+releases the channel. A reader that never acknowledges never finishes, nor does the producer. The
 gate's data has ended when every channel's has: *drained* if every producer had read all of its
 input, *stopped* if one was stopped before.
 
@@ -39,12 +40,12 @@ from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.consumer.unknown_channel import UnknownInputChannel
-from flinknet.errors import ClosedResourceError, LocalProtocolError, RemoteProtocolError
-from flinknet.wire.events import decode_end_of_data
+from flinknet.errors import ClosedResourceError, LocalProtocolError
 
 __all__ = ["InputGate"]
 
 _NONE = DataType.NONE
+_END_OF_PARTITION = DataType.END_OF_PARTITION
 
 
 class InputGate:
@@ -282,8 +283,8 @@ class InputGate:
                 self.priority_availability.set(False)
             if polled is not None:
                 buffer = polled[0]
-                if buffer.data_type.is_event:
-                    self._on_event(channel, buffer)
+                if buffer.data_type is _END_OF_PARTITION:
+                    self._finish_channel(channel)
                 return channel.index, buffer
         self.availability.available = self.finished
         return None
@@ -292,24 +293,13 @@ class InputGate:
         if self.released:
             raise ClosedResourceError(f"gate {self.name} has been closed")
 
-    def _on_event(self, channel: InputChannel, event: Buffer) -> None:
-        if event.data_type is DataType.END_OF_PARTITION:
-            self._finish_channel(channel)
-        elif event.data_type is DataType.END_OF_DATA:
-            try:
-                channel.drained = decode_end_of_data(bytes(event.view()))
-            except RemoteProtocolError as error:
-                named = error.of_channel(str(channel))
-                self.fail(named)
-                raise named from error
-
     @property
     def end_of_data(self) -> EndOfData:
         """Whether the data of every channel has been polled, and how it ended."""
         return EndOfData.of([channel.drained for channel in self.channels])
 
     def acknowledge(self, index: int) -> None:
-        """Every record of the channel up to its end of data has been processed."""
+        """Every record of the channel up to its end of data has been processed; see Gate."""
         self.channels[index].acknowledge_all_data_processed()
 
     def _finish_channel(self, channel: InputChannel) -> None:

@@ -8,6 +8,7 @@ straight back to the producer's pool, which is all the flow control there is.
 from __future__ import annotations
 
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.buffer.view import SubpartitionView
 from flinknet.consumer.input_channel import (
     ChannelListener,
@@ -15,11 +16,12 @@ from flinknet.consumer.input_channel import (
     InputChannelStatistics,
     PartitionLocation,
 )
+from flinknet.errors import FlinknetError
 
 __all__ = ["LocalInputChannel"]
 
 _NONE = DataType.NONE
-_END_OF_PARTITION = DataType.END_OF_PARTITION
+_OPEN = ChannelEnd.DATA
 
 
 class LocalInputChannel(InputChannel):
@@ -63,10 +65,16 @@ class LocalInputChannel(InputChannel):
         polled = self._view.poll() if self._view is not None else None
         if polled is None:
             return None
-        self._count(polled.buffer)
-        if polled.buffer.data_type is _END_OF_PARTITION:
-            self.finished = True
-        return polled.buffer, polled.next_data_type
+        buffer = polled.buffer
+        self._count(buffer)
+        if self.end is not _OPEN or buffer.data_type.is_event:
+            try:
+                self._take_step(buffer)
+            except FlinknetError as error:
+                buffer.recycle()
+                self.fail(error)
+                raise
+        return buffer, polled.next_data_type
 
     @property
     def buffers_in_use(self) -> int:
@@ -81,14 +89,16 @@ class LocalInputChannel(InputChannel):
 
     def resume_consumption(self) -> None:
         """Unblock the subpartition and look for data."""
+        self._check_not_released("resumed")
         assert self._view is not None, "consumption was resumed before the partition was there"
         self._view.resume_consumption()
         self.notify_data_available()
 
     def acknowledge_all_data_processed(self) -> None:
-        """Tell the subpartition."""
-        if self._view is not None:
-            self._view.acknowledge_all_data_processed()
+        """Tell the subpartition; see InputChannel."""
+        self._take_acknowledgement()
+        assert self._view is not None
+        self._view.acknowledge_all_data_processed()
 
     def release(self) -> None:
         """Let go of the view; idempotent."""

@@ -15,9 +15,14 @@ the whole number, so that many recycles become one message, and those of many ch
 (Flink announces at once, and leaves it to its I/O thread to collect what comes meanwhile; here
 there is no other thread.) A buffer becomes free when the operator recycles it, never on receipt.
 
+The end: what has *arrived* follows the table of ``buffer/channel_end.py``, and the acknowledgement
+in it is this side's own. A producer that ends its partition without the end of its data, or before
+that is acknowledged, or sends data or a second end behind it, breaks the protocol: else a stream
+that was cut short would look complete.
+
 Priority: a priority event is polled before everything else that has arrived, though its sequence
 number comes later. The data that it overtook (``overtaken_data``) is what an unaligned checkpoint
-stores.
+stores; once that has stopped, the event is forgotten.
 
 Owned counters: ``unannounced_credit``, the expected sequence number, the producer's last backlog.
 Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
@@ -31,6 +36,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType
+from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
 from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
@@ -46,6 +52,7 @@ from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.shared_buffers import SharedBuffers
 from flinknet.errors import BufferReorderingError, RemoteProtocolError
 from flinknet.wire.codec import Wait
+from flinknet.wire.events import check_end_of_partition, decode_end_of_data
 from flinknet.wire.messages import BufferHeader
 
 __all__ = ["PartitionRequestClient", "RemoteInputChannel"]
@@ -85,7 +92,8 @@ class _Received(NamedTuple):
 
 
 _NONE = DataType.NONE
-_END_OF_PARTITION = DataType.END_OF_PARTITION
+_OPEN = ChannelEnd.DATA
+_COMPLETE = ChannelEnd.END_OF_PARTITION
 _make_received = partial(tuple.__new__, _Received)
 
 
@@ -113,7 +121,7 @@ class RemoteInputChannel(InputChannel):
         self._credit_offered = False
         self._credit_notified = False
         self.sender_backlog = 0
-        self.complete = False
+        self._arrived = ChannelEnd.DATA
         self._client: PartitionRequestClient | None = None
         self._expected_sequence = 0
         self._last_priority: int | None = None
@@ -148,16 +156,17 @@ class RemoteInputChannel(InputChannel):
         Without credit a frame may have to wait; the client is told when it can go on.
         """
         sequence = header.sequence
-        if self.complete:
-            raise RemoteProtocolError(f"{self} received a frame behind the end of the partition")
         if sequence != self._expected_sequence:
             raise BufferReorderingError(
                 f"{self} received buffer {sequence}, expected {self._expected_sequence}"
             )
         if header.data_type.is_event:
+            self._after(header.data_type)
             self._arriving_event = bytearray(header.size)
             body = memoryview(self._arriving_event)
         else:
+            if self._arrived is not _OPEN:
+                self._after(header.data_type)
             taken = self.manager.take()
             if taken is None:
                 return self._without_buffer()
@@ -168,6 +177,15 @@ class RemoteInputChannel(InputChannel):
         self._expected_sequence = (sequence + 1) & 0xFFFFFFFF
         self._arriving_header = header
         return body
+
+    def _after(self, data_type: DataType) -> ChannelEnd:
+        """The state when a buffer of that type has arrived, if it may."""
+        return self._arrived.after(ChannelStep.of(data_type), RemoteProtocolError, self)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the end of the partition has arrived, so that nothing more can get lost."""
+        return self._arrived is _COMPLETE
 
     def _without_buffer(self) -> Wait:
         if isinstance(self.manager, SharedBuffers):
@@ -183,7 +201,8 @@ class RemoteInputChannel(InputChannel):
         if self._arriving_event is not None:
             payload, self._arriving_event = bytes(self._arriving_event), None
             buffer = Buffer.event(data_type, payload)
-            self.complete = data_type is _END_OF_PARTITION
+            self._check_body(data_type, payload)
+            self._arrived = self._after(data_type)
         else:
             segment, recycler = self._arriving
             self._arriving = (None, None)
@@ -215,6 +234,15 @@ class RemoteInputChannel(InputChannel):
         queue.append(_make_received((buffer, sequence)))
         if len(queue) == 1:
             self._listener.notify_channel_non_empty(self)
+
+    def _check_body(self, data_type: DataType, body: bytes) -> None:
+        try:
+            if data_type is DataType.END_OF_DATA:
+                decode_end_of_data(body)
+            elif data_type is DataType.END_OF_PARTITION:
+                check_end_of_partition(body)
+        except RemoteProtocolError as error:
+            raise error.of_channel(str(self)) from error
 
     def _add_prioritized(self, received: _Received) -> None:
         self._last_priority = received.sequence
@@ -253,8 +281,8 @@ class RemoteInputChannel(InputChannel):
         buffer = received.buffer
         self.buffers_in += 1
         self.bytes_in += buffer.size
-        if buffer.data_type is _END_OF_PARTITION:
-            self.finished = True
+        if buffer.data_type.is_event:
+            self._take_step(buffer)
         return buffer, queue[0].buffer.data_type if queue else _NONE
 
     @property
@@ -263,8 +291,8 @@ class RemoteInputChannel(InputChannel):
         return len(self._queue) + self.sender_backlog if not self.released else 0
 
     def overtaken_data(self) -> list[Buffer]:
-        """Data that has arrived before the last priority event (any data, if there was none) and
-        has not been polled, in order. The channel keeps it."""
+        """Data that has arrived before the last priority event (any data, if there was none since
+        ``checkpoint_stopped``) and has not been polled, in order. The channel keeps it."""
         barrier = self._last_priority
         return [
             received.buffer
@@ -272,6 +300,11 @@ class RemoteInputChannel(InputChannel):
             if received.buffer.data_type.is_buffer
             and (barrier is None or _is_before(received.sequence, barrier))
         ]
+
+    def checkpoint_stopped(self) -> None:
+        """Forget the last priority event: the checkpoint is over whose barrier it was, and to the
+        next one all data counts that has arrived before its own (Flink's checkpointStopped)."""
+        self._last_priority = None
 
     def convert_to_priority_event(self, sequence: int) -> None:
         """Let a queued event overtake everything, as if it had arrived with priority: for a barrier
@@ -299,6 +332,7 @@ class RemoteInputChannel(InputChannel):
 
     def resume_consumption(self) -> None:
         """Send the resume; without exclusive buffers both sides start again from no credit."""
+        self._check_not_released("resumed")
         assert self._client is not None, (
             "consumption was resumed before the partition was requested"
         )
@@ -307,9 +341,11 @@ class RemoteInputChannel(InputChannel):
         self._client.resume_consumption(self)
 
     def acknowledge_all_data_processed(self) -> None:
-        """Send the acknowledgement."""
-        if self._client is not None and not self.released:
-            self._client.acknowledge_all_data_processed(self)
+        """Send the acknowledgement; see InputChannel."""
+        self._take_acknowledgement()
+        self._arrived = self._arrived.after(ChannelStep.ACKNOWLEDGEMENT, AssertionError, self)
+        assert self._client is not None
+        self._client.acknowledge_all_data_processed(self)
 
     def release(self) -> None:
         """Give every buffer back and cancel the request; idempotent."""
@@ -325,11 +361,11 @@ class RemoteInputChannel(InputChannel):
             self._client.close_channel(self)
 
     def _on_buffer_for_frame(self, number: int) -> None:
-        if not (self.released or self.finished) and self._client is not None:
+        if not (self.released or self.end is _COMPLETE) and self._client is not None:
             self._client.resume_reading(self)
 
     def _on_buffers_available(self, number: int) -> None:
-        if self.released or self.finished or self._client is None:
+        if self.released or self.end is _COMPLETE or self._client is None:
             return
         self.unannounced_credit += number
         if not self._credit_notified:

@@ -171,7 +171,7 @@ class UnionInputGate:
             self._wake()
 
     def acknowledge(self, index: int) -> None:
-        """Every record of the channel up to its end of data has been processed."""
+        """Every record of the channel up to its end of data has been processed; see Gate."""
         place = bisect_right(self._members, index, key=lambda member: member.first_channel) - 1
         member = self._members[place]
         member.gate.acknowledge(index - member.first_channel)

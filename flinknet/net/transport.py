@@ -27,6 +27,7 @@ its socket takes it at once, and is cut off.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol, cast
 
 from flinknet.config import NetworkConfig
@@ -371,7 +372,8 @@ class PeerProtocol(asyncio.BufferedProtocol):
             connection.frames_written()
         if self._leaving and not (connection.has_output or transport.is_closing()):
             self._said_goodbye = True
-            transport.write_eof()
+            with suppress(OSError):  # the peer has closed first, as connection_lost will say
+                transport.write_eof()
 
     def pause_writing(self) -> None:
         """The socket has not taken everything."""

@@ -1,7 +1,8 @@
 """The result partition: everything one producing subtask writes, one subpartition per consumer.
 
-Theory of operation (Flink's PipelinedResultPartition). States: *open* -> *finished* (end of
-partition is queued in every subpartition) -> *released*; or *failed* at any time, which releases
+Theory of operation (Flink's PipelinedResultPartition). States: *open* -> *ended* (the end of data
+is queued in every subpartition) -> *finished* (so is the end of the partition, which every reader
+has to acknowledge the data for, or to leave) -> *released*; or *failed* at any time, which releases
 it and hands the first cause to every reader. It is released by itself when every subpartition's
 reader is done and the producer has closed it; one that is released before that tells its readers
 so. If all readers go away before the end, there is nobody to write for: ``cancelled`` is set and
@@ -26,6 +27,7 @@ from typing import NamedTuple
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.buffer.local_pool import LocalBufferPool, LocalBufferPoolStatistics
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.queue_lengths import QueueLengths
@@ -52,6 +54,7 @@ from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
 
 __all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size", "released_error"]
 
+_OPEN = ChannelEnd.DATA
 _UNREAD_NAMED_MAX = 8
 """Subpartitions that an error names: there may be thousands."""
 
@@ -166,12 +169,13 @@ class ResultPartition(SubpartitionOwner):
 
     def request_builder(self, index: int) -> BufferBuilder | None:
         """Open a new builder at the end of a subpartition, None if there is no buffer now."""
-        if self.finished or self.released:
-            self._check_open()
+        subpartition = self.subpartitions[index]
+        if self.released or subpartition.end is not _OPEN:
+            self._check_not_finished()
+            subpartition.check_open()
         segment = self._pool.request(index)
         if segment is None:
             return None
-        subpartition = self.subpartitions[index]
         builder = BufferBuilder(
             segment, self._pool.recyclers[index], capacity=subpartition.buffer_bytes
         )
@@ -180,7 +184,9 @@ class ResultPartition(SubpartitionOwner):
 
     def request_broadcast_builder(self) -> BufferBuilder | None:
         """Open one builder that every live subpartition shares, None if there is no buffer now."""
-        self._check_open()
+        self._check_not_finished()
+        if self._end_of_data:
+            self.subpartitions[0].check_open()
         segment = self._pool.request()
         if segment is None:
             return None
@@ -205,14 +211,16 @@ class ResultPartition(SubpartitionOwner):
     def broadcast_event(self, data_type: DataType, payload: bytes) -> None:
         """Queue an event in every subpartition, as one shared buffer.
 
-        Raises LocalProtocolError, and queues it nowhere, if one subpartition has no room for it.
+        Raises LocalProtocolError, and queues it nowhere, if one subpartition has no room for it, or
+        its end is not so far, or further.
         """
-        self._check_open()
+        self._check_not_finished()
         for subpartition in self.subpartitions:
-            subpartition.check_room_for_event(len(payload))
+            subpartition.check_event(data_type, len(payload))
         buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
         for subpartition in self.subpartitions:
             subpartition.add_event(buffer)
+        self._end_of_data = self._end_of_data or data_type is DataType.END_OF_DATA
         self._repeated_bytes += len(payload) * (len(self.subpartitions) - 1)
 
     def flush(self, index: int) -> None:
@@ -236,10 +244,10 @@ class ResultPartition(SubpartitionOwner):
         """
         if not self._end_of_data:
             self.broadcast_event(DataType.END_OF_DATA, encode_end_of_data(drain=drain))
-            self._end_of_data = True
 
     def finish(self) -> None:
-        """Queue the end of the partition. Raises LocalProtocolError the second time."""
+        """Queue the end of the partition. Raises LocalProtocolError the second time, and before
+        ``all_data_processed``."""
         self.broadcast_event(DataType.END_OF_PARTITION, END_OF_PARTITION)
         self.finished = True
 
@@ -300,7 +308,7 @@ class ResultPartition(SubpartitionOwner):
         if cause is not None and self.lost is None and not subpartition.consumed:
             self.lost = cause
         if not subpartition.acknowledged:
-            subpartition.acknowledge_all_data_processed()
+            self.on_all_data_processed()
         self._unfinished -= 1
         if self._unfinished == 0:
             self.all_consumed.set(True)
@@ -364,7 +372,7 @@ class ResultPartition(SubpartitionOwner):
         for callback in callbacks:
             callback(self)
 
-    def _check_open(self) -> None:
+    def _check_not_finished(self) -> None:
         if self.finished or self.released:
             state = "finished" if self.finished else "released"
             raise LocalProtocolError(
@@ -393,8 +401,10 @@ class ResultPartition(SubpartitionOwner):
             "a partition that can be written says that it cannot"
         )
         assert self.readers_missing == len(self.unread), "readers that are missing are miscounted"
-        assert self._unacknowledged == sum(not part.acknowledged for part in self.subpartitions)
         if not self.released:
+            assert self._unacknowledged == sum(
+                not (part.acknowledged or part.released) for part in self.subpartitions
+            )
             assert self._unfinished == sum(not part.released for part in self.subpartitions)
 
 

@@ -3,10 +3,11 @@
 Theory of operation (Flink's PipelinedSubpartition). The queue holds sealed buffers and events in
 order; behind them may stand one *open* builder that the writer still appends to, and of which the
 reader may have *taken* some bytes and records already: it gets what follows them. Priority events
-stand in front of everything else, in their own order. A subpartition is *open*, *finished* (end of
-partition queued) or *released* (nobody reads; what is added is dropped), and independently
-*blocked*: once a buffer whose type blocks the upstream was polled it yields nothing until
-consumption is resumed.
+stand in front of everything else, in their own order. What may be written follows the table of
+``buffer/channel_end.py``: data, its end, the reader's acknowledgement, the end of the partition,
+with which it is *finished*. Independently it is *released* (nobody reads; what is added is dropped,
+and no acknowledgement awaited), and *blocked*: once a buffer whose type blocks the upstream was
+polled it yields nothing until consumption is resumed.
 
 Owned counters: ``_backlog`` = sealed data buffers in the queue (events never count),
 ``_sealed_bytes`` = bytes in the queue, ``sequence`` = number of the next buffer polled.
@@ -35,6 +36,7 @@ from typing import NamedTuple
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
 from flinknet.buffer.view import AvailabilityListener, BufferAndBacklog
 from flinknet.config import WireLimits
 from flinknet.errors import LocalProtocolError
@@ -44,6 +46,7 @@ __all__ = ["PipelinedSubpartition", "SubpartitionOwner", "SubpartitionStatistics
 _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
+_OPEN = ChannelEnd.DATA
 
 
 class SubpartitionStatistics(NamedTuple):
@@ -97,9 +100,8 @@ class PipelinedSubpartition:
         "_sealed_bytes",
         "_taken_bytes",
         "_taken_records",
-        "acknowledged",
         "buffer_bytes",
-        "finished",
+        "end",
         "index",
         "released",
         "sequence",
@@ -114,9 +116,8 @@ class PipelinedSubpartition:
         self.index = index
         self.buffer_bytes = buffer_bytes
         self.sequence = 0
-        self.finished = False
+        self.end = ChannelEnd.DATA
         self.released = False
-        self.acknowledged = False
         self._queue: deque[Buffer] = deque()
         self._open: BufferBuilder | None = None
         self._taken_bytes = 0
@@ -134,8 +135,11 @@ class PipelinedSubpartition:
     # -- the writer's side ------------------------------------------------------------------------
 
     def add_builder(self, builder: BufferBuilder) -> None:
-        """Append an open builder; the one before it is sealed first. Dropped if released."""
-        assert not self.finished, "a builder was added behind the end of the partition"
+        """Append an open builder; the one before it is sealed first. Dropped if released.
+
+        Raises LocalProtocolError behind the end of the data."""
+        if self.end is not _OPEN:
+            self.check_open()
         if self.released:
             self._drop(builder.seal())
             return
@@ -179,9 +183,9 @@ class PipelinedSubpartition:
     def add_event(self, buffer: Buffer) -> None:
         """Append an event behind all data so far, or in front of it if the event has priority.
 
-        Raises LocalProtocolError if there are too many, or it is too long."""
-        assert not self.finished, "an event was added behind the end of the partition"
-        self.check_room_for_event(buffer.size)
+        Raises LocalProtocolError if it must not come now, is too long, or too many are queued."""
+        self.check_event(buffer.data_type, buffer.size)
+        self.end = self._after(ChannelStep.of(buffer.data_type))
         if self.released:
             self._drop(buffer)
         elif buffer.data_type.has_priority:
@@ -193,15 +197,36 @@ class PipelinedSubpartition:
         else:
             self.seal_open()
             self._enqueue(buffer)
-            self.finished = buffer.data_type is DataType.END_OF_PARTITION
+
+    def check_open(self) -> None:
+        """Raise LocalProtocolError if the data has ended."""
+        self._after(ChannelStep.DATA)
+
+    def _after(self, step: ChannelStep) -> ChannelEnd:
+        """The state after a step; a reader that has gone acknowledges nothing, nor needs it."""
+        end = self.end
+        if self.released and end is ChannelEnd.END_OF_DATA:
+            end = ChannelEnd.ACKNOWLEDGED
+        return end.after(step, LocalProtocolError, self)
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the reader has processed all data."""
+        return self.end in (ChannelEnd.ACKNOWLEDGED, ChannelEnd.END_OF_PARTITION)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end of the partition has been written."""
+        return self.end is ChannelEnd.END_OF_PARTITION
 
     @property
     def events_queued(self) -> int:
         """Events that the reader has not taken."""
         return len(self._queue) - self._backlog
 
-    def check_room_for_event(self, size: int) -> None:
+    def check_event(self, data_type: DataType, size: int) -> None:
         """Raise LocalProtocolError if ``add_event`` would, for an event of so many bytes."""
+        self._after(ChannelStep.of(data_type))
         if size > self._event_bytes_max:
             raise LocalProtocolError(
                 f"an event of {size} bytes does not fit: {self._event_bytes_max} is the most that "
@@ -325,9 +350,11 @@ class PipelinedSubpartition:
         self._blocked = False
 
     def acknowledge_all_data_processed(self) -> None:
-        """The reader has processed every record before the end of data."""
-        if not self.acknowledged:
-            self.acknowledged = True
+        """The reader has processed every record before the end of data; not after release.
+
+        Raises LocalProtocolError if that is not written, or has been acknowledged."""
+        if not self.released:
+            self.end = self.end.after(ChannelStep.ACKNOWLEDGEMENT, LocalProtocolError, self)
             self._owner.on_all_data_processed()
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
@@ -398,4 +425,7 @@ class PipelinedSubpartition:
             "something was taken from a builder that is not there"
         )
         assert not (self.released and (self._queue or self._open)), "released but not empty"
-        assert not (self.finished and self._open is not None), "finished but still open"
+        assert self.end is _OPEN or self._open is None, "data is written behind its end"
+        ends = [ChannelStep.of(buffer.data_type) for buffer in self._queue]
+        ends = [step for step in ends if step is not ChannelStep.EVENT]
+        assert ends == sorted(ends, key=list(ChannelStep).index), "data is queued behind its end"

@@ -201,11 +201,9 @@ class RecordReader:
         buffer.recycle()
         if data_type.is_blocking_upstream:
             self._refuse(f"{channel} delivered {data_type.name}, which nobody here would resume")
-        if data_type not in (DataType.END_OF_DATA, DataType.END_OF_PARTITION):
-            return
-        if self._deserializers[index].inside_record:
-            self._refuse(f"{channel} ended inside a record")
         if data_type is DataType.END_OF_DATA:
+            if self._deserializers[index].inside_record:
+                self._refuse(f"{channel} ended inside a record")
             self.gate.acknowledge(index)
 
     def _refuse(self, reason: str) -> NoReturn:

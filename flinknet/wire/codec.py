@@ -392,7 +392,7 @@ class FrameDecoder:
             self._receiver.on_message(layout.message_type, fields)
             return prefix_end
         channel, code, size = fields
-        if code > _FIXINT_MAX:
+        if not 0 < code <= _FIXINT_MAX:
             raise RemoteProtocolError("the peer sent an ERROR_RESPONSE header of the wrong form")
         self._check_text(size)
         if prefix_end + size > end:

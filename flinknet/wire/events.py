@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from flinknet.errors import RemoteProtocolError
 
-__all__ = ["END_OF_PARTITION", "decode_end_of_data", "encode_end_of_data"]
+__all__ = [
+    "END_OF_PARTITION",
+    "check_end_of_partition",
+    "decode_end_of_data",
+    "encode_end_of_data",
+]
 
 END_OF_PARTITION = b"\x90"
 """``[]``."""
@@ -26,3 +31,9 @@ def decode_end_of_data(body: bytes) -> bool:
             f"the body of an END_OF_DATA is {body[:8].hex()}, not 9100 or 9101"
         )
     return body == _DRAIN
+
+
+def check_end_of_partition(body: bytes) -> None:
+    """Raise RemoteProtocolError for anything but ``[]``."""
+    if body != END_OF_PARTITION:
+        raise RemoteProtocolError(f"the body of an END_OF_PARTITION is {body[:8].hex()}, not 90")

@@ -17,6 +17,7 @@ from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import BufferTimeout, NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
+from flinknet.errors import RemoteProtocolError, RemoteTransportError
 from flinknet.net.environment import NetworkEnvironment
 from flinknet.net.flusher import EventLoopFlusher
 from flinknet.partition.result_partition import ResultPartition
@@ -108,11 +109,17 @@ class MemoryHost:
                 self._on_output()
 
     def _read(self) -> None:
-        """Take what has been sent, in small pieces, as long as the connection reads."""
-        while self._incoming and not self.worker.connection.stalled:
+        """Take what has been sent, in small pieces, as long as the connection reads; one that the
+        peer breaks is lost to both."""
+        connection = self.worker.connection
+        while self._incoming and not (connection.stalled or connection.failure is not None):
             piece = bytes(self._incoming[:1000])
             del self._incoming[:1000]
-            self.worker.receive(piece)
+            try:
+                self.worker.receive(piece)
+            except RemoteProtocolError as violation:
+                self.worker.lose(violation)
+                self.peer.worker.lose(RemoteTransportError("the consumer closed the connection"))
 
     async def wait(self, availability: Availability, reason: WaitReason) -> None:
         """Suspend until something is available."""

@@ -6,10 +6,14 @@ hypothesis says how, so that what fails is made small and is kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.connection.handshake import Handshake
 from flinknet.errors import RemoteError, RemoteProtocolError
@@ -34,10 +38,14 @@ def captured() -> tuple[bytes, bytes]:
         while poll(gate) is not None:
             joined.pump()
     partition.notify_end_of_data()
-    partition.finish()
     joined.pump()
     while poll(gate) is not None:
         joined.pump()
+    gate.acknowledge(0)
+    joined.pump()
+    partition.finish()
+    joined.pump()
+    poll(gate)
     gate.release()
     joined.pump()
     joined.close()
@@ -61,10 +69,13 @@ def spoiled(draw: st.DrawFn, stream: bytes) -> bytes:
     return bytes(data)
 
 
-def feed(worker: Worker, data: bytes, piece: int) -> None:
-    """Let bytes arrive; only a protocol error may come of it, and everything must come back."""
+def feed(worker: Worker, data: bytes, piece: int, task: Callable[[], None] = lambda: None) -> None:
+    """Let bytes arrive, with the task at work between; only a protocol error may come of it, and
+    everything must come back."""
     try:
-        worker.receive(data, piece)
+        for start in range(0, len(data), piece):
+            worker.receive(data[start : start + piece])
+            task()
     except RemoteProtocolError:
         with pytest.raises(RemoteProtocolError):
             worker.receive(b"\x91\x05")
@@ -92,7 +103,14 @@ def test_a_consumer_takes_any_bytes(data: bytes, piece: int) -> None:
     joined = Joined()
     gate = joined.consumer.make_gate(joined.produced())
     joined.consumer.send()
-    feed(joined.consumer, data, piece)
+
+    def consume() -> None:
+        with suppress(RemoteError):
+            while (polled := poll(gate)) is not None:
+                if polled[1] is DataType.END_OF_DATA:
+                    gate.acknowledge(0)
+
+    feed(joined.consumer, data, piece, consume)
     with pytest.raises((RemoteError, ConnectionError)):
         while not gate.finished:
             assert poll(gate) is not None

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from flinknet.buffer.buffer import DataType
+from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.errors import RemoteError, RemoteProtocolError
 from flinknet.partition.registry import wire_partition_id
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
@@ -47,7 +48,8 @@ def any_message(chance: random.Random) -> bytes:
         case 1 | 2 | 3:
             sequence = chance.choice((0, 0, 1, 1, 2, 3, 4))
             kind = chance.randrange(1, len(DataType))
-            return buffer_response(channel, sequence, chance.choice(NUMBERS), kind, b"\x90")
+            body = b"\x91\x01" if kind == DataType.END_OF_DATA else b"\x90"
+            return buffer_response(channel, sequence, chance.choice(NUMBERS), kind, body)
         case 4:
             return error_response(channel, chance.randrange(128), b"why")
         case 5 if chance.random() < 0.1:
@@ -64,7 +66,8 @@ def stir(joined: Joined, chance: random.Random) -> None:
         index = chance.randrange(len(partition.subpartitions))
         if partition.subpartitions[index].released:
             continue
-        if partition.availability.available and not partition.finished:
+        ends = partition.subpartitions[index].end is not ChannelEnd.DATA
+        if partition.availability.available and not ends:
             put(partition, index, b"\x01")
             partition.flush(index)
         if chance.random() < 0.2 and not partition.finished:
@@ -72,6 +75,8 @@ def stir(joined: Joined, chance: random.Random) -> None:
             partition.subpartitions[index].add_event(event_of(barrier))
         if chance.random() < 0.1 and not partition.finished:
             partition.notify_end_of_data()
+        if ends and partition.all_data_processed.available and not partition.finished:
+            partition.finish()
     joined.producer.send()
     joined.consumer.send()
 
@@ -104,7 +109,9 @@ def test_messages_in_any_order_are_taken_or_refused(seed: int, exclusive: int) -
                 break
             stir(joined, chance)
             try:
-                poll(gate)
+                polled = poll(gate)
+                if polled is not None and polled[1] is DataType.END_OF_DATA:
+                    gate.acknowledge(polled[0])
             except RemoteError:
                 break
         gate.release()

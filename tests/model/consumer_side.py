@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import msgpack
+
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.segment import MemorySegment
 from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.shared_buffers import SharedBuffers
-from flinknet.errors import ProducerFailedError
+from flinknet.errors import ProducerFailedError, RemoteProtocolError
+from flinknet.wire.messages import MessageType
 from tests.model.shape import (
+    BODIES,
+    DATA,
+    END,
+    END_OF_DATA,
+    EVENT,
     FLUSH,
+    KINDS,
     BrokenInvariantError,
     Shape,
     Step,
@@ -26,6 +35,17 @@ def free_in(manager: BufferManager | SharedBuffers) -> list[MemorySegment]:
     return [*manager._exclusive, *manager._floating]
 
 
+def kinds_of_buffers(chunk: bytes) -> list[tuple[int, str]]:
+    """Channel and kind of each buffer in a chunk, read with a plain unpacker."""
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(chunk)
+    return [
+        (message[1], KINDS.get(message[4], EVENT))
+        for message in unpacker
+        if isinstance(message, list) and message[0] == MessageType.BUFFER_RESPONSE
+    ]
+
+
 class ConsumerSide(Side):
     """An input gate and the operator that reads it."""
 
@@ -39,6 +59,8 @@ class ConsumerSide(Side):
         self.gate.reader_is_slow = True
         self.processed = [0] * shape.channels
         self.aligned: list[int] = []
+        self.arrived = [""] * shape.channels
+        self.acknowledged: list[int] = []
         self.finished: dict[int, str] = {}
         self.operator: tuple[int, Buffer] | None = None
         self.gate.setup(self.request_partitions)
@@ -75,12 +97,39 @@ class ConsumerSide(Side):
             self.gate.channels[step.channel].release()
             self.resume_if_aligned()
 
+    def receive(self, chunk: bytes) -> bytes:
+        """Let a chunk arrive, and see that what must not come is refused, and nothing else."""
+        unlawful = [str(kind) for kind in map(self.breach, kinds_of_buffers(chunk)) if kind]
+        sent = super().receive(chunk)
+        refused = self.connection.failure is not None
+        if refused != bool(unlawful):
+            what = f"took {unlawful[0]}" if unlawful else f"refused {self.connection.failure}"
+            raise BrokenInvariantError(f"the consumer {what}")
+        return sent
+
+    def breach(self, arriving: tuple[int, str]) -> str:
+        """Say what is wrong with a buffer that arrives, as SPEC has it; nothing else knows."""
+        index, kind = arriving
+        before = self.arrived[index]
+        self.arrived[index] = kind if kind in (END_OF_DATA, END) else before
+        if self.finished.get(index) == "cancelled" or (before != END and kind == EVENT):
+            return ""
+        if before == END:
+            return "something behind the end of the partition"
+        if kind == END and before != END_OF_DATA:
+            return "the end of a partition without the end of its data"
+        if kind == END and index not in self.acknowledged:
+            return "the end of a partition before the acknowledgement"
+        if kind != END and before == END_OF_DATA:
+            return "data behind its end" if kind == DATA else "a second end of the data"
+        return ""
+
     def poll(self) -> None:
         """Take one buffer; events are handled at once, data is kept for a while."""
         try:
             polled = self.gate.poll()
-        except ProducerFailedError:
-            if not self.shape.fails:
+        except (ProducerFailedError, RemoteProtocolError):
+            if not (self.shape.fails or self.shape.lawless):
                 raise
             self.finished = dict.fromkeys(range(self.shape.channels), "failed")
             self.gate.release()
@@ -95,6 +144,9 @@ class ConsumerSide(Side):
         buffer.recycle()
         if buffer.data_type is DataType.ALIGNED_CHECKPOINT_BARRIER:
             self.aligned.append(index)
+        elif buffer.data_type is DataType.END_OF_DATA:
+            self.acknowledged.append(index)
+            self.gate.acknowledge(index)
         elif buffer.data_type is DataType.END_OF_PARTITION:
             self.finished[index] = "read"
         self.resume_if_aligned()
@@ -119,7 +171,10 @@ class ConsumerSide(Side):
             for number, operation in enumerate(script)
             if number >= self.processed[index] and operation != FLUSH
         ][: max(1, len(payload))]
-        if list(payload) != expected:
+        operation = script[expected[0]] if expected else ""
+        if operation in BODIES:
+            del expected[1:]
+        if not expected or payload != BODIES.get(operation, bytes(expected)):
             raise BrokenInvariantError(
                 f"channel {index} delivered {payload!r}, expected numbers {expected}"
             )
@@ -134,7 +189,7 @@ class ConsumerSide(Side):
         channels = [channel.statistics() for channel in self.gate.channels]
         announced = (
             None
-            if channel.released
+            if channel.released or self.connection.failure is not None
             else channel.exclusive_free + channel.floating_free - channel.unannounced_credit
             for channel in channels
         )

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from flinknet.buffer.buffer import Buffer, BufferSlice
+from flinknet.buffer.buffer import Buffer, BufferSlice, DataType
 from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.connection.connection import Connection
 from flinknet.connection.outbox import Outbox
 from flinknet.connection.subpartition_reader import SubpartitionReader
@@ -33,21 +34,27 @@ class Fault:
     replace: Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-ONE_CHANNEL = ("dedBdE",)
-TWO_CHANNELS = ("dBdE", "dBdE")
+ONE_CHANNEL = ("dedBdDE",)
+TWO_CHANNELS = ("BdDE", "BdDE")
 FLOATING_ONLY = Shape(ONE_CHANNEL, exclusive=0, floating=1)
 TWO_FLOATING = Shape(ONE_CHANNEL, exclusive=0, floating=2)
 PLAIN = Shape(ONE_CHANNEL, exclusive=1, floating=1)
 SHARED = Shape(TWO_CHANNELS, exclusive=1, floating=1)
-SHARED_FLOATING = Shape(TWO_CHANNELS, exclusive=0, floating=1)
-LONGER = Shape(("ddddE",), exclusive=1, floating=2)
-LONGER_FLOATING = Shape(("ddddE",), exclusive=0, floating=1)
-FLUSHED = Shape(("ofdoE",), exclusive=1, floating=0)
-SLICED = Shape(("afafaE",), exclusive=1, floating=0)
-SLICED_AND_OTHERS = Shape(("afafaE", "dE"), exclusive=1, floating=1)
-CANCELLED = Shape(("ddE", "dE"), exclusive=1, floating=1, cancel=0)
+SHARED_FLOATING = Shape(("dBdDE", "BdDE"), exclusive=0, floating=1)
+LONGER = Shape(("ddddDE",), exclusive=1, floating=2)
+LONGER_FLOATING = Shape(("ddddDE",), exclusive=0, floating=1)
+FLUSHED = Shape(("ofdoDE",), exclusive=1, floating=0)
+SLICED = Shape(("afafaDE",), exclusive=1, floating=0)
+SLICED_AND_OTHERS = Shape(("afafaDE", "dDE"), exclusive=1, floating=1)
+CANCELLED = Shape(("ddDE", "DE"), exclusive=1, floating=1, cancel=0)
 NO_CREDIT = Shape(ONE_CHANNEL, exclusive=0, floating=1, credit=False)
-FAILED = Shape(("dBdE", "BE"), exclusive=1, floating=1, fails=True)
+FAILED = Shape(("BdDE", "BDE"), exclusive=1, floating=1, fails=True)
+
+ENDING = Shape(("deDeE",), exclusive=1, floating=0)
+CUT_SHORT = Shape(("dE",), exclusive=1, floating=0, lawless=True)
+GOES_ON = Shape(("Dd",), exclusive=1, floating=0, lawless=True)
+ENDS_TWICE = Shape(("dDD",), exclusive=1, floating=0, lawless=True)
+HASTY = Shape(("dDE",), exclusive=1, floating=0, lawless=True)
 
 
 def _never_blocks(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -252,7 +259,129 @@ def _loses_queue_of_subpartition(original: Callable[..., Any]) -> Callable[..., 
     return fail
 
 
+def _skips_the_end_of_data(original: Callable[..., Any]) -> Callable[..., Any]:
+    def add_event(self: PipelinedSubpartition, buffer: Buffer) -> None:
+        if buffer.data_type is DataType.END_OF_DATA:
+            self.end = ChannelEnd.END_OF_DATA
+            self.acknowledge_all_data_processed()
+        else:
+            original(self, buffer)
+
+    return add_event
+
+
+def _ends_before_the_last_buffer(original: Callable[..., Any]) -> Callable[..., Any]:
+    def add_event(self: PipelinedSubpartition, buffer: Buffer) -> None:
+        original(self, buffer)
+        if buffer.data_type is DataType.END_OF_DATA:
+            self._queue.rotate(1)
+
+    return add_event
+
+
+def _ends_twice(original: Callable[..., Any]) -> Callable[..., Any]:
+    def add_event(self: PipelinedSubpartition, buffer: Buffer) -> None:
+        original(self, buffer)
+        if buffer.data_type is DataType.END_OF_DATA and not self.released:
+            self._enqueue(Buffer.event(buffer.data_type, bytes(buffer.view())))
+
+    return add_event
+
+
+def _acknowledges_itself(original: Callable[..., Any]) -> Callable[..., Any]:
+    def poll(self: SubpartitionReader) -> Any:
+        polled = original(self)
+        if polled is not None and polled.buffer.data_type is DataType.END_OF_DATA:
+            self.acknowledge_all_data_processed()
+        return polled
+
+    return poll
+
+
+def _lets(state: ChannelEnd, *data_types: DataType) -> Callable[..., Callable[..., Any]]:
+    """A consumer that lets buffers pass in a state in which they must not come."""
+
+    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+        def after(self: RemoteInputChannel, data_type: DataType) -> Any:
+            if self._arrived is not state or data_type not in data_types:
+                return original(self, data_type)
+            is_end = data_type is DataType.END_OF_PARTITION
+            return ChannelEnd.END_OF_PARTITION if is_end else state
+
+        return after
+
+    return replace
+
+
+DATA_TYPES = (DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END)
+
 FAULTS = (
+    # The end: what the producer may do wrong.
+    Fault(
+        "a partition ends without the end of its data",
+        ENDING,
+        PipelinedSubpartition,
+        "add_event",
+        _skips_the_end_of_data,
+    ),
+    Fault(
+        "data is sent behind its end",
+        ENDING,
+        PipelinedSubpartition,
+        "add_event",
+        _ends_before_the_last_buffer,
+    ),
+    Fault("the data ends twice", ENDING, PipelinedSubpartition, "add_event", _ends_twice),
+    Fault(
+        "a partition ends before its data is acknowledged",
+        ENDING,
+        SubpartitionReader,
+        "poll",
+        _acknowledges_itself,
+    ),
+    # The end: what the consumer may let pass.
+    Fault(
+        "a consumer takes a partition for whole whose data has not ended",
+        CUT_SHORT,
+        RemoteInputChannel,
+        "_after",
+        _lets(ChannelEnd.DATA, DataType.END_OF_PARTITION),
+    ),
+    Fault(
+        "a consumer takes data behind its end",
+        GOES_ON,
+        RemoteInputChannel,
+        "_after",
+        _lets(ChannelEnd.END_OF_DATA, *DATA_TYPES),
+    ),
+    Fault(
+        "a consumer takes data that it has acknowledged to have ended",
+        GOES_ON,
+        RemoteInputChannel,
+        "_after",
+        _lets(ChannelEnd.ACKNOWLEDGED, *DATA_TYPES),
+    ),
+    Fault(
+        "a consumer takes a second end of the data",
+        ENDS_TWICE,
+        RemoteInputChannel,
+        "_after",
+        _lets(ChannelEnd.END_OF_DATA, DataType.END_OF_DATA),
+    ),
+    Fault(
+        "a consumer takes a second end of the data that it has acknowledged",
+        ENDS_TWICE,
+        RemoteInputChannel,
+        "_after",
+        _lets(ChannelEnd.ACKNOWLEDGED, DataType.END_OF_DATA),
+    ),
+    Fault(
+        "a consumer takes the end of a partition before it has acknowledged",
+        HASTY,
+        RemoteInputChannel,
+        "_after",
+        _lets(ChannelEnd.END_OF_DATA, DataType.END_OF_PARTITION),
+    ),
     # What holds a channel without exclusive buffers together.
     Fault(
         "the backlog is not announced at zero credit",

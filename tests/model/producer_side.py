@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from flinknet.buffer.buffer import Buffer
+from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
+from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.buffer.segment import MemorySegment
 from flinknet.partition.result_partition import ResultPartition
 from tests.model.shape import (
+    BODIES,
     DATA,
+    END,
+    END_OF_DATA,
+    EVENT,
     EVENT_TYPES,
     FLUSH,
+    KINDS,
     MORE_DATA,
     OPEN_DATA,
     BrokenInvariantError,
@@ -17,7 +23,14 @@ from tests.model.shape import (
     Step,
     network_config,
 )
-from tests.model.sides import FAIL, Account, Side
+from tests.model.sides import FAIL, SEND, Account, Side
+
+LEGAL_IN = {
+    DATA: ChannelEnd.DATA,
+    END_OF_DATA: ChannelEnd.DATA,
+    END: ChannelEnd.ACKNOWLEDGED,
+}
+"""The state in which the table lets an operation pass."""
 
 DATA_OPERATIONS = (DATA, OPEN_DATA, MORE_DATA)
 
@@ -50,7 +63,11 @@ class ProducerSide(Side):
         return [*steps, FAIL] if self.shape.fails and unfinished else steps
 
     def can_write(self, index: int, operation: str) -> bool:
-        """Data that begins a buffer needs one at the producer; nothing else does."""
+        """Data that begins a buffer needs one at the producer, and the end of a partition the
+        acknowledgement of its data, or that its reader has gone; nothing else needs anything."""
+        if operation == END and not self.shape.lawless:
+            subpartition = self.partition.subpartitions[index]
+            return subpartition.acknowledged or subpartition.released
         begins = operation in (DATA, OPEN_DATA) or (
             operation == MORE_DATA and self.builders[index].sealed
         )
@@ -77,14 +94,29 @@ class ProducerSide(Side):
         index = step.channel
         operation = self.shape.scripts[index][self.written[index]]
         subpartition = self.partition.subpartitions[index]
+        if self.shape.lawless:
+            subpartition.end = LEGAL_IN.get(operation, subpartition.end)
         if operation in DATA_OPERATIONS:
             self.write_data(index, operation)
         elif operation == FLUSH:
             subpartition.flush()
         else:
-            payload = bytes([self.written[index]])
+            payload = BODIES.get(operation, bytes([self.written[index]]))
             subpartition.add_event(Buffer.event(EVENT_TYPES[operation], payload))
         self.written[index] += 1
+        if self.shape.lawless:
+            subpartition.end = ChannelEnd.END_OF_DATA  # whatever may come is taken
+
+    def take(self, step: Step, chunk: bytes = b"") -> bytes:
+        """Do one step; a lawless producer sends and takes whatever comes, in any state."""
+        if self.shape.lawless:
+            for reader in self.connection._readers:
+                view = reader._view
+                following = view.next_data_type() if view is not None else DataType.NONE
+                reader._end = ChannelEnd.END_OF_DATA
+                if step == SEND:
+                    reader._end = LEGAL_IN.get(KINDS.get(following, EVENT), ChannelEnd.DATA)
+        return super().take(step, chunk)
 
     def write_data(self, index: int, operation: str) -> None:
         """Write the operation's number to a new builder, or behind what stands in the open one."""
@@ -103,6 +135,8 @@ class ProducerSide(Side):
 
     def check(self) -> None:
         """Told backlog is the data that can be polled, counted here from what was written (C10)."""
+        if self.shape.lawless:
+            return
         self.partition.check_invariants()
         for index, subpartition in enumerate(self.partition.subpartitions):
             statistics = subpartition.statistics()

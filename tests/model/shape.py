@@ -19,19 +19,33 @@ there is any, behind what the reader may have taken."""
 FLUSH = "f"
 EVENT = "e"
 BARRIER = "B"
+END_OF_DATA = "D"
 END = "E"
 
 EVENT_TYPES = {
     EVENT: DataType.EVENT_BUFFER,
     BARRIER: DataType.ALIGNED_CHECKPOINT_BARRIER,
+    END_OF_DATA: DataType.END_OF_DATA,
     END: DataType.END_OF_PARTITION,
 }
+
+KINDS = {
+    DataType.DATA_BUFFER: DATA,
+    DataType.DATA_BUFFER_WITH_CLEAR_END: DATA,
+    DataType.END_OF_DATA: END_OF_DATA,
+    DataType.END_OF_PARTITION: END,
+}
+"""What a type on the wire is in a script; any other is an event."""
+
+BODIES = {END_OF_DATA: b"\x91\x01", END: b"\x90"}
+"""Of the events that have one; other events and data have their number in the script."""
 
 
 @dataclass(frozen=True)
 class Shape:
     """A script per channel, buffers, which channel the consumer may cancel at any moment, whether
-    the producer may fail at any moment, and whether there is credit."""
+    the producer may fail at any moment, whether there is credit, and whether the producer is
+    lawless: it ends its channels as the script says, whatever its own table."""
 
     scripts: tuple[str, ...]
     exclusive: int
@@ -39,6 +53,7 @@ class Shape:
     cancel: int | None = None
     fails: bool = False
     credit: bool = True
+    lawless: bool = False
 
     @property
     def channels(self) -> int:
@@ -49,6 +64,7 @@ class Shape:
         ends = f" cancel {self.cancel}" if self.cancel is not None else ""
         ends += " fails" if self.fails else ""
         ends += "" if self.credit else " no credit"
+        ends += " lawless" if self.lawless else ""
         return f"{'+'.join(self.scripts)} {self.exclusive}x/{self.floating}f{ends}"
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
 from flinknet.connection.connection import Connection
+from flinknet.errors import RemoteProtocolError
 from flinknet.partition.registry import PartitionRegistry
 from tests.model.shape import (
     SEGMENT_BYTES,
@@ -70,8 +71,9 @@ class Side(ABC):
 
     @property
     def reads(self) -> bool:
-        """Whether this side takes a chunk that waits for it; without credit it may have to wait."""
-        return not self.connection.stalled
+        """Whether this side takes a chunk that waits for it; without credit it may have to wait,
+        and one whose connection is lost never will."""
+        return not self.connection.stalled and self.connection.failure is None
 
     def steps(self) -> list[Step]:
         """Return every step that is possible now, but to receive."""
@@ -89,9 +91,7 @@ class Side(ABC):
             sent = b"".join(self.connection.next_frames(1))
             self.connection.frames_written()
         elif step == RECEIVE:
-            memory = self.connection.get_buffer()
-            memory[: len(chunk)] = chunk
-            self.connection.received(len(chunk), 0.0)
+            sent = self.receive(chunk)
         elif step == RESUME:
             self.connection.resume(0.0)
         else:
@@ -100,6 +100,21 @@ class Side(ABC):
         self.connection.check_invariants()
         self.check()
         return sent
+
+    def receive(self, chunk: bytes) -> bytes:
+        """Let a chunk arrive. A peer that is lawless may break the rules: the connection is lost
+        then, and its last message returned."""
+        memory = self.connection.get_buffer()
+        memory[: len(chunk)] = chunk
+        try:
+            self.connection.received(len(chunk), 0.0)
+        except RemoteProtocolError as violation:
+            if not self.shape.lawless:
+                raise
+            farewell = self.connection.farewell(violation)
+            self.connection.lost(violation)
+            return farewell
+        return b""
 
     def check_all_back(self) -> None:
         """After the end every segment must be free."""

@@ -14,49 +14,65 @@ from tests.model.shape import Shape
 
 STATES_MAX = 20_000_000
 
-SCRIPTS = (("dedBdE",), ("dBE", "dBE"), ("dBE", "BE", "E"))
+SCRIPTS = (("dedBdDE",), ("dBDE", "dBDE"))
+THREE = ("dBDE", "BDE", "DE")
 BUFFERS = [(exclusive, floating) for exclusive in range(3) for floating in range(4)][1:]
 """Exclusive and floating; a channel without either is refused by the configuration."""
 
 SHAPES = (
     *(Shape(scripts, *buffers) for scripts in SCRIPTS for buffers in BUFFERS),
-    Shape(("ddddE",), exclusive=1, floating=2),
-    Shape(("ddddE",), exclusive=0, floating=1),
-    Shape(("ofdoE",), exclusive=1, floating=0),
-    Shape(("afafaE",), exclusive=1, floating=0),
-    Shape(("afaBafaE",), exclusive=0, floating=1),
-    Shape(("afafaE", "dE"), exclusive=1, floating=1),
-    Shape(("afaE", "dE"), exclusive=1, floating=1, cancel=0),
-    Shape(("afaE", "dE"), exclusive=1, floating=1, fails=True),
-    Shape(("afaE", "afaE"), exclusive=0, floating=1, credit=False),
-    Shape(("dBdBdE",), exclusive=0, floating=1),
-    Shape(("dBdE", "dBdE"), exclusive=0, floating=1),
-    Shape(("dBdE", "dBdE"), exclusive=1, floating=1),
-    Shape(("ddE", "dE"), exclusive=1, floating=1, cancel=0),
-    Shape(("ddBdE",), exclusive=0, floating=1, cancel=0),
-    Shape(("dBE", "BdE"), exclusive=0, floating=1, cancel=0),
-    Shape(("dBdE", "BE"), exclusive=1, floating=1, fails=True),
-    Shape(("dBdE", "BE"), exclusive=0, floating=1, fails=True),
-    Shape(("dedBdE",), exclusive=0, floating=1, credit=False),
-    Shape(("dBdE", "dBE"), exclusive=1, floating=0, credit=False),
-    Shape(("dE", "dBE", "BE"), exclusive=0, floating=1, credit=False),
-    Shape(("ddE", "dE"), exclusive=0, floating=1, cancel=0, credit=False),
-    Shape(("ddE", "dE"), exclusive=0, floating=2, fails=True, credit=False),
+    *(Shape(THREE, *buffers) for buffers in ((0, 1), (1, 0), (2, 1))),
+    Shape(("ddddDE",), exclusive=1, floating=2),
+    Shape(("ddddDE",), exclusive=0, floating=1),
+    Shape(("ofdoDE",), exclusive=1, floating=0),
+    Shape(("afafaDE",), exclusive=1, floating=0),
+    Shape(("afaBafaDE",), exclusive=0, floating=1),
+    Shape(("afafaDE", "dDE"), exclusive=1, floating=1),
+    Shape(("afaDE", "DE"), exclusive=1, floating=1, cancel=0),
+    Shape(("afaDE", "DE"), exclusive=1, floating=1, fails=True),
+    Shape(("afaDE", "afaDE"), exclusive=0, floating=1, credit=False),
+    Shape(("dBdBdDE",), exclusive=0, floating=1),
+    Shape(("dBdDE", "BdDE"), exclusive=0, floating=1),
+    Shape(("BdDE", "BdDE"), exclusive=1, floating=1),
+    Shape(("ddDE", "DE"), exclusive=1, floating=1, cancel=0),
+    Shape(("ddBdDE",), exclusive=0, floating=1, cancel=0),
+    Shape(("dBDE", "BDE"), exclusive=0, floating=1, cancel=0),
+    Shape(("BdDE", "BDE"), exclusive=1, floating=1, fails=True),
+    Shape(("BdDE", "BDE"), exclusive=0, floating=1, fails=True),
+    Shape(("dedBdDE",), exclusive=0, floating=1, credit=False),
+    Shape(("dBdDE", "dBDE"), exclusive=1, floating=0, credit=False),
+    Shape(("dDE", "BDE", "BDE"), exclusive=0, floating=1, credit=False),
+    Shape(("dDE", "dDE"), exclusive=0, floating=1, cancel=0, credit=False),
+    Shape(("dDE", "dDE"), exclusive=0, floating=2, fails=True, credit=False),
+    Shape(("deDeE",), exclusive=1, floating=0),
+    Shape(("dDBE", "DBeE"), exclusive=0, floating=1),
+    Shape(("dDeE",), exclusive=1, floating=0, cancel=0),
+    Shape(("dDeE", "DE"), exclusive=0, floating=1, fails=True),
+    Shape(("dE",), exclusive=1, floating=0, lawless=True),
+    Shape(("Dd",), exclusive=1, floating=0, lawless=True),
+    Shape(("dDD",), exclusive=1, floating=0, lawless=True),
+    Shape(("dDE",), exclusive=1, floating=0, lawless=True),
+    Shape(("dDE", "dE"), exclusive=0, floating=1, lawless=True),
 )
 
 DEEP_SHAPES = (
-    *(Shape(("dBdE", "dBE"), *buffers) for buffers in BUFFERS),
-    *(Shape(("dBE", "dBE", "dBE"), *buffers) for buffers in BUFFERS),
-    Shape(("ddBdE", "ddBdE"), exclusive=0, floating=1),
-    Shape(("ddBdE", "ddBdE"), exclusive=1, floating=1),
-    Shape(("dddddBdddE",), exclusive=2, floating=3),
-    Shape(("dddE", "dddE"), exclusive=2, floating=1),
-    Shape(("ddE", "dE", "dE"), exclusive=0, floating=1),
-    Shape(("dBE", "dBE", "E"), exclusive=2, floating=3),
-    Shape(("dBE", "BE", "BE"), exclusive=0, floating=1, cancel=0),
-    Shape(("dBE", "BdE", "E"), exclusive=0, floating=1, fails=True),
-    Shape(("dE", "dE"), exclusive=1, floating=1, cancel=0, fails=True),
-    Shape(("dBE", "dBE", "dBE"), exclusive=0, floating=1, credit=False),
+    *(Shape(("dBdDE", "dBDE"), *buffers) for buffers in BUFFERS),
+    *(Shape(THREE, *buffers) for buffers in BUFFERS),
+    *(Shape(("dBDE", "dBDE", "dBDE"), *buffers) for buffers in ((0, 1), (1, 0), (1, 1), (2, 3))),
+    Shape(("dBdDE", "dBdDE"), exclusive=0, floating=1),
+    Shape(("dBdDE", "dBdDE"), exclusive=1, floating=1),
+    Shape(("ddDE", "dDE"), exclusive=1, floating=1, cancel=0),
+    Shape(("ddDE", "dDE"), exclusive=0, floating=1, cancel=0, credit=False),
+    Shape(("ddBdDE", "ddBdDE"), exclusive=0, floating=1),
+    Shape(("ddBdDE", "ddBdDE"), exclusive=1, floating=1),
+    Shape(("dddddBdddDE",), exclusive=2, floating=3),
+    Shape(("dddDE", "dddDE"), exclusive=2, floating=1),
+    Shape(("ddDE", "dDE", "dDE"), exclusive=0, floating=1),
+    Shape(("dBDE", "dBDE", "DE"), exclusive=2, floating=3),
+    Shape(("dBDE", "BDE", "BDE"), exclusive=0, floating=1, cancel=0),
+    Shape(("dBDE", "BdDE", "DE"), exclusive=0, floating=1, fails=True),
+    Shape(("dDE", "dDE"), exclusive=1, floating=1, cancel=0, fails=True),
+    Shape(("dBDE", "dBDE", "dBDE"), exclusive=0, floating=1, credit=False),
 )
 
 
@@ -81,10 +97,10 @@ def test_every_interleaving_of_a_larger_world_is_right(shape: Shape, tell: Tell)
 @pytest.mark.parametrize(
     "shape",
     [
-        Shape(("ddBdE",), exclusive=0, floating=1),
-        Shape(("dddE",), exclusive=1, floating=1, cancel=0),
-        Shape(("dBE", "dBE"), exclusive=1, floating=1),
-        Shape(("dBE", "BE"), exclusive=0, floating=1, fails=True),
+        Shape(("ddBdDE",), exclusive=0, floating=1),
+        Shape(("dddDE",), exclusive=1, floating=1, cancel=0),
+        Shape(("dBDE", "BDE"), exclusive=1, floating=1),
+        Shape(("BDE", "BDE"), exclusive=0, floating=1, fails=True),
     ],
     ids=str,
 )
@@ -100,9 +116,9 @@ def test_the_reduction_loses_nothing(shape: Shape) -> None:
 @pytest.mark.parametrize(
     ("shape", "images"),
     [
-        (Shape(("dBE", "dBE"), exclusive=0, floating=1), 2),
-        (Shape(("dE", "dE"), exclusive=1, floating=1), 2),
-        (Shape(("BE", "BE", "BE"), exclusive=0, floating=1), 6),
+        (Shape(("BDE", "BDE"), exclusive=0, floating=1), 2),
+        (Shape(("dDE", "dDE"), exclusive=1, floating=1), 2),
+        (Shape(("DE", "DE", "DE"), exclusive=0, floating=1), 6),
     ],
     ids=str,
 )

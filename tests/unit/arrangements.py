@@ -25,6 +25,7 @@ from flinknet.buffer.segment import MemorySegment
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
 from flinknet.config import NetworkConfig
 from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.gate import Gate
 from flinknet.consumer.input_channel import InputChannel, PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.local_channel import LocalInputChannel
@@ -170,6 +171,15 @@ def put(partition: ResultPartition, index: int, content: bytes) -> BufferBuilder
     assert builder is not None, "the partition has no buffer"
     assert builder.append(memoryview(content)) == len(content)
     return builder
+
+
+def finish(partition: ResultPartition) -> None:
+    """Write the end of the data and, as if every reader had processed it, of the partition."""
+    partition.notify_end_of_data()
+    for subpartition in partition.subpartitions:
+        if not subpartition.acknowledged:
+            subpartition.acknowledge_all_data_processed()
+    partition.finish()
 
 
 class Reader:
@@ -332,6 +342,37 @@ def deliver(
     memory[:] = content
     memory.release()
     channel.end_buffer()
+
+
+def deliver_end_of_data(channel: RemoteInputChannel, sequence: int) -> None:
+    """Let the end of the data arrive, drained."""
+    deliver(channel, sequence, b"\x91\x01", data_type=DataType.END_OF_DATA)
+
+
+def deliver_end(channel: RemoteInputChannel, sequence: int) -> None:
+    """Let the end of the partition arrive."""
+    deliver(channel, sequence, b"\x90", data_type=DataType.END_OF_PARTITION)
+
+
+def end_data(gate: Gate, index: int) -> None:
+    """Let the end of a remote channel's data arrive, take it, with all that the gate has before it,
+    and acknowledge it."""
+    channel = gate.channels[index]
+    assert isinstance(channel, RemoteInputChannel)
+    deliver_end_of_data(channel, channel._expected_sequence)
+    while channel.drained is None:
+        polled = gate.poll()
+        assert polled is not None
+        polled[1].recycle()
+    gate.acknowledge(index)
+
+
+def end(gate: Gate, index: int) -> None:
+    """The same, and let the end of the partition arrive."""
+    end_data(gate, index)
+    channel = gate.channels[index]
+    assert isinstance(channel, RemoteInputChannel)
+    deliver_end(channel, channel._expected_sequence)
 
 
 # -- coroutines, without an event loop -------------------------------------------------------------

@@ -45,6 +45,7 @@ def test_a_requirement_over_the_total_is_refused_with_the_numbers() -> None:
         pool.create_local_pool(11, owner="gate of join")
     for part in ("gate of join needs 11", "only 10 of 10", "64 bytes", "at least 704"):
         assert part in str(refused.value)
+    assert str(refused.value).endswith("704, or lower segment_bytes or the parallelism")
     assert_everything_returned(pool)
 
 
@@ -186,7 +187,10 @@ def test_exclusive_segments_are_given_up_to_the_total(number: int) -> None:
 def test_exclusive_segments_over_the_total_are_refused(number: int) -> None:
     """B8, B10: what can never be met is refused at once instead of after a time-out."""
     pool = NetworkBufferPool(10, 64)
-    with pytest.raises(InsufficientNetworkBuffersError, match=f"needs {number}, but only 10"):
+    with pytest.raises(
+        InsufficientNetworkBuffersError,
+        match=f"needs {number}, but only 10 .* or lower buffers_per_channel, segment_bytes or",
+    ):
         exclusive(pool, number)
     assert_everything_returned(pool)
 

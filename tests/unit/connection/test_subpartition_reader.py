@@ -9,7 +9,13 @@ import pytest
 from flinknet.buffer.buffer import DataType
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.errors import PartitionNotFoundError, RemoteProtocolError
-from tests.unit.arrangements import assert_everything_returned, event_of, make_partition, put
+from tests.unit.arrangements import (
+    assert_everything_returned,
+    event_of,
+    finish,
+    make_partition,
+    put,
+)
 
 CREDIT_MAX = 100
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
@@ -56,6 +62,14 @@ class Reading:
             return None
         polled.buffer.recycle()
         return polled.buffer.data_type
+
+    def end(self) -> list[DataType]:
+        """End the data and the partition, and answer for the consumer; say what was sent."""
+        self.partition.notify_end_of_data()
+        sent = self.send_all()
+        self.reader.acknowledge_all_data_processed()
+        self.partition.finish()
+        return sent + self.send_all()
 
     def send_all(self) -> list[DataType]:
         sent = []
@@ -265,7 +279,7 @@ def test_an_answer_to_what_was_not_sent_breaks_the_protocol(answer: str) -> None
     *before, last = ILLEGAL[answer].split()
     for step in before:
         steps[step]()
-    with pytest.raises(RemoteProtocolError, match=r"the peer (resumed|acknowledged)"):
+    with pytest.raises(RemoteProtocolError, match=r"the peer resumed|the acknowledgement of all"):
         steps[last]()
     reading.close()
 
@@ -281,13 +295,25 @@ def test_the_end_of_data_is_acknowledged_to_the_partition() -> None:
     reading.close()
 
 
-def test_an_acknowledgement_may_come_after_the_end_of_the_partition() -> None:
-    """A producer need not wait for it."""
+def test_an_acknowledgement_may_come_after_a_failure() -> None:
+    """It may have been on its way; once, and only if the data had ended."""
     reading = Reading(credit=2)
     reading.partition.notify_end_of_data()
-    reading.partition.finish()
-    assert reading.send_all() == [DataType.END_OF_DATA, DataType.END_OF_PARTITION]
+    reading.send_all()
+    reading.partition.fail(ValueError("boom"))
     reading.reader.acknowledge_all_data_processed()
+    with pytest.raises(RemoteProtocolError, match="the peer's channel 0: .* has been acknowl"):
+        reading.reader.acknowledge_all_data_processed()
+    reading.close()
+
+
+def test_what_is_sent_is_in_order_whatever_the_view_yields() -> None:
+    """A programming error else, which would cost the peer its trust in the end."""
+    reading = Reading(credit=2)
+    finish(reading.partition)
+    assert reading.send() is DataType.END_OF_DATA
+    with pytest.raises(AssertionError, match="END_OF_PARTITION must not come on channel 0"):
+        reading.send()
     reading.close()
 
 
@@ -339,10 +365,12 @@ def test_the_producers_failure_is_told_once_and_nothing_follows() -> None:
 
 def test_a_failed_or_ended_reader_still_takes_credit() -> None:
     """The consumer's credit may have been on its way."""
-    for end in (lambda p: p.fail(ValueError("boom")), lambda p: p.finish()):
+    for fails in (True, False):
         reading = Reading(credit=2)
-        end(reading.partition)
-        reading.send_all()
+        if fails:
+            reading.partition.fail(ValueError("boom"))
+        else:
+            reading.end()
         assert reading.reader.done
         reading.reader.add_credit(1)
         reading.reader.notify_new_buffer_size(32)
@@ -363,8 +391,7 @@ def test_a_blocked_reader_whose_producer_failed_may_be_resumed() -> None:
 
 def test_the_end_of_the_partition_lets_go_of_the_subpartition() -> None:
     reading = Reading(credit=0)
-    reading.partition.finish()
-    assert reading.send_all() == [DataType.END_OF_PARTITION]
+    assert reading.end() == [DataType.END_OF_DATA, DataType.END_OF_PARTITION]
     assert reading.reader.done
     assert reading.partition.released
     reading.close()

@@ -6,6 +6,7 @@ violation. After a violation the connection is closed and everything must come b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import BufferReorderingError, RemoteProtocolError
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.arrangements import event_of, put
-from tests.unit.connection.joined import Joined, Worker, messages
+from tests.unit.connection.joined import Joined, Worker, messages, poll_all
 from tests.unit.wire.received import about, buffer_response, error_response, partition_request
 
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
@@ -76,8 +77,16 @@ def end_of_data(setting: Setting) -> None:
     setting.joined.pump()
 
 
-def ended(setting: Setting) -> None:
+def acknowledged(setting: Setting) -> None:
+    """The consumer has processed everything; the acknowledgement is there."""
     end_of_data(setting)
+    poll_all(setting.gates[0])
+    setting.gates[0].acknowledge(0)
+    setting.joined.pump()
+
+
+def ended(setting: Setting) -> None:
+    acknowledged(setting)
     setting.partition.finish()
     setting.joined.pump()
 
@@ -129,7 +138,8 @@ waiting      X         .         .        .        X         X           X      
 reading      X         .         .        .        X         X           X        X           .      X       X          X        X        X       X         .
 blocked      X         .         .        .        X         X           .        X           .      X       X          X        X        X       X         .
 end_of_data  X         .         .        .        X         X           X        .           .      X       X          X        X        X       X         .
-ended        X         .         .        .        X         X           X        .           .      X       X          X        X        X       X         .
+acknowledged X         .         .        .        X         X           X        X           .      X       X          X        X        X       X         .
+ended        X         .         .        .        X         X           X        X           .      X       X          X        X        X       X         .
 failed       X         .         .        .        X         X           X        X           .      X       X          X        X        X       X         .
 cancelled    X         .         X        X        X         X           X        X           X      X       X          X        X        X       X         .
 leaving      X         X         X        X        X         X           X        X           X      X       X          X        X        X       X         X
@@ -137,7 +147,10 @@ leaving      X         X         X        X        X         X           X      
 
 TO_CONSUMER = {
     "next data": lambda sequence: buffer_response(0, sequence),
-    "next event": lambda sequence: buffer_response(0, sequence, data_type=9, body=b"\x91\x01"),
+    "next event": lambda sequence: buffer_response(0, sequence, data_type=2, body=b"\x90"),
+    "end of data": lambda sequence: buffer_response(0, sequence, data_type=9, body=b"\x91\x01"),
+    "odd end": lambda sequence: buffer_response(0, sequence, data_type=9, body=b"\x90"),
+    "partition end": lambda sequence: buffer_response(0, sequence, data_type=10, body=b"\x90"),
     "the same again": lambda sequence: buffer_response(0, (sequence - 1) % 2**32),
     "one left out": lambda sequence: buffer_response(0, sequence + 1),
     "data 9": lambda _: buffer_response(9, 0),
@@ -154,15 +167,16 @@ TO_CONSUMER = {
 """What a producer might send to the consumer, which itself produces nothing."""
 
 CONSUMER_STATES = """
-             next-data next-event the-same-again one-left-out data-9 error-0 error-9 error-for-all backlog backlog-9 credit resume acknowledge goodbye
-nothing      X         X          X              X            X      X       X       X             X       X         X      X      X           .
-waiting      .         .          X              X            X      .       X       X             X       X         X      X      X           .
-reading      .         .          X              X            X      .       X       X             X       X         X      X      X           .
-end_of_data  .         .          X              X            X      .       X       X             X       X         X      X      X           .
-ended        X         X          X              X            X      .       X       X             X       X         X      X      X           .
-failed       .         .          X              X            X      .       X       X             X       X         X      X      X           .
-cancelled    .         .          .              .            X      .       X       X             .       X         X      X      X           .
-leaving      X         X          X              X            X      X       X       X             X       X         X      X      X           X
+             next-data next-event end-of-data odd-end partition-end the-same-again one-left-out data-9 error-0 error-9 error-for-all backlog backlog-9 credit resume acknowledge goodbye
+nothing      X         X          X           X       X             X              X            X      X       X       X             X       X         X      X      X           .
+waiting      .         .          .           X       X             X              X            X      .       X       X             X       X         X      X      X           .
+reading      .         .          .           X       X             X              X            X      .       X       X             X       X         X      X      X           .
+end_of_data  X         .          X           X       X             X              X            X      .       X       X             X       X         X      X      X           .
+acknowledged X         .          X           X       .             X              X            X      .       X       X             X       X         X      X      X           .
+ended        X         X          X           X       X             X              X            X      X       X       X             X       X         X      X      X           .
+failed       X         X          X           X       X             X              X            X      X       X       X             X       X         X      X      X           .
+cancelled    .         .          .           .       .             .              .            X      .       X       X             .       X         X      X      X           .
+leaving      X         X          X           X       X             X              X            X      X       X       X             X       X         X      X      X           X
 """  # noqa: E501
 
 STATES: dict[str, Callable[[Setting], None]] = {
@@ -173,6 +187,7 @@ STATES: dict[str, Callable[[Setting], None]] = {
         reading,
         blocked,
         end_of_data,
+        acknowledged,
         ended,
         failed,
         cancelled,
@@ -262,6 +277,63 @@ def test_data_without_credit_is_refused_and_events_are_not() -> None:
     setting.joined.consumer.receive(data)
     error = violation(setting, buffer_response(0, 3))
     assert str(error).startswith("no buffer available for data on channel 0")
+    setting.close()
+
+
+def end_of_data_at(sequence: int) -> bytes:
+    return buffer_response(0, sequence, data_type=9, body=b"\x91\x01")
+
+
+def end_of_partition_at(sequence: int) -> bytes:
+    return buffer_response(0, sequence, data_type=10, body=b"\x90")
+
+
+CUT_SHORT = {
+    "END_OF_PARTITION without END_OF_DATA": (
+        buffer_response(0, 0),
+        end_of_partition_at(1),
+        "END_OF_PARTITION must not come on channel 0.*: its data has not ended",
+    ),
+    "data behind END_OF_DATA": (
+        end_of_data_at(0),
+        buffer_response(0, 1),
+        "data must not come on channel 0.*: its data has ended",
+    ),
+    "END_OF_DATA twice": (
+        end_of_data_at(0),
+        end_of_data_at(1),
+        "END_OF_DATA must not come on channel 0.*: its data has ended",
+    ),
+    "END_OF_PARTITION before the acknowledgement": (
+        end_of_data_at(0),
+        end_of_partition_at(1),
+        "END_OF_PARTITION must not come on channel 0.*: its data has ended and has not been ack",
+    ),
+}
+"""What a hostile producer sends first, what it must not send then, and why not."""
+
+
+@pytest.mark.parametrize("progress", ["received", "read", "acknowledged"])
+@pytest.mark.parametrize("name", CUT_SHORT)
+def test_a_stream_that_does_not_end_as_it_should_breaks_the_connection(
+    name: str, progress: str
+) -> None:
+    """Its reader never takes it for whole, and acknowledges it once at most."""
+    first, forbidden, reason = CUT_SHORT[name]
+    setting = Setting()
+    setting.request()
+    (gate,) = setting.gates
+    setting.joined.consumer.receive(first)
+    if progress != "received":
+        poll_all(gate)
+    if progress == "acknowledged" and first == end_of_data_at(0) and "before" not in name:
+        gate.acknowledge(0)
+    error = violation(setting, forbidden)
+    assert re.search(reason, str(error))
+    setting.joined.consumer.lose(error)
+    with pytest.raises(RemoteProtocolError, match=reason):
+        gate.poll()
+    assert not gate.finished
     setting.close()
 
 

@@ -154,12 +154,17 @@ def test_the_end_arrives_behind_the_data() -> None:
     for number in range(6):
         write(partition, content(number))
     partition.notify_end_of_data()
-    partition.finish()
     taken: list[bytes] = []
     deliver(joined)
-    while not gate.finished:
+    while gate.channels[0].drained is None:
         taken += take(gate)
         go_on(joined)
+    gate.acknowledge(0)
+    joined.pump()
+    partition.finish()
+    joined.pump()
+    take(gate)
+    assert gate.finished
     assert taken[:6] == [content(number) for number in range(6)]
     gate.release()
     joined.pump()

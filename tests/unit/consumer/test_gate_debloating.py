@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import BufferDebloatConfig
 from flinknet.consumer.input_channel import UnknownLocation
@@ -17,6 +16,7 @@ from tests.unit.arrangements import (
     assert_everything_returned,
     connect_local,
     deliver,
+    end,
     make_config,
     make_gate,
     make_partition,
@@ -24,7 +24,6 @@ from tests.unit.arrangements import (
 )
 
 SEGMENT_BYTES = 1000
-END = DataType.END_OF_PARTITION
 
 
 def debloating(**options: Any) -> BufferDebloatConfig:
@@ -67,10 +66,10 @@ def test_the_size_is_told_to_every_channel_that_goes_on() -> None:
     client = Client()
     gate, pool = make_debloating_gate(THERE, THERE, THERE, client=client)
     receive(gate, 0, 300)
-    deliver(gate.remote_channels[1], 0, b"\x90", data_type=END)
+    end(gate, 1)
     gate.poll()
     gate.debloating.recalculate(1.0)
-    assert sizes_told(client) == [("size 301", 0), ("size 301", 2)]
+    assert sizes_told(client) == [("size 303", 0), ("size 303", 2)]
     gate.release()
     assert_everything_returned(pool)
 
@@ -205,7 +204,7 @@ def test_a_gate_that_is_done_tells_nobody(state: str) -> None:
     gate, pool = make_debloating_gate(THERE, client=client)
     receive(gate, 0, 300)
     if state == "finished":
-        deliver(gate.remote_channels[0], 1, b"\x90", data_type=END)
+        end(gate, 0)
         gate.poll()
     else:
         gate.release()

@@ -27,6 +27,10 @@ from tests.unit.arrangements import (
     connect_local,
     content_of,
     deliver,
+    deliver_end,
+    deliver_end_of_data,
+    end,
+    end_data,
     locations,
     make_config,
     make_gate,
@@ -282,15 +286,16 @@ def test_a_gate_is_finished_when_all_channels_are() -> None:
     """I1, I7: it is available then, for good, and has nothing more."""
     client = Client()
     gate, pool = make_remote_gate(2, client=client)
-    first, second = gate.remote_channels
-    deliver(first, 0, b"\x90", data_type=END)
+    end(gate, 0)
     assert poll(gate)[0] == 0
     assert client.sent.count(("close", 0)) == 1
     assert not gate.finished
     assert gate.poll() is None
     assert not gate.availability.available
+    end_data(gate, 1)
+    assert gate.poll() is None
     woken = woken_by(gate)
-    deliver(second, 0, b"\x90", data_type=END)
+    deliver_end(gate.remote_channels[1], 1)
     assert woken
     poll(gate)
     assert gate.finished
@@ -338,13 +343,22 @@ def test_the_data_ends_as_that_of_every_channel(bodies: list[bytes], expected: E
     gate.release()
 
 
-def test_an_end_of_data_that_makes_no_sense_fails_the_gate() -> None:
-    gate, _ = make_remote_gate(1)
-    deliver(gate.remote_channels[0], 0, b"\x91\x07", data_type=END_OF_DATA)
-    for _ in range(2):
-        with pytest.raises(RemoteProtocolError, match="END_OF_DATA"):
-            gate.poll()
+def test_the_data_of_a_channel_is_acknowledged_once_when_it_has_ended() -> None:
+    """And never without a gate."""
+    gate, _ = make_remote_gate(2)
+    with pytest.raises(LocalProtocolError, match="channel 0 .*: its data has not ended"):
+        gate.acknowledge(0)
+    deliver_end_of_data(gate.remote_channels[0], 0)
+    with pytest.raises(LocalProtocolError, match="its data has not ended"):
+        gate.acknowledge(0)
+    poll(gate)
+    gate.acknowledge(0)
+    with pytest.raises(LocalProtocolError, match="has been acknowledged"):
+        gate.acknowledge(0)
+    end_data(gate, 1)
     gate.release()
+    with pytest.raises(LocalProtocolError, match="channel 1 .* acknowledged after its release"):
+        gate.acknowledge(1)
 
 
 # -- failure and release ---------------------------------------------------------------------------
@@ -397,8 +411,7 @@ def test_an_error_in_what_was_delivered_ends_the_gate() -> None:
     gate, _ = make_remote_gate(1)
     (channel,) = gate.remote_channels
     deliver(channel, 0)
-    deliver(channel, 1, b"\x90", data_type=END)
-    poll(gate)
+    end(gate, 0)
     woken = woken_by(gate)
     gate.fail(RemoteProtocolError("no record"))
     channel.fail(RemoteTransportError("later"))
@@ -470,12 +483,16 @@ def test_local_and_remote_channels_in_one_gate() -> None:
         (0, b"local 2"),
         (1, b"remote 2"),
     ]
+    end(gate, 1)
+    partition.notify_end_of_data()
+    while poll(gate)[1] != b"\x91\x01":
+        pass
+    gate.acknowledge(0)
     partition.finish()
-    deliver(remote, 2, b"\x90", data_type=END)
     buffers: list[Buffer] = []
     while (polled := gate.poll()) is not None:
         buffers.append(polled[1])
-    assert [buffer.data_type for buffer in buffers] == [END, END]
+    assert [buffer.data_type for buffer in buffers] == [END]
     assert gate.finished
     gate.release()
     assert_everything_returned(pool)

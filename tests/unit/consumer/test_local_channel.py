@@ -1,21 +1,31 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections import deque
+from collections.abc import Callable
 
 import pytest
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.view import BufferAndBacklog
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.local_channel import LocalInputChannel
-from flinknet.errors import PartitionNotFoundError, ProducerFailedError
+from flinknet.errors import (
+    FlinknetError,
+    LocalProtocolError,
+    PartitionNotFoundError,
+    ProducerFailedError,
+)
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from tests.unit.arrangements import (
     HERE,
     assert_everything_returned,
+    builder_of,
     connect_local,
     content_of,
+    event_of,
     make_config,
     make_gate,
     put,
@@ -23,6 +33,7 @@ from tests.unit.arrangements import (
 from tests.unit.consumer.noting_gate import NotingGate
 
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
+END_OF_DATA = DataType.END_OF_DATA
 END = DataType.END_OF_PARTITION
 
 
@@ -103,7 +114,6 @@ def test_a_channel_waits_for_its_partition() -> None:
     """H2, by meaning: instead of asking again and again."""
     arranged = Arranged(registered=False)
     assert arranged.channel.poll() is None
-    arranged.channel.acknowledge_all_data_processed()
     put(arranged.partition, 0, b"data")
     arranged.partition.flush(0)
     arranged.registry.register(arranged.partition)
@@ -182,6 +192,16 @@ def test_resuming_before_the_partition_is_there_is_a_programming_error() -> None
         arranged.channel.resume_consumption()
 
 
+def test_a_released_channel_is_not_resumed() -> None:
+    """H4, G15."""
+    arranged = Arranged()
+    arranged.partition.broadcast_event(BARRIER, b"barrier")
+    arranged.poll()
+    arranged.channel.release()
+    with pytest.raises(LocalProtocolError, match=r"channel 0 .* was resumed after its release"):
+        arranged.channel.resume_consumption()
+
+
 def test_a_priority_event_is_told_as_such() -> None:
     """G23."""
     arranged = Arranged()
@@ -233,12 +253,107 @@ def test_the_end_of_data_is_acknowledged() -> None:
 
 def test_the_end_finishes_the_channel() -> None:
     arranged = Arranged()
+    arranged.partition.notify_end_of_data()
+    assert arranged.poll().data_type is END_OF_DATA
+    arranged.channel.acknowledge_all_data_processed()
     arranged.partition.finish()
+    assert not arranged.channel.finished
     assert arranged.poll().data_type is END
     assert arranged.channel.finished
     arranged.channel.release()
     assert arranged.partition.released
     assert_everything_returned(arranged.network)
+
+
+class ScriptedView:
+    """A SubpartitionView that yields whatever it was given, as a lawless producer might."""
+
+    def __init__(self, *buffers: Buffer) -> None:
+        self.buffers = deque(buffers)
+        self.acknowledged = 0
+        self.released = False
+
+    def poll(self) -> BufferAndBacklog | None:
+        if not self.buffers:
+            return None
+        buffer = self.buffers.popleft()
+        return BufferAndBacklog(buffer, 0, self.next_data_type(), 0)
+
+    def next_data_type(self) -> DataType:
+        return self.buffers[0].data_type if self.buffers else DataType.NONE
+
+    def backlog(self) -> int:
+        return 0
+
+    def resume_consumption(self) -> None:
+        """Nothing is blocked."""
+
+    def acknowledge_all_data_processed(self) -> None:
+        self.acknowledged += 1
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        """All buffers are there."""
+
+    def failure_cause(self) -> BaseException | None:
+        return None
+
+    def release(self, cause: BaseException | None = None) -> None:
+        self.released = True
+
+
+def end_of_data(body: bytes = b"\x91\x01") -> Buffer:
+    return event_of(END_OF_DATA, body)
+
+
+LAWLESS: dict[str, tuple[Callable[[], list[Buffer]], str]] = {
+    "END_OF_PARTITION without END_OF_DATA": (lambda: [event_of(END)], "its data has not ended"),
+    "data behind END_OF_DATA": (
+        lambda: [end_of_data(), builder_of(b"late").seal()],
+        "data must not come on channel 0",
+    ),
+    "END_OF_DATA twice": (lambda: [end_of_data(), end_of_data()], "END_OF_DATA must not come"),
+    "END_OF_PARTITION before the acknowledgement": (
+        lambda: [end_of_data(), event_of(END)],
+        "has ended and has not been acknowledged",
+    ),
+    "an END_OF_DATA that makes no sense": (lambda: [end_of_data(b"?")], "body of an END_OF_DATA"),
+}
+
+
+@pytest.mark.parametrize("name", LAWLESS)
+def test_a_local_producer_that_ends_otherwise_fails_the_channel(name: str) -> None:
+    """As a remote one's would: a stream cut short, or one that goes on, is not taken for whole."""
+    make, text = LAWLESS[name]
+    buffers = make()
+    view = ScriptedView(*buffers)
+    channel = LocalInputChannel(NotingGate(), 0, PartitionLocation(HERE, "p", 0))
+    channel.on_view_created(view)
+    for _ in buffers[:-1]:
+        assert channel.poll() is not None
+    for _ in range(2):
+        with pytest.raises(FlinknetError, match=text):
+            channel.poll()
+    assert not channel.finished
+    assert buffers[-1].references == 0
+    channel.release()
+    assert view.released
+
+
+def test_a_local_channel_is_acknowledged_once_when_its_data_has_ended() -> None:
+    arranged = Arranged()
+    acknowledge = arranged.channel.acknowledge_all_data_processed
+    with pytest.raises(LocalProtocolError, match="channel 0 .*: its data has not ended"):
+        acknowledge()
+    arranged.partition.notify_end_of_data()
+    with pytest.raises(LocalProtocolError, match="its data has not ended"):
+        acknowledge()
+    arranged.poll()
+    acknowledge()
+    with pytest.raises(LocalProtocolError, match="has been acknowledged"):
+        acknowledge()
+    arranged.channel.release()
+    with pytest.raises(LocalProtocolError, match="acknowledged after its release"):
+        acknowledge()
 
 
 @pytest.mark.parametrize("cause", [ValueError("first cause"), CancelledError("first cause")])
@@ -280,7 +395,6 @@ def test_many_producers_and_many_consumers() -> None:
             put(partition, 0, f"{number}: {turn}".encode())
     for partition in partitions:
         partition.notify_end_of_data()
-        partition.finish()
     seen: list[list[bytes]] = [[], [], [], []]
     while (polled := gate.poll()) is not None:
         index, buffer = polled
@@ -288,6 +402,7 @@ def test_many_producers_and_many_consumers() -> None:
             seen[index].append(content_of(buffer))
         elif buffer.data_type is DataType.END_OF_DATA:
             gate.acknowledge(index)
+            partitions[index].finish()
         buffer.recycle()
     assert seen == [[f"{number}: {turn}".encode() for turn in range(5)] for number in range(4)]
     assert gate.finished

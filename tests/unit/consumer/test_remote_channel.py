@@ -8,7 +8,12 @@ from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.remote_channel import RemoteInputChannel
-from flinknet.errors import BufferReorderingError, ProducerFailedError, RemoteProtocolError
+from flinknet.errors import (
+    BufferReorderingError,
+    LocalProtocolError,
+    ProducerFailedError,
+    RemoteProtocolError,
+)
 from flinknet.wire.messages import BufferHeader
 from tests.unit.arrangements import (
     THERE,
@@ -17,12 +22,16 @@ from tests.unit.arrangements import (
     begin,
     content_of,
     deliver,
+    deliver_end,
+    deliver_end_of_data,
 )
 from tests.unit.consumer.noting_gate import NotingGate
 
 BLOCKING = [data_type for data_type in DataType if data_type.is_blocking_upstream]
+CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 EVENT = DataType.EVENT_BUFFER
 PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
+END_OF_DATA = DataType.END_OF_DATA
 END = DataType.END_OF_PARTITION
 
 
@@ -54,6 +63,12 @@ class Arranged:
         polled = self.channel.poll()
         assert polled is not None
         return polled[0]
+
+    def end_data(self, sequence: int) -> None:
+        """Let the end of the data arrive behind what has been polled, take and acknowledge it."""
+        deliver_end_of_data(self.channel, sequence)
+        assert self.poll().data_type is END_OF_DATA
+        self.channel.acknowledge_all_data_processed()
 
     def close(self) -> None:
         """Release everything, and see that nothing is missing."""
@@ -94,7 +109,6 @@ def test_a_released_channel_is_not_requested() -> None:
     arranged = Arranged(requested=False)
     arranged.channel.release()
     arranged.channel.request(arranged.client)
-    arranged.channel.acknowledge_all_data_processed()
     assert arranged.client.sent == []
     arranged.close()
 
@@ -402,6 +416,23 @@ def test_without_a_barrier_all_data_is_in_flight() -> None:
     arranged.close()
 
 
+@pytest.mark.parametrize("distance", [1, 2**31])
+def test_a_barrier_of_the_past_hides_no_data_from_the_next_checkpoint(distance: int) -> None:
+    """G19: however long it is ago, as it may have been taken for one yet to come."""
+    arranged = Arranged(exclusive=4)
+    deliver(arranged.channel, 0, data_type=PRIORITY)
+    arranged.poll()
+    arranged.channel.checkpoint_stopped()
+    arranged.channel._expected_sequence = distance
+    for number in (0, 1):
+        deliver(arranged.channel, distance + number, str(number).encode())
+    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    deliver(arranged.channel, distance + 2, b"2", data_type=PRIORITY)
+    deliver(arranged.channel, distance + 3, b"3")
+    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    arranged.close()
+
+
 def test_the_gate_is_told_of_priority_events_only(alone: Arranged) -> None:
     """G23: of the first of several, and again when they have been polled."""
     deliver(alone.channel, 0)
@@ -486,15 +517,115 @@ def test_a_buffer_size_is_sent_once_there_is_somebody_to_send_it_to() -> None:
 
 def test_processed_data_is_acknowledged(arranged: Arranged) -> None:
     """D12."""
-    arranged.channel.acknowledge_all_data_processed()
+    arranged.end_data(0)
     assert arranged.client.sent == [("request", 3), ("acknowledge", 3)]
+
+
+@pytest.mark.parametrize("acknowledged", [False, True])
+@pytest.mark.parametrize(
+    ("data_type", "body"),
+    [(CLEAR_END, b"x"), (DataType.DATA_BUFFER, b"x"), (END_OF_DATA, b"\x91\x01")],
+)
+def test_neither_data_nor_a_second_end_of_it_follows_the_end_of_data(
+    arranged: Arranged, acknowledged: bool, data_type: DataType, body: bytes
+) -> None:
+    """What was acknowledged is all there is; no buffer is taken for more."""
+    if acknowledged:
+        arranged.end_data(0)
+    else:
+        deliver_end_of_data(arranged.channel, 0)
+    free = arranged.channel.manager.available
+    with pytest.raises(
+        RemoteProtocolError,
+        match=f"on channel 3 .*{'has been' if acknowledged else 'has not been'} ack",
+    ):
+        deliver(arranged.channel, 1, body, data_type=data_type)
+    assert arranged.channel.manager.available == free
+    arranged.close()
+
+
+def test_a_partition_does_not_end_without_the_end_of_its_data(arranged: Arranged) -> None:
+    deliver(arranged.channel, 0)
+    with pytest.raises(RemoteProtocolError, match="END_OF_PARTITION .* its data has not ended"):
+        deliver_end(arranged.channel, 1)
+    assert not arranged.channel.complete
+    arranged.close()
+
+
+@pytest.mark.parametrize("polled", [False, True])
+def test_a_partition_does_not_end_before_its_data_is_acknowledged(
+    arranged: Arranged, polled: bool
+) -> None:
+    deliver_end_of_data(arranged.channel, 0)
+    if polled:
+        arranged.poll()
+    with pytest.raises(RemoteProtocolError, match="END_OF_PARTITION .* has not been acknowledged"):
+        deliver_end(arranged.channel, 1)
+    arranged.close()
+
+
+def test_nothing_follows_the_end_of_the_partition(arranged: Arranged) -> None:
+    arranged.end_data(0)
+    deliver_end(arranged.channel, 1)
+    for data_type, body in ((CLEAR_END, b"x"), (EVENT, b"x"), (END, b"\x90")):
+        with pytest.raises(RemoteProtocolError, match="its partition has ended"):
+            deliver(arranged.channel, 2, body, data_type=data_type)
+    arranged.close()
+
+
+def test_events_may_follow_the_end_of_the_data(arranged: Arranged) -> None:
+    """Before the acknowledgement and behind it, with priority or without: a last barrier does."""
+    deliver_end_of_data(arranged.channel, 0)
+    deliver(arranged.channel, 1, data_type=PRIORITY)
+    deliver(arranged.channel, 2, data_type=BLOCKING[0])
+    taken = [arranged.poll().data_type for _ in range(3)]
+    arranged.channel.acknowledge_all_data_processed()
+    deliver(arranged.channel, 3, data_type=EVENT)
+    deliver_end(arranged.channel, 4)
+    taken += [arranged.poll().data_type for _ in range(2)]
+    assert taken == [PRIORITY, END_OF_DATA, BLOCKING[0], EVENT, END]
+    arranged.close()
+
+
+@pytest.mark.parametrize("body", [b"", b"\x91", b"\x91\x02", b"\x91\x01\x01", b"\x90"])
+def test_an_end_of_data_that_makes_no_sense_is_refused(arranged: Arranged, body: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="channel 3 .*: the body of an END_OF_DATA"):
+        deliver(arranged.channel, 0, body, data_type=END_OF_DATA)
+    arranged.close()
+
+
+@pytest.mark.parametrize("body", [b"", b"\x91", b"\x90\x90"])
+def test_an_end_of_partition_that_makes_no_sense_is_refused(
+    arranged: Arranged, body: bytes
+) -> None:
+    arranged.end_data(0)
+    with pytest.raises(RemoteProtocolError, match="channel 3 .*: the body of an END_OF_PARTITION"):
+        deliver(arranged.channel, 1, body, data_type=END)
+    assert not arranged.channel.complete
+    arranged.close()
+
+
+def test_a_released_channel_is_neither_resumed_nor_acknowledged(arranged: Arranged) -> None:
+    """G15: it is an error of this side, which nobody would notice otherwise."""
+    deliver(arranged.channel, 0, data_type=BLOCKING[0])
+    deliver_end_of_data(arranged.channel, 1)
+    for _ in range(2):
+        arranged.poll()
+    arranged.channel.release()
+    with pytest.raises(LocalProtocolError, match=r"channel 3 .* was resumed after its release"):
+        arranged.channel.resume_consumption()
+    with pytest.raises(LocalProtocolError, match="acknowledged after its release"):
+        arranged.channel.acknowledge_all_data_processed()
+    assert arranged.client.sent == [("request", 3), ("close", 3)]
+    arranged.close()
 
 
 def test_after_the_end_no_credit_is_announced(alone: Arranged) -> None:
     """F8."""
     deliver(alone.channel, 0)
-    deliver(alone.channel, 1, b"\x90", data_type=END)
     buffer = alone.poll()
+    alone.end_data(1)
+    deliver_end(alone.channel, 2)
     assert not alone.channel.finished
     assert alone.poll().data_type is END
     assert alone.channel.finished
@@ -544,7 +675,8 @@ def test_an_ended_channel_does_not_fail(arranged: Arranged, ended: str) -> None:
     if ended == "released":
         arranged.channel.release()
     else:
-        deliver(arranged.channel, 0, b"\x90", data_type=END)
+        arranged.end_data(0)
+        deliver_end(arranged.channel, 1)
     if ended == "finished":
         arranged.poll()
     notices = len(arranged.gate.notices)

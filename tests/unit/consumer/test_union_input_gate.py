@@ -24,6 +24,8 @@ from tests.unit.arrangements import (
     assert_everything_returned,
     content_of,
     deliver,
+    end,
+    end_data,
     make_config,
     make_remote_gate,
 )
@@ -31,7 +33,6 @@ from tests.unit.arrangements import (
 EVENT = DataType.EVENT_BUFFER
 PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
 END_OF_DATA = DataType.END_OF_DATA
-END = DataType.END_OF_PARTITION
 
 
 class Arranged:
@@ -188,13 +189,13 @@ def test_a_channel_of_a_united_gate_can_be_placed() -> None:
 def test_a_union_is_finished_when_every_gate_is() -> None:
     """I1, I13: available then, for good, with nothing more."""
     arranged = Arranged(1, 2)
-    for gate, channel in ((1, 0), (0, 0)):
-        arranged.deliver(gate, channel, b"\x90", END)
+    for index in (1, 0):
+        end(arranged.union, index)
         arranged.poll()
     assert (arranged.gates[0].finished, arranged.union.finished) == (True, False)
     assert arranged.union.poll() is None
     assert not arranged.union.availability.available
-    arranged.deliver(1, 1, b"\x90", END)
+    end(arranged.union, 2)
     arranged.poll()
     assert arranged.union.finished
     for _ in range(2):
@@ -267,11 +268,21 @@ def test_an_error_wakes_whoever_waits() -> None:
     assert woken
 
 
+def test_the_data_of_a_channel_is_acknowledged_once_when_it_has_ended() -> None:
+    arranged = Arranged(1, 1)
+    with pytest.raises(LocalProtocolError, match="its data has not ended"):
+        arranged.union.acknowledge(1)
+    end_data(arranged.union, 1)
+    with pytest.raises(LocalProtocolError, match="has been acknowledged"):
+        arranged.union.acknowledge(1)
+    arranged.close()
+
+
 def test_an_error_in_what_was_delivered_is_the_unions() -> None:
     arranged = Arranged(1, 1)
-    arranged.deliver(1, 0, b"nonsense", END_OF_DATA)
+    arranged.union.channels[1].fail(RemoteProtocolError("no end"))
     for _ in range(2):
-        with pytest.raises(RemoteProtocolError, match="END_OF_DATA"):
+        with pytest.raises(RemoteProtocolError, match="no end"):
             arranged.union.poll()
     arranged.close()
 

@@ -17,6 +17,7 @@ from tests.unit.arrangements import (
     Reader,
     assert_everything_returned,
     content_of,
+    finish,
     make_config,
     make_partition,
     put,
@@ -385,15 +386,13 @@ def test_events_that_one_reader_does_not_take_are_refused_for_all() -> None:
     for write in (
         lambda: partition.broadcast_event(EVENT, b"event"),
         partition.notify_end_of_data,
-        partition.finish,
     ):
         with pytest.raises(LocalProtocolError, match=refused):
             write()
     assert take_all(views[0]) == []
     assert not partition.finished
     assert take_all(views[1]) == [EVENT] * 2
-    partition.notify_end_of_data()
-    partition.finish()
+    finish(partition)
     for view in views:
         assert take_all(view) == [END_OF_DATA, END]
         view.release()
@@ -420,7 +419,8 @@ def test_the_end_of_data_is_told_once_and_acknowledged_by_all() -> None:
     assert [take_all(view) for view in views] == [[END_OF_DATA]] * 3
     for view in views[:2]:
         view.acknowledge_all_data_processed()
-        view.acknowledge_all_data_processed()
+        with pytest.raises(LocalProtocolError, match="has been acknowledged"):
+            view.acknowledge_all_data_processed()
     assert not partition.all_data_processed.available
     views[2].acknowledge_all_data_processed()
     assert partition.all_data_processed.available
@@ -442,7 +442,7 @@ def test_finishing_ends_every_subpartition_once() -> None:
     partition, _ = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]
     put(partition, 0, b"last")
-    partition.finish()
+    finish(partition)
     for write in (
         partition.finish,
         lambda: partition.request_builder(0),
@@ -451,7 +451,41 @@ def test_finishing_ends_every_subpartition_once() -> None:
     ):
         with pytest.raises(LocalProtocolError, match="partition p has been finished"):
             write()
-    assert [take_all(view) for view in views] == [[b"last", END], [END]]
+    assert [take_all(view) for view in views] == [[b"last", END_OF_DATA, END], [END_OF_DATA, END]]
+
+
+def test_a_partition_is_not_finished_before_all_data_is_processed() -> None:
+    """And what is refused for one subpartition is queued in none."""
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    with pytest.raises(LocalProtocolError, match="subpartition 0 of .*: its data has not ended"):
+        partition.finish()
+    partition.notify_end_of_data()
+    views[0].acknowledge_all_data_processed()
+    with pytest.raises(LocalProtocolError, match="subpartition 1 .* has not been acknowledged"):
+        partition.finish()
+    assert not partition.finished
+    assert [take_all(view) for view in views] == [[END_OF_DATA]] * 2
+    views[1].release()
+    partition.finish()
+    assert take_all(views[0]) == [END]
+
+
+def test_no_data_follows_its_end() -> None:
+    """Neither for one nor for all, and no buffer is taken for it."""
+    partition, pool = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    partition.notify_end_of_data()
+    for write in (lambda: partition.request_builder(1), partition.request_broadcast_builder):
+        with pytest.raises(LocalProtocolError, match="data must not come on subpartition"):
+            write()
+    with pytest.raises(LocalProtocolError, match="END_OF_DATA must not come on subpartition 0"):
+        partition.broadcast_event(END_OF_DATA, b"\x91\x01")
+    assert partition.statistics().pool.in_use == 0
+    partition.broadcast_event(EVENT, b"event")
+    assert [take_all(view) for view in views] == [[END_OF_DATA, EVENT]] * 2
+    partition.release()
+    assert_everything_returned(pool)
 
 
 def test_nothing_can_be_written_after_the_release() -> None:
@@ -480,7 +514,7 @@ def test_a_partition_is_released_when_it_is_finished_and_everybody_has_read_it()
     partition.when_released(released.append)
     views = [view_of(partition, index) for index in range(2)]
     put(partition, 0, b"data")
-    partition.finish()
+    finish(partition)
     partition.close()
     assert not partition.released, "it is still being read"
     for view in views:
@@ -552,8 +586,8 @@ def test_a_lost_reader_leaves_its_cause() -> None:
 def test_a_reader_lost_after_it_read_everything_is_no_loss() -> None:
     partition, pool = make_partition(1)
     view = view_of(partition)
-    partition.finish()
-    assert take_all(view) == [END]
+    finish(partition)
+    assert take_all(view) == [END_OF_DATA, END]
     view.release(RemoteTransportError("connection closed"))
     assert partition.lost is None
     assert_everything_returned(pool)
@@ -562,7 +596,7 @@ def test_a_reader_lost_after_it_read_everything_is_no_loss() -> None:
 def test_a_reader_lost_before_it_read_the_end_is_a_loss() -> None:
     partition, pool = make_partition(1)
     view = view_of(partition)
-    partition.finish()
+    finish(partition)
     cause = RemoteTransportError("connection closed")
     view.release(cause)
     assert partition.lost is cause
@@ -634,8 +668,8 @@ def test_readers_are_told_of_a_release_before_the_end() -> None:
     readers = [Reader() for _ in range(3)]
     views = [view_of(partition, index, reader) for index, reader in enumerate(readers)]
     put(partition, 1, b"never read")
-    partition.finish()
-    assert take_all(views[0]) == [END]
+    finish(partition)
+    assert take_all(views[0]) == [END_OF_DATA, END]
     views[0].release()
     views[2].release()
     before = [reader.notices for reader in readers]
@@ -653,8 +687,8 @@ def test_readers_are_told_of_a_release_before_the_end() -> None:
 def test_a_partition_that_was_read_to_its_end_tells_nobody() -> None:
     partition, _ = make_partition(1)
     view = view_of(partition)
-    partition.finish()
-    assert take_all(view) == [END]
+    finish(partition)
+    assert take_all(view) == [END_OF_DATA, END]
     view.release()
     assert partition.released
     partition.release()

@@ -23,6 +23,7 @@ CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 EVENT = DataType.EVENT_BUFFER
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
 PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
+END_OF_DATA = DataType.END_OF_DATA
 END = DataType.END_OF_PARTITION
 NONE = DataType.NONE
 
@@ -69,6 +70,15 @@ class Arranged:
 
     def add_event(self, data_type: DataType = EVENT, payload: bytes = b"event") -> None:
         self.subpartition.add_event(event_of(data_type, payload))
+
+    def end_data(self) -> None:
+        self.add_event(END_OF_DATA, b"\x91\x01")
+
+    def end(self) -> None:
+        """End the data and, as if it had been processed, the partition."""
+        self.end_data()
+        self.subpartition.acknowledge_all_data_processed()
+        self.add_event(END, b"\x90")
 
     def poll(self) -> BufferAndBacklog:
         """Poll what must be there, and recycle it."""
@@ -302,7 +312,7 @@ def test_the_backlog_is_what_can_be_polled(finish: str) -> None:
     elif finish == "finished":
         arranged.subpartition.seal_open()
     elif finish == "ended":
-        arranged.add_event(END, b"\x90")
+        arranged.end()
     announced = arranged.backlog
     assert announced == (4 if finish == "open" else 5)
     polled = 0
@@ -418,11 +428,10 @@ def test_events_that_nobody_reads_are_bounded() -> None:
     arranged.add_finished(b"data")
     for data_type in (EVENT, PRIORITY, EVENT):
         arranged.add_event(data_type)
-    for data_type in (EVENT, PRIORITY, END):
+    for data_type in (EVENT, PRIORITY, END_OF_DATA):
         with pytest.raises(LocalProtocolError, match=r"3 events wait .* subpartition 0 of part"):
             arranged.add_event(data_type)
     assert arranged.subpartition.events_queued == 3
-    assert not arranged.subpartition.finished
     arranged.add_finished(b"more")
     assert arranged.poll().buffer.data_type is PRIORITY
     arranged.add_event(PRIORITY)
@@ -644,10 +653,27 @@ def test_a_blocked_reader_is_told_of_a_failure_too() -> None:
 
 
 def test_an_acknowledgement_counts_once() -> None:
+    """And only of data that has ended."""
     arranged = Arranged()
-    arranged.subpartition.acknowledge_all_data_processed()
-    arranged.subpartition.acknowledge_all_data_processed()
+    acknowledge = arranged.subpartition.acknowledge_all_data_processed
+    with pytest.raises(LocalProtocolError, match="subpartition 0 of .*: its data has not ended"):
+        acknowledge()
+    arranged.end_data()
+    acknowledge()
+    with pytest.raises(LocalProtocolError, match="has ended and has been acknowledged"):
+        acknowledge()
     assert arranged.owner.acknowledged == 1
+
+
+def test_a_reader_that_has_left_acknowledges_nothing() -> None:
+    """The end of the partition need not wait for it."""
+    arranged = Arranged()
+    arranged.subpartition.release()
+    arranged.end_data()
+    arranged.subpartition.acknowledge_all_data_processed()
+    assert arranged.owner.acknowledged == 0, "its leaving has been counted"
+    arranged.add_event(END, b"\x90")
+    assert arranged.subpartition.finished
 
 
 # -- the end ---------------------------------------------------------------------------------------
@@ -656,27 +682,59 @@ def test_an_acknowledgement_counts_once() -> None:
 def test_the_end_finishes_the_open_buffer_and_everything_is_promised() -> None:
     arranged = Arranged()
     arranged.add(b"data")
-    arranged.add_event(END, b"\x90")
+    arranged.end()
     assert (arranged.notices, arranged.backlog) == (1, 1)
     assert not arranged.subpartition.consumed
-    assert take_all(arranged.subpartition) == [b"data", END]
+    assert take_all(arranged.subpartition) == [b"data", END_OF_DATA, END]
     assert arranged.subpartition.consumed
 
 
 def test_nothing_follows_the_end() -> None:
     """C14, D1: it is an error of the writer, not a silent loss."""
     arranged = Arranged()
+    arranged.end()
+    for write in (
+        lambda: arranged.add(b"late"),
+        arranged.add_event,
+        lambda: arranged.add_event(PRIORITY),
+        arranged.end_data,
+        lambda: arranged.add_event(END, b"\x90"),
+    ):
+        with pytest.raises(LocalProtocolError, match="its partition has ended"):
+            write()
+    assert take_all(arranged.subpartition) == [END_OF_DATA, END]
+
+
+def test_events_may_follow_the_end_of_the_data() -> None:
+    """A last barrier does; data and a second end do not."""
+    arranged = Arranged()
+    arranged.end_data()
+    arranged.add_event(BARRIER)
+    for write in (lambda: arranged.add(b"late"), arranged.end_data):
+        with pytest.raises(LocalProtocolError, match="must not come on subpartition 0"):
+            write()
+    assert take_all(arranged.subpartition) == [END_OF_DATA, BARRIER]
+    arranged.subpartition.resume_consumption()
+    arranged.subpartition.acknowledge_all_data_processed()
+    arranged.add_event(PRIORITY)
     arranged.add_event(END, b"\x90")
-    with pytest.raises(AssertionError, match="behind the end"):
-        arranged.add(b"late")
-    with pytest.raises(AssertionError, match="behind the end"):
-        arranged.add_event()
-    assert take_all(arranged.subpartition) == [END]
+    assert take_all(arranged.subpartition) == [PRIORITY, END]
+
+
+def test_a_partition_does_not_end_before_its_data_is_processed() -> None:
+    arranged = Arranged()
+    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not come.*not ended"):
+        arranged.add_event(END, b"\x90")
+    arranged.end_data()
+    assert take_all(arranged.subpartition) == [END_OF_DATA]
+    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not come.*acknowledged"):
+        arranged.add_event(END, b"\x90")
+    assert take_all(arranged.subpartition) == []
 
 
 def test_a_release_before_the_end_was_read_is_not_consumption() -> None:
     arranged = Arranged()
-    arranged.add_event(END, b"\x90")
+    arranged.end()
     arranged.subpartition.release()
     assert not arranged.subpartition.consumed
 
@@ -787,8 +845,8 @@ def test_any_history_delivers_everything_in_order(steps: list[str]) -> None:
     for name in steps:
         history.step(name)
         history.arranged.subpartition.check_invariants()
-    history.arranged.add_event(END, b"\x90")
-    history.ordinary.append((END, len(history.written)))
+    history.arranged.end()
+    history.ordinary += [(kind, len(history.written)) for kind in (END_OF_DATA, END)]
     while not history.arranged.subpartition.consumed:
         if history.arranged.subpartition.statistics().blocked:
             history.arranged.subpartition.resume_consumption()

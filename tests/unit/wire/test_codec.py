@@ -268,7 +268,7 @@ def test_an_unknown_data_type_is_refused() -> None:
         assert reason == f"the peer sent a buffer of unknown data type {ordinal}"
 
 
-@pytest.mark.parametrize("code", [0x80, 0xC0, 0xCC, 0xFF])
+@pytest.mark.parametrize("code", [0, 0x80, 0xC0, 0xCC, 0xFF])
 def test_an_error_code_that_is_no_small_integer_is_refused(code: int) -> None:
     """An unpacker would read something else there, and the rest of the stream with it."""
     reason, _ = refusal(error_response(1, code, b""))

@@ -1,0 +1,149 @@
+"""How a channel ends, whatever carries it: in one order, and what ends otherwise is not whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from flinknet.buffer.buffer import DataType
+from flinknet.buffer.channel_end import ChannelEnd
+from flinknet.connection.subpartition_reader import SubpartitionReader
+from flinknet.consumer.input_gate import InputGate
+from flinknet.errors import LocalProtocolError, RemoteProtocolError
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
+from tests.contract.ends import consume
+from tests.contract.hosts import Exchange
+
+EVENT = DataType.EVENT_BUFFER
+END_OF_DATA = DataType.END_OF_DATA
+END = DataType.END_OF_PARTITION
+
+
+class Task:
+    """Takes one thing after another from a gate, and says what it was."""
+
+    def __init__(self, gate: InputGate) -> None:
+        self.gate = gate
+
+    async def take(self) -> DataType:
+        while (polled := self.gate.poll()) is None:
+            await asyncio.sleep(0)
+        index, buffer = polled
+        data_type = buffer.data_type
+        buffer.recycle()
+        assert index == 0
+        return data_type
+
+    async def take_all(self) -> None:
+        """Until it fails; what ends cleanly never returns."""
+        while True:
+            await self.take()
+
+
+def write_data(partition: ResultPartition) -> None:
+    builder = partition.request_builder(0)
+    assert builder is not None
+    builder.append(memoryview(b"\x01"))
+    partition.subpartitions[0].seal_open()
+
+
+def end_data(partition: ResultPartition) -> None:
+    partition.broadcast_event(END_OF_DATA, encode_end_of_data(drain=True))
+
+
+def end_partition(partition: ResultPartition) -> None:
+    partition.broadcast_event(END, END_OF_PARTITION)
+
+
+def force(write: Callable[[ResultPartition], None], partition: ResultPartition) -> None:
+    """Write what the producer's own table refuses: as a producer would that has none."""
+    with pytest.raises(LocalProtocolError, match=r"must not come on subpartition 0"):
+        write(partition)
+    state = ChannelEnd.ACKNOWLEDGED if write is end_partition else ChannelEnd.DATA
+    (subpartition,) = partition.subpartitions
+    subpartition.end = state
+    if isinstance(subpartition._listener, SubpartitionReader):
+        subpartition._listener._end = state
+    write(partition)
+
+
+async def test_a_channel_goes_from_data_to_the_end_of_its_partition(exchange: Exchange) -> None:
+    """D12, I2: and events may stand behind the end of the data, before and behind the answer."""
+    partition, reader = exchange.writer().partition, exchange.reader()
+    task = Task(reader.gate.gates[0])
+    write_data(partition)
+    end_data(partition)
+    partition.broadcast_event(EVENT, b"\x90")
+    taken = [await task.take() for _ in range(3)]
+    with pytest.raises(LocalProtocolError):
+        partition.finish()
+    assert not partition.all_data_processed.available
+    reader.gate.acknowledge(0)
+    while not partition.all_data_processed.available:
+        await asyncio.sleep(0)
+    partition.broadcast_event(EVENT, b"\x90")
+    partition.finish()
+    taken += [await task.take() for _ in range(2)]
+    assert taken[1:] == [END_OF_DATA, EVENT, EVENT, END]
+    assert reader.gate.finished
+    reader.close()
+
+
+@pytest.mark.parametrize("write", [write_data, end_data])
+async def test_nothing_but_events_follows_the_end_of_the_data(
+    exchange: Exchange, write: Callable[[ResultPartition], None]
+) -> None:
+    """Data, or a second end of it: the producer is refused, and from one that does it all the
+    same nothing is taken, though the data has been acknowledged."""
+    partition, reader = exchange.writer().partition, exchange.reader()
+    task = Task(reader.gate.gates[0])
+    end_data(partition)
+    assert await task.take() is END_OF_DATA
+    reader.gate.acknowledge(0)
+    while not partition.all_data_processed.available:
+        await asyncio.sleep(0)
+    force(write, partition)
+    with pytest.raises(
+        (LocalProtocolError, RemoteProtocolError), match="must not come on .* acknowledged"
+    ):
+        await task.take_all()
+    assert not reader.gate.finished
+    reader.close()
+    partition.release()
+
+
+async def test_a_stream_without_the_end_of_its_data_is_not_whole(exchange: Exchange) -> None:
+    """It was cut short: its reader gets an error, not an end."""
+    partition, reader = exchange.writer().partition, exchange.reader()
+    task = Task(reader.gate.gates[0])
+    write_data(partition)
+    assert (await task.take()).is_buffer
+    force(end_partition, partition)
+    with pytest.raises(
+        (LocalProtocolError, RemoteProtocolError), match="must not come on .* data has not ended"
+    ):
+        await consume(reader)
+    assert not reader.gate.finished
+    reader.close()
+    partition.release()
+
+
+async def test_a_partition_does_not_end_before_its_data_is_acknowledged(
+    exchange: Exchange,
+) -> None:
+    """What has been taken and not acknowledged may not have been processed."""
+    partition, reader = exchange.writer().partition, exchange.reader()
+    task = Task(reader.gate.gates[0])
+    end_data(partition)
+    assert await task.take() is END_OF_DATA
+    force(end_partition, partition)
+    with pytest.raises(
+        (LocalProtocolError, RemoteProtocolError), match="must not come on .* not been acknowledged"
+    ):
+        await task.take_all()
+    assert not reader.gate.finished
+    reader.close()
+    partition.release()
