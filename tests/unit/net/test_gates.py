@@ -155,7 +155,7 @@ async def failure_of(environment: NetworkEnvironment, *locations: PartitionLocat
 
 
 async def test_a_failed_connect_names_channel_and_gate() -> None:
-    config = quick(rendezvous_timeout_ms=20.0)
+    config = quick(rendezvous_timeout_ms=500.0)
     async with NetworkEnvironment(config=config) as environment:
         address = f"127.0.0.1:{free_port()}"
         error = await failure_of(environment, PartitionLocation(address, "p", 4))

@@ -65,9 +65,13 @@ async def test_the_readers_that_came_hear_for_whom_the_writer_waited_in_vain(rem
         NetworkEnvironment(config=quick(**SHORT)) as there,
         NetworkEnvironment(config=quick()) as here,
     ):
+        partition = there.create_result_partition("p", subpartitions=2)
         reading = asyncio.create_task(read_all(here if remote else there, there.address))
+        await until(lambda: partition.readers_missing == 1)
+        writer = there.create_record_writer(partition, RebalancePartitioner())
         with pytest.raises(ConsumerNotFoundError, match="subpartition 1 of partition p"):
-            await write_for_ever(there, 2)
+            while True:
+                await writer.emit("a record of some length")
         with pytest.raises(ProducerFailedError, match="nobody asked for subpartition 1"):
             await reading
 
@@ -131,7 +135,7 @@ async def test_a_cancelled_wait_for_a_reader_leaves_no_timer(
 ) -> None:
     """Nobody is told of it afterwards."""
     caplog.set_level(logging.INFO)
-    async with NetworkEnvironment(config=quick(**SHORT)) as environment:
+    async with NetworkEnvironment(config=quick(rendezvous_notice_ms=300.0)) as environment:
         writing = asyncio.create_task(write_for_ever(environment))
         await until(
             lambda: any(part.pool_usage >= 1 for part in environment.statistics().partitions)
@@ -139,7 +143,7 @@ async def test_a_cancelled_wait_for_a_reader_leaves_no_timer(
         writing.cancel()
         await asyncio.wait([writing])
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
+            async with asyncio.timeout(0.4):
                 await environment.wait(Availability())
         assert caplog.messages == []
 
