@@ -19,6 +19,7 @@ from flinknet.interpreter import COMPILES_PYTHON
 
 __all__ = [
     "ADAPTIVE",
+    "RECORD_KEYS_MAX",
     "REMEMBERED_KEYS_BYTES",
     "BufferDebloatConfig",
     "BufferTimeout",
@@ -32,6 +33,8 @@ __all__ = [
 
 KIB = 1024
 MIB = 1024 * KIB
+
+RECORD_KEYS_MAX = 4_096
 
 REMEMBERED_KEYS_BYTES = 16 * MIB
 """Some 100,000 short keys."""
@@ -329,6 +332,12 @@ class NetworkConfig:
     is one byte in a buffer and sixty in memory. At least segment_bytes, because a record of n
     elements has n bytes or more, and what fits a buffer is not counted."""
 
+    record_keys_max: int = RECORD_KEYS_MAX
+    """Most keys that are neither text nor bytes which the maps and sets of a record of more than
+    32 KiB may have, all together; up to 64 in one do not count. Python hashes them without a salt,
+    so a peer can choose them such that n keys take n*n/2 comparisons: 0.2 s for as many as
+    these. Where all peers are trusted it may be as high as record_elements_max."""
+
     record_spill_bytes: int = 5 * MIB
     """Bytes of a record that spans buffers from which on a reader puts it together on disk.
     Flink: the threshold of SpillingAdaptiveSpanningRecordDeserializer (5 MiB)."""
@@ -471,7 +480,7 @@ class NetworkConfig:
             f"record_elements_max is {self.record_elements_max}: choose segment_bytes "
             f"({self.segment_bytes}) or more, what fits a buffer is not counted",
         )
-        _require_at_least(self, 0, "remembered_keys_bytes")
+        _require_at_least(self, 0, "remembered_keys_bytes", "record_keys_max")
         _require(
             self.record_spill_bytes >= 100 * KIB,
             f"record_spill_bytes is {self.record_spill_bytes}: choose 100 KiB or more, shorter "

@@ -282,6 +282,7 @@ class NetworkEnvironment:
             buffer_timeout_ms=timeout,
             record_bytes_max=self.config.record_bytes_max,
             record_elements_max=self.config.record_elements_max,
+            record_keys_max=self.config.record_keys_max,
             types=types,
         )
         partition.when_released(lambda _: self._flusher.forget(writer))

@@ -10,6 +10,7 @@ from flinknet.records.extension_types import (
     EXTENSIONS_NESTED_MAX,
     OWN_EXTENSIONS,
     READERS,
+    SETS,
 )
 from flinknet.records.record_types import RecordTypes
 
@@ -22,11 +23,15 @@ class ExtensionReader:
     Args:
         types: the classes that are registered.
         unpack: makes a value of the content of an extension, and calls ``read`` for those in it.
+        set_items_max: larger sets are refused.
     """
 
-    def __init__(self, types: RecordTypes, unpack: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self, types: RecordTypes, unpack: Callable[[bytes], Any], set_items_max: int
+    ) -> None:
         self._types = types
         self._unpack = unpack
+        self._set_items_max = set_items_max
         self._level = 0
 
     def read(self, code: int, content: bytes) -> Any:
@@ -40,6 +45,8 @@ class ExtensionReader:
             if self._level > EXTENSIONS_NESTED_MAX:
                 raise ValueError(f"it is in more than {EXTENSIONS_NESTED_MAX} others")
             value = self._unpack(content)
+            if code in SETS and len(value) > self._set_items_max:
+                raise ValueError(f"it has more than {self._set_items_max} elements")
             read = READERS.get(code)
             return self._types.read(code, value) if read is None else read(value)
         except Exception as error:  # also of a hash that a user's class has

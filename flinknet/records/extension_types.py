@@ -26,6 +26,7 @@ __all__ = [
     "OBJECT",
     "OWN_EXTENSIONS",
     "READERS",
+    "SETS",
     "TIMESTAMP",
     "WRITERS",
     "Pack",
@@ -36,6 +37,8 @@ TIMESTAMP = -1
 """msgpack's own: a datetime in UTC."""
 
 _DATE, _TIME, _DATETIME, _TIMEDELTA, _DECIMAL, _UUID, _SET, _FROZENSET = range(1, 9)
+
+SETS = frozenset((_SET, _FROZENSET))
 
 OBJECT, MEMBER = 9, 10
 """An object of a registered class, and a member of a registered enumeration."""

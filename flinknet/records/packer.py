@@ -48,6 +48,20 @@ class RecordPacker:
             self.encode, self.form, self.options = packer.encode, packer.form, packer.options
             self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
 
+    def check_with(self, check: Callable[[bytes], None]) -> None:
+        """Show ``check``, which raises SerializationError, all that is packed from now on."""
+        encode, pack, pack_otherwise = self.encode, self.pack, self.pack_otherwise
+
+        def checked(data: bytes) -> bytes:
+            check(data)
+            return data
+
+        self.encode = lambda *arguments: checked(encode(*arguments))
+        self.pack = lambda record: checked(pack(record))  # type: ignore[method-assign]
+        self.pack_otherwise = (  # type: ignore[method-assign]
+            lambda record: checked(pack_otherwise(record))
+        )
+
     def pack(self, record: Any) -> bytes:
         """Return the bytes of a record. Raises SerializationError."""
         try:

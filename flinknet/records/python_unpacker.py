@@ -44,14 +44,20 @@ class PythonUnpacker:
     Args:
         bytes_max: longer text, bytes and extensions are refused.
         elements_max: longer arrays and maps are refused.
+        map_entries_max: the same for maps alone.
         read_extension: returns the value of an extension type, or raises ValueError.
     """
 
     def __init__(
-        self, bytes_max: int, elements_max: int, read_extension: Callable[[int, bytes], Any]
+        self,
+        bytes_max: int,
+        elements_max: int,
+        read_extension: Callable[[int, bytes], Any],
+        map_entries_max: int | None = None,
     ) -> None:
         self._bytes_max = bytes_max
-        self._elements_max = elements_max
+        entries_max = elements_max if map_entries_max is None else map_entries_max
+        self._elements_max = {_ARRAY: elements_max, _MAP: entries_max}
         self._read_extension = read_extension
 
     def unpack(self, content: Serialised) -> Any:
@@ -246,5 +252,5 @@ class PythonUnpacker:
             values, length = [], length * _VALUES[kind]
 
     def _check_length(self, length: int, kind: str) -> None:
-        if length > self._elements_max:
-            raise ValueError(f"{length} exceeds max_{kind}_len({self._elements_max})")
+        if length > self._elements_max[kind]:
+            raise ValueError(f"{length} exceeds max_{kind}_len({self._elements_max[kind]})")

@@ -30,12 +30,13 @@ from typing import Any, Self
 import msgpack
 
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES
-from flinknet.config import NetworkConfig
+from flinknet.config import RECORD_KEYS_MAX, NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.elements import Serialised, check_elements
 from flinknet.records.extension_reader import ExtensionReader, read_arrow
 from flinknet.records.extension_types import ARROW_BATCH
+from flinknet.records.key_counts import COUNTED_FROM_BYTES, FEW_KEYS, check_keys
 from flinknet.records.python_unpacker import INCOMPLETE, PythonUnpacker
 from flinknet.records.reassembly import ReassemblyMemory, SpanningRecord
 from flinknet.records.record_types import RecordTypes, Registered
@@ -73,16 +74,19 @@ _CUT = "the peer cut a record where it announced a record's end, or it counted i
 
 
 def _record_unpacker(
-    bytes_max: int, elements_max: int, types: RecordTypes
+    bytes_max: int, elements_max: int, keys_max: int, types: RecordTypes
 ) -> Callable[[Serialised], Any]:
-    """Return a function from the bytes of a value within the limits to the value."""
+    """Return a function from the bytes of a value within the limits to the value.
+
+    ``keys_max`` limits each map and each set.
+    """
 
     def read_extension(code: int, content: bytes) -> Any:
         return extensions.read(code, content)
 
     unpack: Callable[[Serialised], Any]
     if COMPILES_PYTHON:
-        unpack = PythonUnpacker(bytes_max, elements_max, read_extension).unpack
+        unpack = PythonUnpacker(bytes_max, elements_max, read_extension, keys_max).unpack
     else:
         unpack = partial(
             msgpack.unpackb,
@@ -92,16 +96,20 @@ def _record_unpacker(
             max_str_len=bytes_max,
             max_bin_len=bytes_max,
             max_array_len=elements_max,
-            max_map_len=elements_max,
+            max_map_len=keys_max,
             max_ext_len=bytes_max,
             ext_hook=read_extension,
         )
-    extensions = ExtensionReader(types, unpack)
+    extensions = ExtensionReader(types, unpack, keys_max)
     return unpack
 
 
 def check_limits(
-    data: bytes | memoryview, record_bytes_max: int, record_elements_max: int, head: bytes = b""
+    data: bytes | memoryview,
+    record_bytes_max: int,
+    record_elements_max: int,
+    head: bytes = b"",
+    record_keys_max: int = RECORD_KEYS_MAX,
 ) -> None:
     """Raise SerializationError if a record is over a limit, so that its reader would refuse it.
 
@@ -113,13 +121,16 @@ def check_limits(
             f"a record has {size} bytes when serialised; the limit is {record_bytes_max} "
             f"(record_bytes_max)"
         )
-    if size > record_elements_max and not head:
-        try:
+    if head:
+        return
+    limit = "record_elements_max"
+    try:
+        if size > record_elements_max:
             check_elements(data, record_elements_max)
-        except ValueError as cause:
-            raise SerializationError(
-                f"a record cannot be written: {cause} (record_elements_max)"
-            ) from cause
+        limit = "record_keys_max"
+        check_keys(data, record_keys_max)
+    except ValueError as cause:
+        raise SerializationError(f"a record cannot be written: {cause} ({limit})") from cause
 
 
 def check_uncut(record: Any, record_bytes_max: int) -> None:
@@ -188,12 +199,18 @@ class RecordUnpacker:
         *,
         record_bytes_max: int,
         record_elements_max: int,
+        record_keys_max: int = RECORD_KEYS_MAX,
         types: Registered = None,
     ) -> None:
         self._bytes_max = record_bytes_max
         self._elements_max = record_elements_max
+        self._keys_max = record_keys_max
+        known = RecordTypes.of(types)
         self._unpack = _record_unpacker(
-            record_bytes_max, record_elements_max, RecordTypes.of(types)
+            record_bytes_max, record_elements_max, record_elements_max, known
+        )
+        self._unpack_few_keys = _record_unpacker(
+            record_bytes_max, record_elements_max, FEW_KEYS, known
         )
 
     @classmethod
@@ -206,6 +223,7 @@ class RecordUnpacker:
         return cls(
             record_bytes_max=config.record_bytes_max,
             record_elements_max=config.record_elements_max,
+            record_keys_max=config.record_keys_max,
             types=types,
         )
 
@@ -225,14 +243,28 @@ class RecordUnpacker:
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
             if end == len(data):
-                records = self._value(data)
+                records = self._records(data)
             else:
                 with data[:end] as array:
-                    records = self._value(array)
+                    records = self._records(array)
         else:
             header = _ARRAY32.pack(_ARRAY32_MARKER, number)
-            records = self._value(b"".join((header, data[start:end])))
+            records = self._records(b"".join((header, data[start:end])))
         return records
+
+    def _records(self, content: Serialised) -> Any:
+        """Return the records that are the elements of an array."""
+        if len(content) > COUNTED_FROM_BYTES + ARRAY_HEADER_BYTES:
+            return self._counted_value(content, records=True)
+        return self._value(content)
+
+    def _counted_value(self, content: Serialised, *, records: bool = False) -> Any:
+        """Return the value of a long content, unless too many of its keys could collide."""
+        try:
+            return self._unpack_few_keys(content)
+        except Exception:  # a map or a set is larger, or it is no record
+            check_keys(content, self._keys_max, records=records)
+            return self._value(content)
 
     def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
         """Return the one record that begins in ``gathered`` and ends with ``rest``; what is
@@ -249,6 +281,8 @@ class RecordUnpacker:
         """Return the one record that was put together from several buffers."""
         if len(content) > self._elements_max:
             check_elements(content, self._elements_max)
+        if len(content) > COUNTED_FROM_BYTES:
+            return self._counted_value(content)
         return self._value(content)
 
     def _value(self, content: Serialised) -> Any:

@@ -28,12 +28,13 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
-from flinknet.config import BufferTimeout
+from flinknet.config import RECORD_KEYS_MAX, BufferTimeout
 from flinknet.errors import LocalProtocolError, SerializationError
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.appender import RecordAppender
 from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.emission import Emission, Writing, emission_to, emission_to_chosen
+from flinknet.records.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output, SubpartitionOutput
 from flinknet.records.packer import RecordPacker
@@ -71,6 +72,7 @@ class RecordWriter:
         buffer_timeout_ms: -1, 0, a positive number or "adaptive".
         record_bytes_max: larger records are refused.
         record_elements_max: records with more elements are refused, as the reader would.
+        record_keys_max: records with more keys that could collide are refused, as the reader would.
         types: the classes whose objects may be in records.
     """
 
@@ -95,6 +97,7 @@ class RecordWriter:
         buffer_timeout_ms: BufferTimeout,
         record_bytes_max: int,
         record_elements_max: int,
+        record_keys_max: int = RECORD_KEYS_MAX,
         types: Registered = None,
     ) -> None:
         self.partition = partition
@@ -114,10 +117,13 @@ class RecordWriter:
         self._flusher = flusher
         self._record_bytes_max = record_bytes_max
         self._record_elements_max = record_elements_max
-        self._unlimited_bytes = min(record_bytes_max, record_elements_max)
+        self._record_keys_max = record_keys_max
+        self._unlimited_bytes = min(record_bytes_max, record_elements_max, COUNTED_FROM_BYTES)
         self._appender = RecordAppender(partition, wait)
         self._select = self.partitioner.select
         self._packer = RecordPacker(types)
+        if partition.subpartitions[0].buffer_bytes > COUNTED_FROM_BYTES:
+            self._packer.check_with(self._check_uncounted)  # what fits a buffer, too
         self._outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         self._broadcast = BroadcastOutput(partition)
         self._blocks = BlockPacker(self._packer.pack, self._unlimited_bytes)
@@ -189,7 +195,7 @@ class RecordWriter:
             form = b"", self._packer.pack(record)
         head, content = form
         if len(head) + len(content) > self._unlimited_bytes:
-            check_limits(content, self._record_bytes_max, self._record_elements_max, head)
+            self._check_limits(content, head)
         return form
 
     async def _emit_each(
@@ -273,7 +279,7 @@ class RecordWriter:
         """
         size = len(head) + len(data)
         if size > self._unlimited_bytes:
-            check_limits(data, self._record_bytes_max, self._record_elements_max, head)
+            self._check_limits(data, head)
         appender = self._appender
         while appender.slow_path.busy:
             await appender.slow_path.until_free()
@@ -290,6 +296,15 @@ class RecordWriter:
         opened = appender.buffers_opened - opened
         if output.target.released or self._turn.is_over(opened, filled.records):
             await yield_to_loop()
+
+    def _check_uncounted(self, data: bytes) -> None:
+        if len(data) > COUNTED_FROM_BYTES:
+            self._check_limits(data, b"")
+
+    def _check_limits(self, data: bytes | memoryview, head: bytes) -> None:
+        check_limits(
+            data, self._record_bytes_max, self._record_elements_max, head, self._record_keys_max
+        )
 
     def _check_writable(self) -> None:
         if self._finished:

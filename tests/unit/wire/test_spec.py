@@ -201,6 +201,7 @@ def test_the_limits_are_the_defaults() -> None:
         wire.heartbeats_per_minute_max,
         wire.credit_per_channel_max,
         wire.control_bytes_max // 2**20,
+        network.record_keys_max,
         wire.pending_handshakes_max,
         wire.accepted_connections_max,
     ]
