@@ -22,6 +22,7 @@ from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.settings import load_settings
 from flinknet.task.graph import JobGraph
+from flinknet.texts import printable
 
 __all__ = ["explain", "run"]
 
@@ -149,5 +150,6 @@ class _Runner:
         """With --json: what happened, as one document on standard output."""
         if not self._as_json:
             return
-        error = self.error and {"type": type(self.error).__name__, "message": str(self.error)}
+        text = printable(str(self.error))
+        error = self.error and {"type": type(self.error).__name__, "message": text}
         print(json.dumps({"jobs": self.jobs, "error": error}, indent=2))

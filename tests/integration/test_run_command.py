@@ -214,6 +214,42 @@ def test_a_job_file_that_cannot_be_loaded_is_named_in_five_lines(
     assert f"flinknet: {document['error']['message']}\n" == run.stderr
 
 
+def test_an_error_is_valid_json_and_harmless_whatever_its_text(tmp_path: Path) -> None:
+    path = job(tmp_path, r"raise ValueError('half \ud83d \x1b[2J')")
+    run = flinknet_run(path, "--json", cwd=tmp_path)
+    message = json.loads(run.stdout)["error"]["message"]
+    assert message.encode().endswith(rb"ValueError: half \ud83d \x1b[2J")
+    assert run.stderr.endswith("ValueError: half \\ud83d \\x1b[2J\n")
+
+
+PRINTS_COMMANDS = """
+from flinknet.task import StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment()
+
+def fail(record):
+    print("\\x1b]0;title")
+    raise ValueError("half \\ud83d \\x1b[2J")
+
+environment.from_collection(["\\x1b[31m"]).print()
+environment.execute("printing")
+environment.from_collection([1]).map(fail).print()
+environment.execute("failing")
+"""
+
+
+def test_a_workers_error_and_its_records_do_not_rule_the_terminal(tmp_path: Path) -> None:
+    run = flinknet_run(job(tmp_path, PRINTS_COMMANDS), cwd=tmp_path)
+    assert run.returncode == 1
+    assert "\x1b" not in run.stdout + run.stderr
+    assert "| \\x1b[31m\n" in run.stderr
+    assert "| \\x1b]0;title\n" in run.stderr
+    assert 'failed: operator "Map"' in run.stderr
+    assert run.stderr.endswith("ValueError: half \\ud83d \\x1b[2J\n"), (
+        "the traceback keeps its lines"
+    )
+
+
 # -- what is refused before anything starts; so it needs no process of its own
 
 Refused = Callable[..., str]
