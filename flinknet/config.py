@@ -363,10 +363,11 @@ class NetworkConfig:
     receive_buffer_bytes: int = 256 * KIB
     """Bytes that one socket read may return."""
 
-    turn_messages_max: int = 1_000
+    turn_messages_max: int = 250
     """Messages of one connection that are handled in one turn of the event loop; the rest waits for
     the next turn, and the socket is not read meanwhile. A message takes some microseconds, so a
-    peer that sends tiny ones without end keeps the others waiting for no more than milliseconds."""
+    peer that sends tiny ones without end keeps the others waiting for about a millisecond; to pause
+    takes as long as two of them."""
 
     turn_bytes_max: int = 1 * MIB
     """Bytes of one connection that are read in one turn of the event loop, to the end of the read
