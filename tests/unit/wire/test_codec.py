@@ -62,7 +62,7 @@ BUFFERS = buffers()
 ERRORS = st.tuples(
     st.just(MessageType.ERROR_RESPONSE),
     U32,
-    st.integers(0, 127),
+    st.integers(1, 127),
     st.text(max_size=40).map(printable),
 )
 OTHERS = st.one_of(
