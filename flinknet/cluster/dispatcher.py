@@ -82,7 +82,7 @@ class Dispatcher:
         try:
             deployment = submission.plan(job_id, attempt, self.workers.registered())
         except InsufficientSlotsError as error:
-            raise InsufficientSlotsError(f"{error}{self._slots_not_given_back()}") from error
+            raise InsufficientSlotsError(f"{error}{self._slots_missing()}") from error
         execution = JobExecution(
             job_id,
             attempt,
@@ -123,16 +123,18 @@ class Dispatcher:
         )
         return submission.shape.slots_required() <= free
 
-    def _slots_not_given_back(self) -> str:
-        """What to say of slots that jobs hold which have ended."""
-        holders = [
+    def _slots_missing(self) -> str:
+        """What to say of slots that jobs hold which have ended, and of lost workers."""
+        losses = [worker.loss for worker in self.workers.workers() if worker.loss is not None]
+        reasons = [
             f'worker {worker_id} holds slots of job "{record.submission.name}", which has ended, '
             "because a function of it has not returned"
             for record in self.jobs()
             if record.ended_at is not None
             for worker_id in record.execution.holders
         ]
-        return "".join(f"; {holder}" for holder in holders)
+        reasons += [loss.describe() for loss in losses]
+        return "".join(f"; {reason}" for reason in reasons)
 
     def cancel(self, record: JobRecord, now: float) -> None:
         """Stop a job on request; nothing happens to one that has ended or is ending."""

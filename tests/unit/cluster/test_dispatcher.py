@@ -175,6 +175,15 @@ def test_slots_of_a_lost_worker_are_not_waited_for(cluster: Cluster) -> None:
     assert cluster.dispatcher.may_fit_soon(shape(2))
 
 
+def test_a_refusal_names_the_workers_that_are_lost(cluster: Cluster) -> None:
+    cluster.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", cluster.now)
+    with pytest.raises(
+        InsufficientSlotsError,
+        match=r"has 2 on 1 workers: .*; worker worker-1 \(pid 101\) was lost: killed by signal 9",
+    ):
+        cluster.submit(parallelism=3)
+
+
 def test_two_jobs_share_the_cluster(cluster: Cluster) -> None:
     first, second = cluster.running(), cluster.running()
     assert cluster.free_slots() == [0, 0]
