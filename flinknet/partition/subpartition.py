@@ -43,6 +43,9 @@ from flinknet.errors import LocalProtocolError
 
 __all__ = ["PipelinedSubpartition", "SubpartitionOwner", "SubpartitionStatistics"]
 
+_BYTES_BITS = 48
+"""No queue has as many bytes."""
+
 _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
@@ -258,6 +261,13 @@ class PipelinedSubpartition:
             self._backlog += 1
         if not was_available and not self._blocked:
             self._notify()
+
+    @property
+    def load(self) -> int:
+        """The queue's length as one number to compare: its buffers, and of as many its bytes."""
+        builder = self._open
+        opened = 0 if builder is None else builder.size - self._taken_bytes
+        return len(self._queue) + (opened > 0) << _BYTES_BITS | self._sealed_bytes + opened
 
     @property
     def queued_buffers(self) -> int:

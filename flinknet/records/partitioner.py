@@ -49,12 +49,9 @@ class OutputQueue(Protocol):
     released: bool
 
     @property
-    def queued_buffers(self) -> int:
-        """Buffers that hold something which is not yet taken, with the open one; O(1)."""
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes written and not yet taken, with those in the open buffer; O(1)."""
+    def load(self) -> int:
+        """Buffers that hold something which is not yet taken, with the open one, and of as many
+        their bytes, as one number to compare; O(1)."""
 
 
 class Partitioner(ABC):
@@ -209,18 +206,16 @@ class AdaptiveRebalancePartitioner(Partitioner):
         """Return the least loaded candidate; the next channel in turn if no consumer is left."""
         channels, queues = self.channels, self.queues
         chosen = channel = self._next
-        fewest = inf
+        least = inf
         candidates = self._candidates
         for _ in range(channels):
             queue = queues[channel]
             if not queue.released:
-                queued = queue.queued_buffers
-                if queued < fewest or (
-                    queued == fewest and queue.queued_bytes < queues[chosen].queued_bytes
-                ):
-                    chosen, fewest = channel, queued
+                load = queue.load
+                if load < least:
+                    chosen, least = channel, load
                 candidates -= 1
-                if not queued or not candidates:
+                if not load or not candidates:
                     break
             channel = channel + 1 if channel + 1 < channels else 0
         self._next = chosen + 1 if chosen + 1 < channels else 0

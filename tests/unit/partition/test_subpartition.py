@@ -363,6 +363,9 @@ def test_the_open_buffer_is_a_queued_one_while_it_holds_something() -> None:
     def look() -> None:
         arranged.subpartition.check_invariants()
         lengths.append(arranged.subpartition.queued_buffers)
+        load = arranged.subpartition.load
+        assert load >> 48 == arranged.subpartition.queued_buffers
+        assert load & 2**48 - 1 == arranged.subpartition.queued_bytes
 
     look()
     arranged.add(b"")

@@ -82,8 +82,7 @@ class Queue:
     def __init__(
         self, queued_buffers: int, queued_bytes: int = 0, *, released: bool = False
     ) -> None:
-        self.queued_buffers = queued_buffers
-        self.queued_bytes = queued_bytes
+        self.load = queued_buffers * 10**9 + queued_bytes
         self.released = released
 
 
