@@ -60,7 +60,7 @@ unpack = RecordUnpacker(record_bytes_max=1 << 16, record_elements_max=1 << 16, t
             datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")),
         ),
         (
-            pd.Timestamp("2020-01-01", tz="Europe/Berlin"),  # a zone of pytz
+            pd.Timestamp("2020-01-01", tz="dateutil/Europe/Berlin"),
             datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=1))),
         ),
         (pd.Timedelta(5, "s"), timedelta(seconds=5)),
@@ -83,8 +83,8 @@ def test_values_of_numpy_and_pandas_arrive_as_pythons(value: Any, arrives: Any) 
     ("value", "reason"),
     [
         (pd.NaT, "NaT is no time: use None"),
-        (np.datetime64("NaT"), "NaT is no time: use None"),
-        (np.timedelta64("NaT"), "NaT is no time: use None"),
+        (np.datetime64("NaT", "s"), "NaT is no time: use None"),
+        (np.timedelta64("NaT", "s"), "NaT is no time: use None"),
         (pd.Timestamp(1), "has nanoseconds"),
         (pd.Timedelta(1, "ns"), "has nanoseconds"),
         (np.datetime64(1, "ns"), "has more than microseconds"),

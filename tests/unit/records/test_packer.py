@@ -20,6 +20,7 @@ from flinknet.records.packer import RecordPacker
 from flinknet.records.python_packer import PythonPacker
 from flinknet.records.record_types import RecordTypes
 from flinknet.records.serializer import RecordUnpacker
+from tests.naming import spelled
 from tests.unit.records.record_values import (
     TYPES,
     VALUES,
@@ -168,7 +169,7 @@ REFUSED = [
     (memoryview(b"abcd")[::2], "not C-contiguous"),
     (range(1), "range has no form on the wire"),
     (object(), "object has no form"),
-    (print, "builtin_function_or_method has no form"),
+    (spelled, "function has no form"),
     (1j, "complex has no form"),
     (int, "type has no form"),
     (deque([1]), "deque has no form"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any
 
@@ -68,3 +69,4 @@ def test_python_warns_of_a_record_that_nobody_awaited_when_its_buffer_was_full()
     assert full is not WRITTEN
     with pytest.warns(RuntimeWarning, match=r"RecordWriter\._append.* was never awaited"):
         del full
+        gc.collect()
