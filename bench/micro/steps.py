@@ -13,6 +13,7 @@ import msgpack
 from bench.exchange.cases import CASES, orders
 from bench.harness.case import Block, Case
 from bench.micro.buffers import make_buffers_in, make_buffers_out
+from bench.micro.record_types import RECORD_TYPES
 from bench.micro.workers import Sink, Worker, finish, make_writer, run_together
 from bench.micro.workload import Step, Workload
 from flinknet import (
@@ -190,6 +191,12 @@ STEPS: tuple[Step, ...] = (
         "the records of a buffer, as a writer has filled it",
         "record",
         _of_cases(make_deserialise),
+    ),
+    Step(
+        "record-types",
+        "records packed in blocks and unpacked, by what they are; beside pickle and msgspec",
+        "record",
+        RECORD_TYPES,
     ),
     Step(
         "buffer-out",

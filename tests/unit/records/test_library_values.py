@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -58,10 +58,6 @@ unpack = RecordUnpacker(record_bytes_max=1 << 16, record_elements_max=1 << 16, t
         (
             pd.Timestamp(datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/Berlin"))),
             datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")),
-        ),
-        (
-            pd.Timestamp("2020-01-01", tz="dateutil/Europe/Berlin"),
-            datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=1))),
         ),
         (pd.Timedelta(5, "s"), timedelta(seconds=5)),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
@@ -130,6 +130,21 @@ class Unnamed(tzinfo):
 
     def tzname(self, moment: datetime | None) -> str | None:
         return None
+
+
+class Half(Unnamed):
+    """A zone of somebody's own."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return timedelta(minutes=30)
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_any_other_time_zone_arrives_as_the_offset_that_it_has_then(pack: Any) -> None:
+    for sent in (datetime(2020, 1, 1, tzinfo=Half()), time(1, tzinfo=Half())):
+        came = unpacker.record(pack(sent))
+        assert came == sent
+        assert came.tzinfo == timezone(timedelta(minutes=30))
 
 
 class Pair(NamedTuple):
