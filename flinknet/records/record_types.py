@@ -150,14 +150,6 @@ def _dataclass_maker(kind: type, names: tuple[str, ...]) -> Make:
             f"{kind.__name__} cannot be registered: it has more than its fields ({error})"
         ) from error
 
-    def make_of_attributes(values: tuple[Any, ...]) -> Any:
-        made: Any = new(kind)
-        made.__dict__ = dict(zip(names, values, strict=True))
-        return made
-
-    if not any("__slots__" in vars(base) for base in kind.__mro__[:-1]):
-        return make_of_attributes
-
     def make(values: tuple[Any, ...]) -> Any:
         made: Any = new(kind)
         for name, value in zip(names, values, strict=True):
