@@ -102,7 +102,7 @@ def _check_host(cluster: ClusterConfig) -> None:
     if not is_loopback(cluster.host):
         raise ConfigurationError(
             f"cluster.host is {cluster.host}: a local cluster listens on loopback only, because "
-            "its data plane is not authenticated; use 127.0.0.1 or ::1"
+            "its data plane is not encrypted; use 127.0.0.1 or ::1"
         )
 
 

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from flinknet.cluster import JobProgress, LocalCluster, run_job
-from flinknet.cluster.credentials import authorization_headers
+from flinknet.cluster.credentials import authorization_headers, cluster_id
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.errors import (
     ConfigurationError,
@@ -24,6 +24,7 @@ from flinknet.errors import (
 )
 from flinknet.task import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
+from flinknet.wire.handshake import Hello, Opening, Refusal, Verdict, WorkerIdentity
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
@@ -227,6 +228,40 @@ async def test_the_control_plane_tells_the_token_to_nobody(cluster: LocalCluster
                 assert cluster.token not in await response.text()
         async with session.post("/api/v1/jobs", data=b"\x90") as response:
             assert response.status == 401
+
+
+async def test_a_stranger_without_the_token_has_no_part_in_a_job(cluster: LocalCluster) -> None:
+    """It finds the workers' ports, as any local user can, and guesses who it could be; it learns
+    neither names nor job, and jobs go on."""
+    headers = authorization_headers(cluster.token)
+    async with (
+        aiohttp.ClientSession(f"http://{cluster.address}", headers=headers) as session,
+        session.get("/api/v1/workers") as response,
+    ):
+        workers = (await response.json())["workers"]
+    running = asyncio.create_task(cluster.execute(sums(20_000)))
+    for worker in workers:
+        said = await guess_at(worker["address"], cluster_id(cluster.token))
+        assert said.endswith(Refusal(Verdict.REFUSED).encode())
+        for known in (worker["worker_id"], worker["address"], cluster_id(cluster.token)):
+            assert known.encode() not in said
+    result = await running
+    assert sum(dict(result.collected["Collect"]).values()) == sum(range(20_000))
+
+
+async def guess_at(address: str, job: str) -> bytes:
+    """Dial a worker as its neighbour would, with a secret that is none; return what it says."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    opening = Opening(bytes(16)).encode()
+    writer.write(opening)
+    challenge = await reader.readexactly(66)
+    identity = WorkerIdentity("worker-9", "127.0.0.1:9", job, 0, CONFIG.network.segment_bytes)
+    writer.write(Hello.encode(identity, b"a guess", opening + challenge))
+    said = challenge + await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return said
 
 
 def command_line(pid: int) -> str:
