@@ -136,6 +136,7 @@ class Connection:
         self.on_credit = self._readers.add_credit
         outbox = ChecksummedOutbox if checksums else Outbox
         self._outbox = outbox(config.segment_bytes, on_output)
+        self._checksums = checksums
         self._sealed = seal if checksums else bytes
         """A message as it is sent."""
         self.on_reader_available = self._outbox.add_reader
@@ -151,10 +152,15 @@ class Connection:
     # -- bytes in ---------------------------------------------------------------------------------
 
     def received(self, size: int, now: float) -> None:
-        """Handle ``size`` bytes read into ``get_buffer()``. Raises RemoteProtocolError."""
+        """Handle ``size`` bytes read into ``get_buffer()``. Raises RemoteProtocolError.
+
+        With checksums, bytes that only go on with a body are no sign of life: its length may be
+        what was damaged, and then everything that follows goes into it, heartbeats as well.
+        """
         self._now = now
         self._bytes_in += size
-        self._liveness.heard_at = now
+        if size >= self._decoder.body_missing or not self._checksums:
+            self._liveness.heard_at = now
         self._decoder.received(size)
 
     @property

@@ -212,6 +212,11 @@ class FrameDecoder:
             start, end = 0, end - start
         self._start, self._end = start, end
 
+    @property
+    def body_missing(self) -> int:
+        """How many bytes of a body have not come yet."""
+        return self._body_missing
+
     def feed(self, data: bytes | memoryview) -> None:
         """Decode ``data`` of any length by way of ``get_buffer``."""
         source = memoryview(data)

@@ -17,7 +17,7 @@ from flinknet.wire.codec import encode_error
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.arrangements import make_config, put
 from tests.unit.connection.joined import Worker, poll_all
-from tests.unit.wire.received import Received, make_decoder
+from tests.unit.wire.received import Received, buffer_response, make_decoder
 
 CONFIG = make_config(receive_buffer_bytes=4096, checksums="on")
 RECORDS = [bytes([number, number]) for number in range(1, 4)]
@@ -168,6 +168,34 @@ def test_every_message_has_its_checksum_to_the_goodbye() -> None:
     assert types[0] is MessageType.PARTITION_REQUEST
     assert MessageType.CANCEL_PARTITION_REQUEST in types
     assert types[-1] is MessageType.CLOSE_REQUEST
+
+
+def test_a_damaged_length_does_not_wait_for_ever() -> None:
+    """Everything that comes goes into a body that never ends; heartbeats are no sign of life
+    then."""
+    config = make_config(
+        segment_bytes=1024,
+        network_memory_bytes=64 * 1024,
+        receive_buffer_bytes=4096,
+        checksums="on",
+        heartbeat_interval_ms=10_000.0,
+        heartbeat_timeout_ms=60_000.0,
+    )
+    worker = Worker("127.0.0.1:2", "the producer", config, lambda: None)
+    gate = worker.make_gate(PartitionLocation("127.0.0.1:1", "p", 0))
+    damaged = bytearray(seal(buffer_response(0, body=b"\x01\x02", records=2)))
+    damaged[len(damaged) - 5 - 2 - 2] ^= 2
+    worker.receive(bytes(damaged))
+    while worker.now <= 70.0 and worker.connection.failure is None:
+        worker.connection.tick(worker.now, 0)
+        worker.now += 10.0
+        worker.receive(seal(b"\x91\x0c"))
+    assert isinstance(worker.connection.failure, RemoteTransportError)
+    assert poll_all(gate) == []
+    worker.lose(LOSS)
+    with pytest.raises(RemoteTransportError, match="has sent nothing for"):
+        poll_all(gate)
+    gate.release()
 
 
 def test_a_wrong_checksum_is_told_with_its_own_code() -> None:
