@@ -623,6 +623,14 @@ class ClusterConfig:
     """Largest message on a worker's control websocket; bulk travels beside it as HTTP bodies, so
     that a heartbeat never queues behind it."""
 
+    http_connections_max: int = 512
+    """Connections to the control plane; when there are so many, the one that has waited longest for
+    a request makes room. A worker needs up to four: its messages, deployments and results."""
+
+    http_request_timeout_ms: float = 15_000.0
+    """Time for the head of a request to come, from the connection or the last answer on, and again
+    for its body. Flink: rest.idleness-timeout (5 min)."""
+
     job_bytes_max: int = 64 * MIB
     """Largest job graph that a client may submit, with the functions and collections inside it."""
 
@@ -665,6 +673,7 @@ class ClusterConfig:
             "stop_timeout_ms",
             "heartbeat_interval_ms",
             "progress_interval_ms",
+            "http_request_timeout_ms",
             "cancel_timeout_ms",
             "commit_timeout_ms",
         )
@@ -674,6 +683,11 @@ class ClusterConfig:
                 f"{name} is {getattr(self, name)}: choose at least twice heartbeat_interval_ms "
                 f"({self.heartbeat_interval_ms})",
             )
+        _require(
+            self.http_connections_max >= 4 * self.workers + 4,
+            f"http_connections_max is {self.http_connections_max}: choose at least four for each "
+            f"of the {self.workers} workers, and four more",
+        )
         _require_at_least(self, 0, "cause_grace_ms", "collect_records_max")
         for name, least in (
             ("collect_bytes_max", KIB),

@@ -4,7 +4,7 @@
 
     launcher (your program)          coordinator process             worker processes
     local_cluster.py                 coordinator.py  shell, clock    worker.py       shell
-    child_process.py  <-- parent.py  rest.py         HTTP            control_link.py
+    child_process.py  <-- parent.py  http_server.py, rest.py  HTTP   control_link.py
     client.py                        worker_connection.py            job_attempt.py
     commands.py, run.py              dispatcher.py   no I/O
                                      execution.py, worker_registry.py, failure.py

@@ -51,9 +51,12 @@ class CoordinatorClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        # A connection for each call: one that is kept for the next is one that the coordinator may
+        # cut off just then.
         self._session = aiohttp.ClientSession(
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
+            connector=aiohttp.TCPConnector(force_close=True),
         )
         return self
 

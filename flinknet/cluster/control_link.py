@@ -35,6 +35,9 @@ from flinknet.task.deployment import SubtaskDescriptor
 
 __all__ = ["EXIT_COORDINATOR_LOST", "ControlLink", "unanswered"]
 
+_CONNECTIONS_MAX = 4
+"""One for messages; the others take deployments and results in turn."""
+
 EXIT_COORDINATOR_LOST = 3
 """Exit status of a worker whose coordinator is gone."""
 
@@ -52,9 +55,11 @@ class ControlLink:
         self._socket: aiohttp.ClientWebSocketResponse | None = None
 
     async def __aenter__(self) -> Self:
+        # A connection for each call, as in client.py.
         self._session = aiohttp.ClientSession(
             f"http://{self._coordinator}",
             headers=authorization_headers(self._token),
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS_MAX, force_close=True),
             timeout=aiohttp.ClientTimeout(total=self._timeout_ms / 1000),
         )
         return self

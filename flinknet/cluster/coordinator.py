@@ -16,17 +16,15 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-
-from aiohttp import web
 
 from flinknet.cluster.credentials import take_token
 from flinknet.cluster.dispatcher import Dispatcher
 from flinknet.cluster.execution import SubtaskKey
 from flinknet.cluster.failure import FailureCause
+from flinknet.cluster.http_server import HttpServer
 from flinknet.cluster.job_record import JobRecord
 from flinknet.cluster.messages import Message, Register
 from flinknet.cluster.parent import watch_parent
@@ -35,9 +33,7 @@ from flinknet.cluster.rest import ControlPlane
 from flinknet.cluster.submission import Submission
 from flinknet.cluster.worker_connection import WorkerConnection
 from flinknet.config import ClusterConfig
-from flinknet.errors import ConfigurationError, FlinknetError, JobError
-from flinknet.net.address import join_address
-from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
+from flinknet.errors import FlinknetError, JobError
 from flinknet.settings import load_settings
 from flinknet.texts import printable, text_of
 
@@ -196,22 +192,9 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
     if has_launcher:
         launcher = _Launcher(coordinator, loop)
         watch_parent(launcher.hear, launcher.ended)
-    application = ControlPlane(coordinator, token).application()
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
+    server = HttpServer(ControlPlane(coordinator, token).application(), config)
     try:
-        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-        try:
-            listening = socket.create_server((config.host, config.coordinator_port), family=family)
-            await web.SockSite(runner, listening, backlog=ACCEPTS_PER_TURN).start()
-            deepen_backlog([listening])
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot listen on {join_address(config.host, config.coordinator_port)}: "
-                f"{error.strerror}; "
-                "choose another cluster.coordinator_port, or 0 for a free one"
-            ) from error
-        address = join_address(*runner.addresses[0][:2])
+        address = await server.start(config.host, config.coordinator_port)
         log.info("listening on %s", address)
         _announce("listening", address=address)
         waiting = asyncio.create_task(_announce_ready(coordinator))
@@ -219,7 +202,7 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
         waiting.cancel()
     finally:
         coordinator.close(reason)
-        await runner.cleanup()
+        await server.close()
         # Last, because the launcher shows the last line of a coordinator that has ended.
         log.info("the coordinator %s", reason)
 

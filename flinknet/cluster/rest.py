@@ -23,11 +23,12 @@ and for workers::
     GET  /api/v1/jobs/{job}/attempts/{attempt}/committables
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
-409 not in this state, 413 too large. The token is checked before a body is read.
+408 too slow, 409 not in this state, 413 too large. The token is checked before a body is read.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +146,7 @@ class ControlPlane:
     # -- for clients
 
     async def _submit(self, request: web.Request) -> web.Response:
-        body = await request.read()
+        body = await self._body(request)
         if len(body) > self._config.job_bytes_max:
             raise web.HTTPRequestEntityTooLarge(
                 self._config.job_bytes_max,
@@ -199,11 +200,22 @@ class ControlPlane:
         record = self._attempt(request)
         subtask = int(request.match_info["vertex"]), int(request.match_info["index"])
         record.execution.worker_of(subtask)
-        result = decode_result(await request.read())
+        result = decode_result(await self._body(request))
         if record.ended_at is not None:
             raise web.HTTPConflict(text=f"job {record.job_id} has ended")
         self._coordinator.take_result(record, subtask, result)
         return web.json_response({})
+
+    async def _body(self, request: web.Request) -> bytes:
+        timeout_ms = self._config.http_request_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(
+                text=f"the body has not come within {timeout_ms:.0f} ms "
+                "(cluster.http_request_timeout_ms)"
+            ) from None
 
     def _record(self, request: web.Request) -> JobRecord:
         record = self._coordinator.dispatcher.job(request.match_info["job"])

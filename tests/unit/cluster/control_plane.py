@@ -14,6 +14,7 @@ from flinknet.cluster.client import CoordinatorClient
 from flinknet.cluster.control_link import ControlLink
 from flinknet.cluster.coordinator import Coordinator
 from flinknet.cluster.credentials import new_token
+from flinknet.cluster.http_server import HttpServer
 from flinknet.cluster.messages import Message, Register
 from flinknet.cluster.rest import ControlPlane
 from flinknet.config import ClusterConfig
@@ -59,15 +60,12 @@ class ServedCoordinator:
 async def serve_control_plane(config: ClusterConfig) -> AsyncIterator[ServedCoordinator]:
     """Serve a coordinator on a free port."""
     coordinator, token = Coordinator(config), new_token()
-    runner = web.AppRunner(ControlPlane(coordinator, token).application(), shutdown_timeout=1.0)
-    await runner.setup()
+    server = HttpServer(ControlPlane(coordinator, token).application(), config)
     try:
-        await web.TCPSite(runner, config.host, 0).start()
-        host, port = runner.addresses[0][:2]
-        yield ServedCoordinator(coordinator, f"{host}:{port}", token)
+        yield ServedCoordinator(coordinator, await server.start(config.host, 0), token)
     finally:
         coordinator.close("the test ends")
-        await runner.cleanup()
+        await server.close()
 
 
 @asynccontextmanager
