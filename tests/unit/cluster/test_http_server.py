@@ -97,7 +97,7 @@ async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> Non
 
     application = web.Application()
     application.add_routes([web.get("/", give)])
-    server = HttpServer(application, QUICK)
+    server = HttpServer(application, replace(CONFIG, http_request_timeout_ms=1000.0))
     try:
         address = await server.start("127.0.0.1", 0)
         request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -105,8 +105,10 @@ async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> Non
             left[1].transport.pause_reading()  # type: ignore[attr-defined]
             received = 0
             while received < len(body):
-                received += len(await fetched.read(1_000_000))
-                await asyncio.sleep(0.005)
+                data = await fetched.read(1_000_000)
+                assert data, "the connection was cut off though its answer was being fetched"
+                received += len(data)
+                await asyncio.sleep(0)
             left[1].transport.resume_reading()  # type: ignore[attr-defined]
             assert len(await until_closed(left[0])) < len(body)
     finally:
@@ -127,6 +129,7 @@ async def test_a_crowd_that_says_nothing_makes_room_for_a_job() -> None:
 
         coming = asyncio.create_task(come())
         while len(crowd) < 3 * FEW.http_connections_max:
+            assert not coming.done()
             await asyncio.sleep(0)
         async with cluster.served.client() as client:
             job_id = await client.submit(Submission.of_graph(keyed_graph()))
