@@ -1,6 +1,6 @@
-"""How peers that carry bytes make a message of a record: as flinknet does, and bytes as they are.
+"""How peers that carry bytes make a message of a record; bytes are one as they are.
 
-msgspec packs, msgpack unpacks: the faster of the two, either way, if arrays arrive as tuples.
+msgspec packs, msgpack unpacks: the fastest there is, either way, if arrays arrive as tuples.
 """
 
 from __future__ import annotations
