@@ -12,7 +12,7 @@ PYPY := pypy3
 PYPY_TESTS := tests/contract tests/model tests/fuzz \
   $(addprefix tests/unit/,buffer cluster connection consumer net partition records task wire) \
   $(addprefix tests/integration/test_,local_cluster.py standalone_processes.py)
-FAMILIES := exchange peers isolation credit-cost broadcast scale timeouts latency channels window micro
+FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency channels window micro
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -48,7 +48,7 @@ bench: $(VENV)/.bench ## run the benchmarks that fit in ten minutes
 	@$(BIN)/python -m bench run exchange --quick --against stream $(ARGS)
 	@$(BIN)/python -m bench run timeouts --quick --runs 1 $(ARGS)
 	@$(BIN)/python -m bench run latency --quick --case open-loop-10 --against stream $(ARGS)
-	@$(foreach family,isolation credit-cost broadcast scale,$(BIN)/python -m bench run $(family) --quick --runs 1 $(ARGS) &&) :
+	@$(foreach family,isolation adaptive credit-cost broadcast scale,$(BIN)/python -m bench run $(family) --quick --runs 1 $(ARGS) &&) :
 	@$(BIN)/python -m bench run channels --quick --runs 1 $(ARGS)
 	@$(BIN)/python -m bench run micro --quick --runs 1 --case emit,buffer-out,buffer-in $(ARGS)
 

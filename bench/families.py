@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.adaptive.family import AdaptiveFamily
 from bench.broadcast.family import BroadcastFamily
 from bench.channels.family import ChannelsFamily
 from bench.credit_cost.family import CreditCostFamily
@@ -22,6 +23,7 @@ _ALL: tuple[Family, ...] = (
     ExchangeFamily(),
     PeersFamily(),
     IsolationFamily(),
+    AdaptiveFamily(),
     CreditCostFamily(),
     BroadcastFamily(),
     ScaleFamily(),

@@ -141,6 +141,18 @@ def test_isolation_measures_the_others_and_their_barriers(tmp_path: Path) -> Non
         assert (row.parameters["barriers_arrived"] > 0) == (row.latency_us is not None)
 
 
+def test_adaptive_measures_the_fast_consumer_beside_the_slow_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.adaptive.family.SETTLE_S", 1.0)
+    rows, _ = run_briefly("adaptive", "slow-and-fast", tmp_path)
+    in_turn, *adaptive = rows.values()
+    assert [row.variant for row in rows.values()] == ["rebalance", "adaptive", "adaptive, debloat"]
+    for row in adaptive:
+        assert row.records_per_s > in_turn.records_per_s
+        assert row.cpu_s_per_million_records > 0
+
+
 def test_timeouts_measure_throughput_latency_and_the_round_trip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
