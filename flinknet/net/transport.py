@@ -304,7 +304,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         """Close; a side that has refused lets the peer do so, until the deadline."""
         assert self._transport is not None
         if state is HandshakeState.REFUSED and not self.dialled:
-            self._transport.write_eof()
+            self._end_stream(self._transport)
             self._registrar.on_refused(self)
         else:
             self.abort()
@@ -372,8 +372,13 @@ class PeerProtocol(asyncio.BufferedProtocol):
             connection.frames_written()
         if self._leaving and not (connection.has_output or transport.is_closing()):
             self._said_goodbye = True
-            with suppress(OSError):  # the peer has closed first, as connection_lost will say
-                transport.write_eof()
+            self._end_stream(transport)
+
+    @staticmethod
+    def _end_stream(transport: asyncio.Transport) -> None:
+        """End this side's half of the stream."""
+        with suppress(OSError):  # the peer has closed first, as connection_lost will say
+            transport.write_eof()
 
     def pause_writing(self) -> None:
         """The socket has not taken everything."""

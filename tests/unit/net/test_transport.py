@@ -24,10 +24,12 @@ from flinknet.net.environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import RebalancePartitioner
+from flinknet.wire.handshake import Hello, Opening
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import messages
 from tests.unit.net.stranger import (
+    NONCE,
     Host,
     Stranger,
     assert_nothing_is_held,
@@ -465,6 +467,27 @@ def test_a_peer_that_has_closed_first_does_not_upset_a_goodbye() -> None:
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         assert runner.run(leave()) == []
+
+
+def test_a_peer_that_has_closed_first_does_not_upset_a_refusal() -> None:
+    """On asyncio's own loop: the refusal is answered with a reset before the stream is ended."""
+
+    async def refuse() -> list[dict[str, Any]]:
+        upset: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: upset.append(context))
+        async with NetworkEnvironment(config=quick(), secret="another") as environment:
+            stranger = await Stranger.dial(environment.address, secret=b"another")
+            stranger.say(Opening(NONCE).encode())
+            await stranger.expect_challenge()
+            hello = Hello.encode(identity_for(environment), b"wrong", stranger.transcript)
+            stranger.say(hello)
+            stranger.writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            await until(lambda: peers(environment).refused_total == 1)
+            await stranger.close()
+        return upset
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        assert runner.run(refuse()) == []
 
 
 async def test_a_producer_may_leave_as_soon_as_all_is_acknowledged() -> None:
