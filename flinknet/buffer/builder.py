@@ -51,13 +51,13 @@ class BufferBuilder:
     __slots__ = (
         "_capacity",
         "_continued",
-        "_end",
         "_records_taken",
         "_recycler",
         "_segment",
         "_shared",
         "_unfinished",
         "_whole",
+        "end",
         "inside_record",
         "records",
         "remaining",
@@ -70,6 +70,9 @@ class BufferBuilder:
     write: Callable[[bytes | memoryview], int]
     sealed: bool
     """Whether nothing can be appended any more."""
+    end: int
+    """Up to where there is room, or what is written if there is none now: ``end - remaining`` is
+    ``size``, for whom a property takes too long."""
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class BufferBuilder:
         self._whole: Buffer | None = None
         self._shared: Buffer | None = None
         self._capacity = segment.capacity if capacity is None else min(capacity, segment.capacity)
-        self._end = self.remaining = self._capacity
+        self.end = self.remaining = self._capacity
         self.write = segment.writer()
         self.sealed = False
         self.inside_record = False
@@ -98,7 +101,7 @@ class BufferBuilder:
     @property
     def size(self) -> int:
         """Bytes appended so far, whether sealed or not."""
-        return self._end - self.remaining
+        return self.end - self.remaining
 
     @property
     def capacity(self) -> int:
@@ -138,31 +141,31 @@ class BufferBuilder:
         if not self.sealed and missing > 0:
             self.remaining += missing
             self._capacity += missing
-            self._end += missing
+            self.end += missing
 
     @property
     def paused(self) -> bool:
         """Whether a reader has taken what was there, and there is room behind it."""
-        return self._end < self._capacity and not self.sealed
+        return self.end < self._capacity and not self.sealed
 
     def resume(self) -> None:
         """Go on behind what readers have taken."""
         if not self.sealed:
-            self.remaining += self._capacity - self._end
-            self._end = self._capacity
+            self.remaining += self._capacity - self.end
+            self.end = self._capacity
 
     # -- the readers' side ------------------------------------------------------------------------
 
     def take(self, start: int, records: int) -> Buffer:
         """Return what stands behind the ``start`` bytes and ``records`` records that the caller has
         taken; if the builder is sealed then, that was its last."""
-        size = self._end - self.remaining
+        size = self.end - self.remaining
         if self.sealed or size * _WRITTEN_SHARE > self._capacity:
             return self.seal(start, records)
         self._count_emitted()
         self._records_taken += self.records
         self.records = 0
-        self._end, self.remaining = size, 0
+        self.end, self.remaining = size, 0
         if self._shared is None:
             self._shared = self._make_buffer()
         self._shared.references += 1
@@ -174,7 +177,7 @@ class BufferBuilder:
         if not self.sealed:
             self.sealed = True
             self._count_emitted()
-            self._end, self.remaining = self._end - self.remaining, 0
+            self.end, self.remaining = self.end - self.remaining, 0
             if self._shared is None:
                 self._whole = self._make_buffer()
         if self._whole is not None:
@@ -192,7 +195,7 @@ class BufferBuilder:
             _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
             self._segment,
             self._recycler,
-            self._end,
+            self.end,
             references=self.sharers,
             continued=self._continued,
             unfinished=self._unfinished,
@@ -205,7 +208,7 @@ class BufferBuilder:
             _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
             shared,
             start,
-            self._end - start,
+            self.end - start,
             continued=0 if start else self._continued,
             unfinished=self._unfinished,
             records=self._records_taken + self.records - records,

@@ -10,7 +10,8 @@ and no acknowledgement awaited), and *blocked*: once a buffer whose type blocks 
 polled it yields nothing until consumption is resumed.
 
 Owned counters: ``_backlog`` = sealed data buffers in the queue (events never count),
-``_sealed_bytes`` = bytes in the queue, ``sequence`` = number of the next buffer polled.
+``_sealed_load`` = buffers, events included, and bytes in the queue, as one number (see ``load``),
+``sequence`` = number of the next buffer polled.
 
 What can be polled now is everything in the queue; the open builder only once a flush was requested
 or the subpartition finished, though a poll takes it along if nothing else is left. The backlog
@@ -45,6 +46,8 @@ __all__ = ["PipelinedSubpartition", "SubpartitionOwner", "SubpartitionStatistics
 
 _BYTES_BITS = 48
 """No queue has as many bytes."""
+_BUFFER_LOAD = 1 << _BYTES_BITS
+"""What a buffer adds to the load beside its bytes."""
 
 _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
@@ -100,7 +103,7 @@ class PipelinedSubpartition:
         "_owner",
         "_priority",
         "_queue",
-        "_sealed_bytes",
+        "_sealed_load",
         "_taken_bytes",
         "_taken_records",
         "buffer_bytes",
@@ -127,7 +130,7 @@ class PipelinedSubpartition:
         self._taken_records = 0
         self._listener: AvailabilityListener | None = None
         self._backlog = 0
-        self._sealed_bytes = 0
+        self._sealed_load = 0
         self._priority = 0
         self._blocked = False
         self._flush_requested = False
@@ -193,7 +196,7 @@ class PipelinedSubpartition:
             self._drop(buffer)
         elif buffer.data_type.has_priority:
             self._queue.insert(self._priority, buffer)
-            self._sealed_bytes += buffer.size
+            self._sealed_load += _BUFFER_LOAD + buffer.size
             self._priority += 1
             if self._priority == 1 and not self._blocked:
                 self._notify()
@@ -256,7 +259,7 @@ class PipelinedSubpartition:
         was_available = bool(self._queue) or self._flush_requested
         self._flush_requested = False
         self._queue.append(buffer)
-        self._sealed_bytes += buffer.size
+        self._sealed_load += _BUFFER_LOAD + buffer.size
         if buffer.data_type.is_buffer:
             self._backlog += 1
         if not was_available and not self._blocked:
@@ -266,23 +269,20 @@ class PipelinedSubpartition:
     def load(self) -> int:
         """The queue's length as one number to compare: its buffers, and of as many its bytes."""
         builder = self._open
-        opened = 0 if builder is None else builder.size - self._taken_bytes
-        return len(self._queue) + (opened > 0) << _BYTES_BITS | self._sealed_bytes + opened
+        if builder is None or not (opened := builder.end - builder.remaining - self._taken_bytes):
+            return self._sealed_load
+        return self._sealed_load + _BUFFER_LOAD + opened
 
     @property
     def queued_buffers(self) -> int:
         """Buffers and events written and not polled, with the open builder if it holds anything
         that was not taken."""
-        builder = self._open
-        return len(self._queue) + (builder is not None and builder.size > self._taken_bytes)
+        return self.load >> _BYTES_BITS
 
     @property
     def queued_bytes(self) -> int:
         """Bytes written and not polled, with those in the open builder."""
-        builder = self._open
-        if builder is None:
-            return self._sealed_bytes
-        return self._sealed_bytes + builder.size - self._taken_bytes
+        return self.load % _BUFFER_LOAD
 
     def _drop(self, buffer: Buffer) -> None:
         self._bytes_dropped += buffer.size
@@ -314,7 +314,7 @@ class PipelinedSubpartition:
             return None
         if self._queue:
             buffer = self._queue.popleft()
-            self._sealed_bytes -= buffer.size
+            self._sealed_load -= _BUFFER_LOAD + buffer.size
         elif self._open is not None and self._open.size > self._taken_bytes:
             buffer = self._take(self._open)
             self._flush_requested = False
@@ -401,7 +401,7 @@ class PipelinedSubpartition:
         queue, self._queue = self._queue, deque()
         for buffer in queue:
             self._drop(buffer)
-        self._backlog = self._sealed_bytes = self._priority = 0
+        self._backlog = self._sealed_load = self._priority = 0
         self._flush_requested = False
 
     def statistics(self) -> SubpartitionStatistics:
@@ -423,8 +423,8 @@ class PipelinedSubpartition:
         """Raise AssertionError if the accounts do not add up."""
         data = sum(buffer.data_type.is_buffer for buffer in self._queue)
         assert self._backlog == data, f"backlog {self._backlog} but {data} data buffers are queued"
-        sealed_bytes = sum(buffer.size for buffer in self._queue)
-        assert self._sealed_bytes == sealed_bytes, "the bytes in the queue are miscounted"
+        load = sum(_BUFFER_LOAD + buffer.size for buffer in self._queue)
+        assert self._sealed_load == load, "the buffers or bytes in the queue are miscounted"
         priorities = [buffer.data_type.has_priority for buffer in self._queue]
         assert sum(priorities) == self._priority, "priority events are miscounted"
         assert all(priorities[: self._priority]), "a priority event stands behind ordinary buffers"
