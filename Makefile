@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(wildcard flinknet bench tests)
 # Processes that share the tests; ARGS="-n 0" runs them in one, as a debugger needs it.
 SHARED := -n logical --maxprocesses 8 --dist loadgroup
-TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz integration))
+TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration))
 PYPY_VENV := .venv-pypy
 PYPY := pypy3
 PYPY_TESTS := tests/contract tests/model tests/fuzz \
@@ -17,7 +17,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-pypy model chaos check bench bench-all java clean
+.PHONY: help demo test test-pypy model chaos check bench bench-all java node clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,7 +26,7 @@ help: ## list the targets
 demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spark checks the answer
 	@$(USE_JAVA); $(BIN)/flinknet demo $(ARGS)
 
-test: $(VENV)/.dev java ## run the tests
+test: $(VENV)/.dev java node ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(SHARED) $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
@@ -130,3 +130,29 @@ java:
 	echo "Spark needs Java 17 or newer: install a headless Java runtime" \
 	  "(Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME." >&2; \
 	exit 1
+
+# -- Node 18 or newer and its msgpack library, for the foreign peers of the tests ------------------
+
+NODE_PEER := tests/peers/node
+NODE_MODULES := $(NODE_PEER)/node_modules/.installed
+
+node: $(NODE_MODULES)
+
+# Where there is no Node, and none can be installed, the tests of its peer say so and are skipped.
+$(NODE_MODULES): $(NODE_PEER)/package.json
+	@has_node() { \
+	  node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null \
+	    && command -v npm >/dev/null; \
+	}; \
+	if ! has_node && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "The tests speak to a peer on Node 18 or newer: installing nodejs and npm with apt-get."; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && apt-get -qq install --no-install-recommends --yes nodejs npm; } >/dev/null; \
+	fi; \
+	if ! has_node; then \
+	  echo "There is no Node 18 or newer with npm: the tests of its peer will be skipped" \
+	    "(Debian: apt-get install nodejs npm)." >&2; \
+	  exit; \
+	fi; \
+	npm install --prefix $(NODE_PEER) --silent --no-audit --no-fund --no-package-lock \
+	  && touch $@
