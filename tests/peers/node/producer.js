@@ -1,0 +1,192 @@
+// A producer, with the command line, the input and the output of ../python/producer.py.
+
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { json } from "node:stream/consumers";
+import { packJson } from "./forms.js";
+import * as wire from "./wire.js";
+
+const TAKEN = 8, NOT_FOUND = 4;
+const { PeerError } = wire;
+const { options } = wire.commandLine({
+  dial: { type: "string", default: "" },
+  "buffer-bytes": { type: "string", default: "0" },
+});
+const BUFFER_BYTES = Number(options["buffer-bytes"]) || Number(options["segment-bytes"]);
+
+const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+
+/** The records of one subpartition as a stream of bytes, cut into buffers. */
+class Subpartition {
+  taken = false;
+  settled = false; // whether the consumer has acknowledged or cancelled
+  #bytes;
+  #ends = [];
+  #next = 0; // the first record that does not end before what comes next
+  #at = 0;
+
+  constructor(records) {
+    const packed = records.map(packJson);
+    this.#bytes = Buffer.concat(packed);
+    let end = 0;
+    for (const record of packed) this.#ends.push((end += record.length));
+  }
+
+  /** How many more buffers there are. */
+  backlog(bufferBytes) {
+    return Math.ceil((this.#bytes.length - this.#at) / bufferBytes);
+  }
+
+  /** Return the next buffer: its data type, continued, unfinished and records, and its body. */
+  cut(bufferBytes) {
+    const begin = this.#at;
+    const end = (this.#at = Math.min(begin + bufferBytes, this.#bytes.length));
+    let whole = begin; // up to here the buffer goes on with a record
+    if (begin > (this.#ends[this.#next - 1] ?? 0)) {
+      whole = Math.min(this.#ends[this.#next], end);
+      if (this.#ends[this.#next] <= end) this.#next += 1;
+    }
+    const first = this.#next;
+    let last = whole; // up to here records end
+    while (this.#next < this.#ends.length && this.#ends[this.#next] <= end) {
+      last = this.#ends[this.#next++];
+    }
+    const isClear = this.#ends[this.#next - 1] === end;
+    const type = isClear ? wire.DATA_WITH_CLEAR_END : wire.DATA;
+    const cuts = [whole - begin, end - last, this.#next - first];
+    return [type, cuts, this.#bytes.subarray(begin, end)];
+  }
+}
+
+/** All channels of one connection. */
+class Producer {
+  #wire;
+  #partitions = new Map();
+  #errors = new Map();
+  #channels = new Map();
+  #waiting = 0; // subpartitions that were not read to their end
+
+  constructor(connection, { partitions, errors = {} }) {
+    this.#wire = connection;
+    const key = (name) => wire.partitionId(name).toString("hex");
+    for (const [name, subpartitions] of Object.entries(partitions)) {
+      this.#partitions.set(key(name), subpartitions.map((records) => new Subpartition(records)));
+      this.#waiting += subpartitions.length;
+    }
+    for (const [name, error] of Object.entries(errors)) this.#errors.set(key(name), error);
+  }
+
+  /** Serve until the other side closes; return how it ended. */
+  async run() {
+    for (;;) {
+      let message;
+      try {
+        message = await this.#wire.receive();
+      } catch (error) {
+        if (error instanceof wire.LostError && !this.#waiting) return "complete";
+        throw error;
+      }
+      this.#handle(message);
+      while ([...this.#channels].map((entry) => this.#sendNext(...entry)).includes(true));
+    }
+  }
+
+  #handle({ type, fields }) {
+    if (type === wire.REQUEST) return this.#onRequest(...fields);
+    if (type === wire.ERROR) throw new PeerError(`error ${fields[1]}: ${fields[2]}`);
+    if (type === wire.HEARTBEAT || type === wire.CLOSE) return;
+    const channel = this.#channels.get(fields[0]);
+    if (!channel) {
+      // A request that was answered with an error is cancelled all the same.
+      if (type !== wire.CANCEL) throw new PeerError(`message ${type} for channel ${fields[0]}`);
+    } else if (type === wire.ADD_CREDIT) {
+      channel.credit += fields[1];
+    } else if (type === wire.BUFFER_SIZE) {
+      channel.bufferBytes = Math.min(fields[1], BUFFER_BYTES);
+    } else if (type === wire.ACKNOWLEDGE) {
+      if (channel.state !== "end of data") throw new PeerError("an acknowledgement of nothing");
+      channel.state = "acknowledged";
+      channel.subpartition.settled = true;
+    } else if (type === wire.CANCEL) {
+      this.#channels.delete(fields[0]);
+      channel.subpartition.settled = true;
+    } else {
+      throw new PeerError(`a consumer does not send message ${type}`);
+    }
+  }
+
+  #onRequest(number, partition, index, credit) {
+    const key = partition.toString("hex");
+    const refuse = (code, text) => this.#wire.send(wire.ERROR, [number, code, text]);
+    if (this.#errors.has(key)) return refuse(...this.#errors.get(key));
+    const siblings = this.#partitions.get(key) ?? [];
+    const subpartition = siblings[index];
+    if (!subpartition) return refuse(NOT_FOUND, "there is no such subpartition");
+    if (subpartition.taken) return refuse(TAKEN, "the subpartition is taken");
+    subpartition.taken = true;
+    this.#channels.set(number, {
+      siblings,
+      subpartition,
+      credit,
+      isAnnounced: credit > 0,
+      sequence: 0,
+      state: "data",
+      bufferBytes: BUFFER_BYTES,
+    });
+  }
+
+  /** Send what comes next on a channel, if it may be sent. */
+  #sendNext(number, channel) {
+    const { subpartition, siblings } = channel;
+    let type, cuts = [0, 0, 0], body;
+    if (channel.state === "data" && subpartition.backlog(channel.bufferBytes)) {
+      if (!channel.credit) {
+        const backlog = subpartition.backlog(channel.bufferBytes);
+        if (!channel.isAnnounced) this.#wire.send(wire.BACKLOG, [number, backlog]);
+        channel.isAnnounced = true;
+        return false;
+      }
+      channel.credit -= 1;
+      [type, cuts, body] = subpartition.cut(channel.bufferBytes);
+    } else if (channel.state === "data") {
+      channel.state = "end of data";
+      [type, body] = [wire.END_OF_DATA, Buffer.from([0x91, 1])];
+    } else if (channel.state === "acknowledged" && siblings.every((other) => other.settled)) {
+      channel.state = "end of partition";
+      this.#waiting -= 1;
+      [type, body] = [wire.END_OF_PARTITION, Buffer.from([0x90])];
+    } else {
+      return false;
+    }
+    const backlog = subpartition.backlog(channel.bufferBytes);
+    this.#wire.send(wire.BUFFER, [number, channel.sequence, backlog, type, ...cuts], body);
+    channel.sequence = (channel.sequence + 1) % 2 ** 32;
+    return true;
+  }
+}
+
+const work = await json(process.stdin);
+const listener = createServer({ allowHalfOpen: true }).listen(0, "127.0.0.1");
+await once(listener, "listening");
+const address = `127.0.0.1:${listener.address().port}`;
+const mine = wire.identity(options, address);
+let end;
+let connection = null;
+try {
+  if (options.dial) {
+    connection = await wire.dial(options.dial, mine, options);
+    say({ address });
+  } else {
+    say({ address });
+    const [socket] = await once(listener, "connection");
+    connection = new wire.Wire(socket, Number(options["heartbeat-ms"]));
+    await connection.accept(mine, options.secret);
+  }
+  end = await new Producer(connection, work).run();
+} catch (error) {
+  end = wire.told(error);
+}
+connection?.close();
+listener.close();
+say({ end });
+process.exitCode = end === "complete" ? 0 : 1;

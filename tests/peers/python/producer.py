@@ -1,0 +1,214 @@
+"""A producer: serves partitions on one connection.
+
+    python -m tests.peers.python.producer [--dial ADDRESS] [--buffer-bytes N] [--secret TEXT] ...
+
+Standard input is one JSON object: ``partitions`` has, by name, a list of subpartitions, each a list of
+records (see forms.py); ``errors`` has, by name, the code and text with which requests are answered.
+The first line of output is ``{"address": "host:port"}``; with ``--dial`` it is written when the other
+side has been dialled, and nobody is accepted there. The last one is ``{"end": ...}``: ``complete`` if
+every subpartition was read to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import itertools
+import json
+import socket
+import sys
+from typing import Any
+
+from tests.peers.python import forms, wire
+
+TAKEN, NOT_FOUND = 8, 4
+
+
+class Subpartition:
+    """The records of one subpartition as a stream of bytes, cut into buffers."""
+
+    def __init__(self, records: list[Any]) -> None:
+        packed = [forms.pack(forms.from_json(record)) for record in records]
+        self._bytes = b"".join(packed)
+        self._ends = list(itertools.accumulate(map(len, packed)))
+        self._at = 0
+        self.taken = False
+        self.settled = False
+        """Whether the consumer has acknowledged or cancelled."""
+
+    def backlog(self, buffer_bytes: int) -> int:
+        """How many more buffers there are."""
+        return -(-(len(self._bytes) - self._at) // buffer_bytes)
+
+    def cut(self, buffer_bytes: int) -> tuple[int, int, int, int, bytes]:
+        """Return the next buffer: its data type, continued, unfinished, records, and its body."""
+        begin, end = self._at, min(self._at + buffer_bytes, len(self._bytes))
+        self._at = end
+        first = bisect.bisect_right(self._ends, begin)  # the record that goes on, or begins here
+        is_inside = begin > (self._ends[first - 1] if first else 0)
+        continued = min(self._ends[first], end) - begin if is_inside else 0
+        after = bisect.bisect_right(self._ends, end)  # the first that does not end by here
+        ended = max(after - first - (1 if is_inside else 0), 0)
+        last_end = self._ends[after - 1] if after else 0
+        unfinished = end - max(last_end, begin) if begin + continued < end else 0
+        kind = wire.DATA_WITH_CLEAR_END if last_end == end else wire.DATA
+        return kind, continued, unfinished, ended, self._bytes[begin:end]
+
+
+class Channel:
+    """A request for a subpartition, and how far it is."""
+
+    def __init__(
+        self, siblings: list[Subpartition], subpartition: Subpartition, credit: int
+    ) -> None:
+        self.siblings = siblings
+        self.subpartition = subpartition
+        self.credit = credit
+        self.is_announced = credit > 0
+        self.sequence = 0
+        self.state = "data"
+        self.buffer_bytes = 0
+
+
+class Producer:
+    """All channels of one connection."""
+
+    def __init__(self, connection: wire.Wire, work: dict[str, Any], buffer_bytes: int) -> None:
+        self._wire = connection
+        self._partitions = {
+            wire.partition_id(name): [Subpartition(records) for records in subpartitions]
+            for name, subpartitions in work["partitions"].items()
+        }
+        self._errors = {
+            wire.partition_id(name): error for name, error in work.get("errors", {}).items()
+        }
+        self._buffer_bytes = buffer_bytes
+        self._channels: dict[int, Channel] = {}
+        self._done: list[Subpartition] = []
+
+    def run(self) -> object:
+        """Serve until the other side closes; return how it ended."""
+        while True:
+            try:
+                message = self._wire.receive()
+            except wire.LostError as error:
+                is_complete = len(self._done) == sum(map(len, self._partitions.values()))
+                return "complete" if is_complete else {"lost": str(error)}
+            self._handle(message)
+            while self._send_round():
+                pass
+
+    def _handle(self, message: wire.Message) -> None:
+        fields = message.fields
+        if message.type == wire.REQUEST:
+            self._on_request(*fields)
+        elif message.type == wire.ERROR:
+            raise wire.PeerError(f"error {fields[1]}: {fields[2]}")
+        elif message.type in (wire.HEARTBEAT, wire.CLOSE):
+            pass
+        elif fields[0] not in self._channels:
+            if message.type != wire.CANCEL:  # of a request that was answered with an error
+                raise wire.PeerError(f"message {message.type} for channel {fields[0]}")
+        elif message.type == wire.ADD_CREDIT:
+            self._channels[fields[0]].credit += fields[1]
+        elif message.type == wire.BUFFER_SIZE:
+            self._channels[fields[0]].buffer_bytes = min(fields[1], self._buffer_bytes)
+        elif message.type == wire.ACKNOWLEDGE:
+            channel = self._channels[fields[0]]
+            if channel.state != "end of data":
+                raise wire.PeerError(f"an acknowledgement in the state {channel.state}")
+            channel.state, channel.subpartition.settled = "acknowledged", True
+        elif message.type == wire.CANCEL:
+            self._channels.pop(fields[0]).subpartition.settled = True
+        else:
+            raise wire.PeerError(f"a consumer does not send message {message.type}")
+
+    def _on_request(self, number: int, partition: bytes, index: int, credit: int) -> None:
+        if partition in self._errors:
+            self._wire.send(wire.ERROR, number, *self._errors[partition])
+            return
+        subpartitions = self._partitions.get(partition, [])
+        if index >= len(subpartitions):
+            self._wire.send(wire.ERROR, number, NOT_FOUND, "there is no such subpartition")
+        elif subpartitions[index].taken:
+            self._wire.send(wire.ERROR, number, TAKEN, "the subpartition is taken")
+        else:
+            subpartitions[index].taken = True
+            channel = Channel(subpartitions, subpartitions[index], credit)
+            channel.buffer_bytes = self._buffer_bytes
+            self._channels[number] = channel
+
+    def _send_round(self) -> bool:
+        """Send one buffer of each channel that may send; return whether there was any."""
+        sent = [self._send_next(*item) for item in self._channels.items()]
+        return any(sent)
+
+    def _send_next(self, number: int, channel: Channel) -> bool:
+        """Send what comes next on a channel, if it may be sent."""
+        backlog = channel.subpartition.backlog(channel.buffer_bytes)
+        if channel.state == "data" and backlog and not channel.credit:
+            if not channel.is_announced:
+                channel.is_announced = True
+                self._wire.send(wire.BACKLOG, number, backlog)
+            return False
+        if channel.state == "data" and backlog:
+            channel.credit -= 1
+            kind, *cuts, body = channel.subpartition.cut(channel.buffer_bytes)
+        elif channel.state == "data":
+            channel.state = "end of data"
+            kind, cuts, body = wire.END_OF_DATA, [0, 0, 0], b"\x91\x01"
+        elif channel.state == "acknowledged" and all(other.settled for other in channel.siblings):
+            channel.state = "end of partition"
+            self._done.append(channel.subpartition)
+            kind, cuts, body = wire.END_OF_PARTITION, [0, 0, 0], b"\x90"
+        else:
+            return False
+        backlog = channel.subpartition.backlog(channel.buffer_bytes)
+        self._wire.send(wire.BUFFER, number, channel.sequence, backlog, kind, *cuts, body=body)
+        channel.sequence = (channel.sequence + 1) % 2**32
+        return True
+
+
+def main() -> None:
+    """Listen or dial, serve, and say how it ended."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dial", default="")
+    parser.add_argument("--buffer-bytes", type=int, default=0)
+    wire.add_identity_options(parser)
+    options = parser.parse_args()
+    work = json.load(sys.stdin)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        mine = wire.identity(options, address)
+        end: object
+        try:
+            with _connect(listener, mine, address, options) as connection:
+                buffer_bytes = options.buffer_bytes or options.segment_bytes
+                end = Producer(connection, work, buffer_bytes).run()
+        except wire.ENDS as error:
+            end = wire.told(error)
+    print(json.dumps({"end": end}))
+    sys.exit(end != "complete")
+
+
+def _connect(
+    listener: socket.socket, mine: wire.Identity, address: str, options: argparse.Namespace
+) -> wire.Wire:
+    secret = options.secret.encode()
+    if options.dial:
+        connection = wire.dial(options.dial, mine, secret, options)
+        print(json.dumps({"address": address}), flush=True)
+        return connection
+    print(json.dumps({"address": address}), flush=True)
+    peer, _ = listener.accept()
+    connection = wire.Wire(peer, options.heartbeat_ms / 1000)
+    try:
+        connection.accept(mine, secret)
+    except wire.ENDS:
+        connection.close()
+        raise
+    return connection
+
+
+if __name__ == "__main__":
+    main()
