@@ -2,10 +2,10 @@
 
     python -m tests.peers.python.consumer ADDRESS PARTITION [SUBPARTITION ...] [--credit N] ...
 
-The last line is ``{"end": ...}``: ``complete`` for channels that came to their end, else the code of an
-error, the verdict if the connection was refused, ``lost`` if the stream ended, or the ``violation`` of
-the other side. With ``--pause-after N`` it says ``{"paused": N}`` when so many buffers have come, and
-goes on, with what it owes its producer, at a line on standard input.
+The last line is ``{"end": ...}``: ``complete`` for channels that came to their end, else the code
+of an error, the verdict if the connection was refused, ``lost`` if the stream ended, or the
+``violation`` of the other side. With ``--pause-after N`` it says ``{"paused": N}`` when so many
+buffers have come, and goes on, with what it owes its producer, at a line on standard input.
 """
 
 from __future__ import annotations

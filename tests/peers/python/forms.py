@@ -1,9 +1,9 @@
 """Records between MessagePack and lines of JSON, which the peers' standard input and output have.
 
-What JSON has stands for itself. A binary is ``{"bytes": hex}``, a map ``{"map": [[key, value], ...]}``,
-an integer beyond 53 bits ``{"integer": digits}``, a float that JSON has not ``{"float": "nan"}``, and
-an extension ``{"type": number, "content": value}``, where the value is what the specification says of
-that type, and a binary for the moment in UTC (-1) and for Arrow (127).
+What JSON has stands for itself. A binary is ``{"bytes": hex}``, a map ``{"map": [[key, value],
+...]}``, an integer beyond 53 bits ``{"integer": digits}``, a float that JSON has not ``{"float":
+"nan"}``, and an extension ``{"type": number, "content": value}``, where the value is what the
+specification says of that type, and a binary for the moment in UTC (-1) and for Arrow (127).
 """
 
 from __future__ import annotations

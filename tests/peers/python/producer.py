@@ -2,11 +2,11 @@
 
     python -m tests.peers.python.producer [--dial ADDRESS] [--buffer-bytes N] [--secret TEXT] ...
 
-Standard input is one JSON object: ``partitions`` has, by name, a list of subpartitions, each a list of
-records (see forms.py); ``errors`` has, by name, the code and text with which requests are answered.
-The first line of output is ``{"address": "host:port"}``; with ``--dial`` it is written when the other
-side has been dialled, and nobody is accepted there. The last one is ``{"end": ...}``: ``complete`` if
-every subpartition was read to its end.
+Standard input is one JSON object: ``partitions`` has, by name, a list of subpartitions, each a
+list of records (see forms.py); ``errors`` has, by name, the code and text with which requests are
+answered. The first line of output is ``{"address": "host:port"}``; with ``--dial`` it is written
+when the other side has been dialled, and nobody is accepted there. The last one is ``{"end":
+...}``: ``complete`` if every subpartition was read to its end.
 """
 
 from __future__ import annotations
