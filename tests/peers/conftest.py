@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from flinknet import NetworkEnvironment
+from flinknet import NetworkConfig, NetworkEnvironment
 from tests.peers.programs import CONFIG, LANGUAGES, Language
 from tests.unit.arrangements import assert_everything_returned
 
@@ -20,12 +20,38 @@ def language(request: pytest.FixtureRequest) -> Language:
 
 
 @pytest.fixture
-async def environment() -> AsyncIterator[NetworkEnvironment]:
+def config() -> NetworkConfig:
+    """What the environment is configured with."""
+    return CONFIG
+
+
+@pytest.fixture
+async def environment(config: NetworkConfig) -> AsyncIterator[NetworkEnvironment]:
     """Flinknet, which has everything back in the end."""
-    async with NetworkEnvironment(config=CONFIG) as environment:
+    async with NetworkEnvironment(config=config) as environment:
         yield environment
         pool = environment.network_pool
         async with asyncio.timeout(20):
             while pool.statistics().free < pool.statistics().total:
                 await asyncio.sleep(0)
         assert_everything_returned(pool)
+
+
+@pytest.fixture
+async def bystander(environment: NetworkEnvironment) -> AsyncIterator[None]:
+    """An exchange with another environment, which begins before the test, ends after it, and is
+    exact."""
+    numbers = list(range(1_000))
+    async with NetworkEnvironment(config=environment.config) as other:
+
+        async def read() -> list[object]:
+            async with other.open_reader(environment.address, "bystander") as reader:
+                return [record async for record in reader]
+
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(read())
+            async with environment.open_writer("bystander") as writer:
+                await writer.emit_many(numbers)
+                yield
+                await writer.emit_many(numbers)
+        assert await reading == numbers * 2

@@ -249,12 +249,15 @@ class Wire:
         """Send a message, with its checksum if there are any."""
         self.send_raw(encode(message_type, *fields, body=body))
 
+    def sealed(self, message: bytes) -> bytes:
+        """Return a message with its checksum behind it, if there are any."""
+        return message + (pack(">BI", _UINT32, crc32c(message)) if self.checksums else b"")
+
     def send_raw(self, message: bytes) -> None:
         """Send the bytes of a message."""
-        trailer = pack(">BI", _UINT32, crc32c(message)) if self.checksums else b""
         self._sent_at = time.monotonic()
         try:
-            self.socket.sendall(message + trailer)
+            self.socket.sendall(self.sealed(message))
         except ConnectionError as error:
             raise LostError(str(error)) from error
 
@@ -330,15 +333,19 @@ def _framed(body: bytes, version: int = VERSION) -> bytes:
     return MAGIC + pack(">HH", version, len(body)) + body
 
 
+def proof(secret: bytes, said: bytes) -> bytes:
+    """Return the proof for a label and what was said."""
+    return hmac.digest(secret, said, "sha256")
+
+
 def _proved(body: bytes, label: bytes, secret: bytes, said: bytes) -> bytes:
     """Return a message of the handshake that ends with a proof of all that was said."""
     message = _framed(body + b"\xc4\x20" + bytes(32))[:-32]
-    return message + hmac.digest(secret, label + said + message, "sha256")
+    return message + proof(secret, label + said + message)
 
 
 def _check_proof(said: bytes, label: bytes, secret: bytes) -> None:
-    proof = hmac.digest(secret, label + said[:-32], "sha256")
-    if not hmac.compare_digest(proof, said[-32:]):
+    if not hmac.compare_digest(proof(secret, label + said[:-32]), said[-32:]):
         raise PeerError("the peer does not know the secret")
 
 

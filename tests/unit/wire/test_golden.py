@@ -122,6 +122,13 @@ MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
     "heartbeat": (encode(MessageType.HEARTBEAT), (MessageType.HEARTBEAT,)),
 }
 
+BUFFERS: list[tuple[int, DataType, int, int, int, bytes]] = [
+    (2, DataType.DATA_BUFFER, 0, 7, 1, bytes.fromhex("0193a161c70301cd")),
+    (1, DataType.DATA_BUFFER, 8, 0, 0, bytes.fromhex("4756cb3ff8000000")),
+    (0, DataType.DATA_BUFFER_WITH_CLEAR_END, 3, 0, 1, bytes.fromhex("00000002")),
+]
+"""A record over three buffers: backlog, data type, continued, unfinished, records and body."""
+
 SEALED = ("add_credit", "buffer_response")
 
 every_message = pytest.mark.parametrize("name", MESSAGES)
@@ -150,7 +157,8 @@ def said_by(data: bytes) -> HandshakeMessage | None:
 def test_there_is_a_file_for_every_message_type_and_no_other() -> None:
     assert {events[0] for _, events in MESSAGES.values()} == set(MessageType)
     conversation = {"conversation-consumer", "conversation-producer"}
-    named = {*MESSAGES, *HANDSHAKES, *conversation, *(f"sealed_{name}" for name in SEALED)}
+    sealed = (f"sealed_{name}" for name in SEALED)
+    named = {*MESSAGES, *HANDSHAKES, *conversation, *sealed, "buffers"}
     assert {path.stem for path in GOLDEN.iterdir()} == named
 
 
@@ -159,6 +167,19 @@ def test_a_message_is_encoded_as_ever(name: str) -> None:
     """E16, F1."""
     encoded, _ = MESSAGES[name]
     assert encoded == golden(name)
+
+
+def test_a_record_over_three_buffers_is_encoded_and_decoded_as_ever() -> None:
+    encoded, events = b"", []
+    for sequence, (backlog, kind, *cuts, body) in enumerate(BUFFERS):
+        continued, unfinished, records = cuts
+        encoded += encode_buffer_header(
+            0, sequence, backlog, kind, len(body), continued, unfinished, records
+        )
+        encoded += body
+        events.append((MessageType.BUFFER_RESPONSE, 0, sequence, backlog, kind, body, *cuts))
+    assert encoded == golden("buffers")
+    assert decoded(encoded) == [*events, (MessageType.HEARTBEAT,)]
 
 
 @pytest.mark.parametrize("name", SEALED)

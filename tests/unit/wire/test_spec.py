@@ -31,6 +31,7 @@ OTHERS = (
     "refusal",
     "error_response",
     "backlog_announcement",
+    "buffers",
     "sealed_add_credit",
     "sealed_buffer_response",
 )

@@ -1,0 +1,220 @@
+"""Who is not welcome hears why, but nothing of the job; what is not there is refused by a code."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flinknet import NetworkEnvironment
+from flinknet.errors import FlinknetError, HandshakeError
+from tests.peers.programs import CONFIG, Language, consumer, producer
+from tests.peers.python import wire
+from tests.peers.strangers import Stranger, connect, dial, identity
+
+SECRETS = ["", "another"]
+
+
+class Careless(Stranger):
+    """A dialling side that says HELLO whatever the other side has proved."""
+
+    def introduce(self, secret: bytes) -> bytes:
+        """Return everything that was heard."""
+        head = wire.MAGIC + b"\x00\x04"
+        said = head + b"\x00\x14\x92\x01\xc4\x10" + bytes(16)
+        self.socket.sendall(said)
+        challenge = self.heard(66)
+        body = b"\x99\x03" + identity().encode() + b"\xc4\x20"
+        hello = head + (len(body) + 32).to_bytes(2, "big") + body
+        label = b"flinknet dialling hello"
+        self.socket.sendall(hello + wire.proof(secret, label + said + challenge + hello))
+        return challenge + self.heard(1_000)
+
+    def heard(self, size: int) -> bytes:
+        """Return so many bytes, or what came until the end."""
+        found = b""
+        while len(found) < size:
+            data = self.socket.recv(size - len(found))
+            if not data:
+                break
+            found += data
+        return found
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
+    """All that is heard is a nonce, a proof, and REFUSED; worker and job are not named."""
+
+    def run(address: str) -> bytes:
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 20) as peer:
+            return Careless(peer).introduce(secret.encode())
+
+    async with NetworkEnvironment(
+        config=CONFIG, secret="the secret", job="orders", worker_id="w-1"
+    ) as environment:
+        heard = await asyncio.to_thread(run, environment.address)
+    assert heard[66:] == b"flinknet\x00\x04\x00\x03\x92\x05\x06"
+    assert b"orders" not in heard
+    assert b"w-1" not in heard
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_a_foreign_consumer_says_nothing_to_who_does_not_know_its_secret(
+    language: Language, secret: str
+) -> None:
+    async with (
+        NetworkEnvironment(config=CONFIG, secret="the secret") as environment,
+        consumer(language, environment.address, "p", secret=secret) as foreigner,
+    ):
+        assert await foreigner.records() == (
+            {},
+            {"violation": "the peer does not know the secret"},
+        )
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_flinknet_believes_no_producer_that_does_not_know_its_secret(
+    language: Language, secret: str
+) -> None:
+    async with producer(language, {"p": [[1]]}, secret=secret) as (peer, address):
+        config = replace(CONFIG, rendezvous_timeout_ms=500.0)
+        async with NetworkEnvironment(config=config, secret="the secret") as environment:
+            with pytest.raises(HandshakeError):
+                async with environment.open_reader(address, "p") as reader:
+                    await anext(reader)
+        assert await peer.end() != "complete"
+
+
+IDENTITIES: dict[str, dict[str, Any]] = {
+    "job": {"job": "another"},
+    "attempt": {"attempt": 1},
+    "segment size": {"segment_bytes": 1024},
+    "worker id": {"worker_id": "me"},
+}
+
+
+@pytest.mark.parametrize("other", IDENTITIES)
+async def test_another_identity_is_not_welcome(language: Language, other: str) -> None:
+    async with (
+        NetworkEnvironment(config=CONFIG, worker_id="me") as environment,
+        consumer(language, environment.address, "p", **IDENTITIES[other]) as foreigner,
+    ):
+        records, end = await foreigner.records()
+        assert (records, end["verdict"]) == ({}, "IDENTITY")
+        assert end["reason"]
+
+
+@pytest.mark.parametrize("version", [3, 5, 999])
+async def test_another_version_is_told(language: Language, version: int) -> None:
+    async with (
+        NetworkEnvironment(config=CONFIG) as environment,
+        consumer(language, environment.address, "p", version=version) as foreigner,
+    ):
+        assert await foreigner.records() == ({}, {"verdict": "VERSION", "reason": ""})
+
+
+async def test_another_version_is_told_whatever_its_length(
+    environment: NetworkEnvironment,
+) -> None:
+    def run() -> bytes:
+        with connect(environment.address) as peer:
+            peer.socket.sendall(b"flinknet\x00\x05\xff\xff")
+            return peer.socket.recv(100)
+
+    heard = await asyncio.to_thread(run)
+    assert heard == b"flinknet\x00\x04\x00\x03\x92\x05\x02"
+
+
+async def test_who_is_connected_already_hears_so(
+    language: Language, environment: NetworkEnvironment
+) -> None:
+    """DUPLICATE; what it had goes on."""
+    async with consumer(language, environment.address, "p", pause_after=1) as first:
+        async with environment.open_writer("p", buffer_timeout_ms=0.0) as writer:
+            await writer.emit(1)
+            assert await first.line() == {"paused": 1}
+            async with consumer(language, environment.address, "p") as second:
+                records, end = await second.records()
+                assert (records, end["verdict"]) == ({}, "DUPLICATE")
+            await first.say("go on")
+        assert await first.records() == ({0: [1]}, "complete")
+
+
+NOT_FOUND, TIMEOUT, FAILED, GONE, TAKEN = 4, 5, 6, 7, 8
+
+
+async def code_of(address: str, partition: str, index: int = 0, worker: str = "late") -> int:
+    """Return the code with which a request is answered."""
+
+    def act(peer: Stranger) -> int:
+        peer.request(partition, index=index)
+        number, code, _ = peer.expect(wire.ERROR).fields
+        assert number == 0
+        peer.send(wire.CANCEL, 0)
+        peer.leave()
+        return int(code)
+
+    code: int = await dial(address, act, worker_id=worker)
+    return code
+
+
+async def test_a_request_for_a_part_that_is_read_or_not_there_is_refused(
+    language: Language, environment: NetworkEnvironment
+) -> None:
+    async with consumer(language, environment.address, "p", pause_after=1) as first:
+        async with environment.open_writer("p", buffer_timeout_ms=0.0) as writer:
+            await writer.emit(1)
+            assert await first.line() == {"paused": 1}
+            assert await code_of(environment.address, "p") == TAKEN
+            assert await code_of(environment.address, "p", 1) == NOT_FOUND
+            await first.say("go on")
+        assert await first.records() == ({0: [1]}, "complete")
+    assert await code_of(environment.address, "p") == NOT_FOUND
+
+
+async def test_a_request_for_what_failed_hears_that(environment: NetworkEnvironment) -> None:
+    with pytest.raises(ValueError, match="π"):
+        async with environment.open_writer("p"):
+            raise ValueError("π is not 3")
+    assert await code_of(environment.address, "p") == FAILED
+
+
+async def test_a_request_for_what_lost_its_consumers_hears_that(
+    environment: NetworkEnvironment,
+) -> None:
+    def leave(peer: Stranger) -> None:
+        peer.request("p")
+        peer.expect(wire.BUFFER)
+        peer.send(wire.CANCEL, 0)
+        peer.leave()
+
+    with pytest.raises(FlinknetError):
+        async with environment.open_writer("p", buffer_timeout_ms=0.0) as writer:
+            await writer.emit(1)
+            await dial(environment.address, leave)
+            while True:
+                await writer.emit(1)
+    assert await code_of(environment.address, "p") == GONE
+
+
+@pytest.fixture
+def config() -> Any:
+    """Nobody waits for long."""
+    return replace(CONFIG, rendezvous_timeout_ms=2_000.0)
+
+
+async def test_a_part_that_is_meant_for_another_is_as_if_it_were_not_there(
+    environment: NetworkEnvironment,
+) -> None:
+    """The request waits, and times out like one for a partition that never was."""
+    granted = asyncio.ensure_future(code_of(environment.address, "never"))
+    partition = environment.create_result_partition("p", subpartitions=1, consumers=["another"])
+    try:
+        assert await code_of(environment.address, "p", worker="thief") == TIMEOUT
+        assert await granted == TIMEOUT
+    finally:
+        partition.release()
