@@ -83,7 +83,8 @@ class Producer {
       try {
         message = await this.#wire.receive();
       } catch (error) {
-        if (error instanceof wire.LostError && !this.#waiting) return "complete";
+        const isComplete = !this.#waiting && !this.#channels.size;
+        if (error instanceof wire.LostError && isComplete) return "complete";
         throw error;
       }
       this.#handle(message);

@@ -6,7 +6,7 @@ Standard input is one JSON object: ``partitions`` has, by name, a list of subpar
 list of records (see forms.py); ``errors`` has, by name, the code and text with which requests are
 answered. The first line of output is ``{"address": "host:port"}``; with ``--dial`` it is written
 when the other side has been dialled, and nobody is accepted there. The last one is ``{"end":
-...}``: ``complete`` if every subpartition was read to its end.
+...}``: ``complete`` if every subpartition was read to its end and cancelled.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Producer:
             try:
                 message = self._wire.receive()
             except wire.LostError as error:
-                is_complete = len(self._done) == sum(map(len, self._partitions.values()))
+                wanted = sum(map(len, self._partitions.values()))
+                is_complete = len(self._done) == wanted and not self._channels
                 return "complete" if is_complete else {"lost": str(error)}
             self._handle(message)
             while self._send_round():
