@@ -164,6 +164,7 @@ export class Wire {
 
   constructor(socket, heartbeatMs) {
     this.#socket = socket;
+    socket.setNoDelay();
     socket.on("data", (chunk) => {
       this.#chunks.push(chunk);
       this.#buffered += chunk.length;

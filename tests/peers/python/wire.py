@@ -163,6 +163,7 @@ class Wire:
 
     def __init__(self, peer: socket.socket, heartbeat_s: float = 10.0) -> None:
         self.socket = peer
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._heartbeat_s = heartbeat_s
         self._sent_at = time.monotonic()
         self._stands = False
