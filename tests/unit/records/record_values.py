@@ -5,7 +5,7 @@ The table in README.md has a row for each kind here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum, StrEnum
@@ -184,10 +184,12 @@ def _described(value: Any) -> str:
     kind = type(value)
     if kind in (set, frozenset):
         return f"{kind} of {sorted(map(_described, value))}"
-    if kind in (tuple, list):
+    if isinstance(value, tuple | list):
         return f"{kind} of {list(map(_described, value))}"
     if kind is dict:
         return f"{kind} of {list(map(_described, value.items()))}"
+    if is_dataclass(value):
+        return f"{kind} of {[_described(getattr(value, field.name)) for field in fields(value)]}"
     if isinstance(value, datetime | time):
         return f"{kind} {value!r} {value.fold} {value.tzname()}"
     return f"{kind} {value!r}"
