@@ -1,4 +1,4 @@
-"""The command line: ``python -m bench list`` and ``python -m bench run``."""
+"""The command line: ``python -m bench list``, ``run`` and ``figure``."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from rich.table import Table
 
 from bench.errors import BenchError, UsageError
 from bench.families import FAMILIES, find_family
-from bench.harness.family import Selection, choose
+from bench.harness.family import Family, Selection, choose
 from bench.harness.machine import BUSY_LOAD, describe, machine_facts
 from bench.harness.pinning import choose_pinning
-from bench.harness.row import Row, write_json
+from bench.harness.row import Row, read_json, write_json
 from bench.harness.table import SUBJECT
 from bench.harness.trial import FULL, QUICK
 
 __all__ = ["main"]
 
 OUTPUT = Path("bench-output")
-"""Where the JSON and the figure go if no other file is named."""
+"""Where JSON and figures go if nothing else is named."""
+
+RESULTS = Path(__file__).parent / "results"
+"""The rows that are stored: one JSON file for each family."""
 
 COLUMNS_MIN = 132
+
+_HOW_TO_STORE = "measure it with `run FAMILY --json DIR/FAMILY.json`, or name another --from"
 
 app = typer.Typer(
     help="Benchmarks of flinknet beside other systems.",
@@ -90,7 +95,7 @@ def run_family(
         ),
     ] = None,
 ) -> None:
-    """Measure a family: a table here, the rows as JSON, a figure as PNG."""
+    """Measure a family: a table here, the rows as JSON, a figure as PNG beside it."""
     chosen = find_family(family)
     selection = Selection(
         cases=choose(f"case of {family}", case, chosen.cases),
@@ -113,9 +118,44 @@ def run_family(
         rows = chosen.run(selection, progress)
     chosen.print(rows, console)
     write_json(machine, rows, path)
-    chosen.draw(rows, path.with_suffix(".png"))
-    console.print(f"Rows in {path}, figure in {path.with_suffix('.png')}", highlight=False)
+    console.print(f"Rows in {path}", highlight=False)
+    _draw(chosen, rows, path.with_suffix(".png"), console)
     _require_verified(rows)
+
+
+@app.command("figure")
+def draw_figures(
+    families: Annotated[
+        list[str] | None, typer.Argument(metavar="FAMILY...", help="All that have rows there.")
+    ] = None,
+    case: Annotated[
+        str | None, typer.Option(metavar="C,...", help="Only these cases of one family.")
+    ] = None,
+    results: Annotated[
+        Path,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            show_default=False,
+            help="Where the FAMILY.json are (bench/results).",
+        ),
+    ] = RESULTS,
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", show_default=False, help=f"Where the FAMILY.png go ({OUTPUT})."
+        ),
+    ] = OUTPUT,
+) -> None:
+    """Draw the figures of families from their rows, without measuring anything."""
+    chosen = [find_family(name) for name in families or _stored(results)]
+    if case is not None and len(chosen) != 1:
+        raise UsageError(f"--case is {case!r}: name the one family whose cases these are")
+    drawings = [(family, _stored_rows(family, case, results)) for family in chosen]
+    to.mkdir(parents=True, exist_ok=True)
+    console = _console()
+    for family, rows in drawings:
+        _draw(family, rows, to / f"{family.name}.png", console)
 
 
 def _console() -> Console:
@@ -133,6 +173,36 @@ def _output_path(json: Path | None, family: str) -> Path:
     if json.suffix == ".png":
         raise UsageError(f"--json is {json}: that is where the figure would go")
     return json
+
+
+def _stored(results: Path) -> list[str]:
+    """Return the families of which there are rows, in the order of ``list``."""
+    stored = [name for name in FAMILIES if (results / f"{name}.json").exists()]
+    if not stored:
+        raise UsageError(f"there are no rows in {results}: {_HOW_TO_STORE}")
+    return stored
+
+
+def _stored_rows(family: Family, case: str | None, results: Path) -> list[Row]:
+    """Return the rows of a family that are to be drawn. Raises UsageError if there are none."""
+    path = results / f"{family.name}.json"
+    if not path.exists():
+        raise UsageError(f"there are no rows of {family.name} in {results}: {_HOW_TO_STORE}")
+    _, rows = read_json(path)
+    if case is None:
+        return rows
+    measured = {row.case: row for row in rows if row.case in family.cases}
+    cases = choose(f"stored case of {family.name}", case, measured)
+    return [row for row in rows if row.case in cases]
+
+
+def _draw(family: Family, rows: Sequence[Row], path: Path, console: Console) -> None:
+    """Write the figure, unless nothing ran that it could show, and say so."""
+    if any(row.runs for row in rows):
+        family.draw(rows, path)
+        console.print(f"Figure in {path}", highlight=False)
+    else:
+        console.print(f"No figure of {family.name}: nothing ran", highlight=False)
 
 
 def _require_verified(rows: Sequence[Row]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from bench.harness.table import SUBJECT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "INK",
@@ -30,6 +32,9 @@ __all__ = [
 INK, MUTED, GRID = "#1f2933", "#6b7785", "#e4e8ec"
 SUBJECT_COLOURS = ("#2a6f97", "#61a5c2", "#a9d6e5")
 PEER_COLOURS = ("#8d99ae", "#b08968", "#6c757d", "#a3a380", "#9d8189")
+PALETTE_COLOURS = 48
+"""Enough for the few colours of a figure and the shades at their edges."""
+
 WIDTH_INCHES, INCHES_PER_LINE, DOTS_PER_INCH = 13.0, 0.24, 130
 
 STYLE: dict[Any, Any] = {
@@ -85,7 +90,17 @@ def open_panels(
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         yield [figure.add_subplot(down, across, number + 1) for number in range(count)]
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+        _write_png(figure, path)
+
+
+def _write_png(figure: Figure, path: Path) -> None:
+    """Write a figure with a palette: a third of what it takes in true colours."""
+    from PIL import Image
+
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=DOTS_PER_INCH)
+    with Image.open(drawn) as image:
+        image.convert("RGB").quantize(PALETTE_COLOURS).save(path, format="PNG", optimize=True)
 
 
 def draw_case_panels(

@@ -9,10 +9,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.errors import UsageError
 from bench.harness.system import Contestant
 from bench.harness.trial import Measurement, TimedMeasurement
 
-__all__ = ["Row", "make_row", "median_latency", "median_row", "ratio", "write_json"]
+__all__ = ["Row", "make_row", "median_latency", "median_row", "ratio", "read_json", "write_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +108,15 @@ def write_json(machine: Mapping[str, Any], rows: Sequence[Row], path: Path) -> N
     """Write the machine's facts and the rows."""
     document = {"machine": dict(machine), "rows": [asdict(row) for row in rows]}
     path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read_json(path: Path) -> tuple[dict[str, Any], list[Row]]:
+    """Return the machine's facts and the rows that ``write_json`` has written.
+
+    Raises UsageError if the file holds anything else, OSError if it cannot be read.
+    """
+    try:
+        document = json.loads(path.read_text())
+        return dict(document["machine"]), [Row(**row) for row in document["rows"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} does not hold the rows of a run: {error!r}") from error

@@ -1,4 +1,4 @@
-"""House rules that a linter does not know: docstrings, sizes, nothing unpickled."""
+"""House rules that a linter does not know: docstrings, sizes, nothing unpickled, no link astray."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "flinknet").rglob("*.py"))
+
+TEXTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(
+        path
+        for folder in ("bench", "deploy", "flinknet", "tests")
+        for path in (ROOT / folder).rglob("*.md")
+        if "node_modules" not in path.parts
+    ),
+]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 MODULE_LINES_MAX = 450
 LISTS = {"flinknet/config.py"}
@@ -46,6 +57,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 def test_there_are_modules_to_check() -> None:
     assert ROOT / "flinknet" / "config.py" in MODULES
+    assert {ROOT / "README.md", ROOT / "bench" / "README.md"} <= set(TEXTS)
 
 
 @every_module
@@ -97,3 +109,10 @@ def test_no_module_runs_what_it_reads(module: Path) -> None:
     }
     used = (set(imported(tree)) & (PICKLES | NEVER)) | (called & {"eval", "exec"})
     assert used <= allowed
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=relative)
+def test_relative_links_lead_somewhere(text: Path) -> None:
+    links = LINK.findall(text.read_text(encoding="utf-8"))
+    astray = [link for link in links if not (text.parent / link).exists()]
+    assert not astray
