@@ -10,7 +10,7 @@ TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integr
 PYPY_VENV := .venv-pypy
 PYPY := pypy3
 PYPY_TESTS := tests/contract tests/model tests/fuzz \
-  $(addprefix tests/unit/,buffer cluster connection consumer net partition records task wire) \
+  $(addprefix tests/unit/,buffer cluster connection consumer datastream metrics net partition records task wire) \
   $(addprefix tests/integration/test_,local_cluster.py standalone_processes.py)
 FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency channels window micro
 

@@ -10,7 +10,7 @@ from flinknet.config import FlinknetConfig, NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import FlinknetError
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
     AdaptiveRescalePartitioner,

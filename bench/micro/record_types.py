@@ -18,8 +18,8 @@ import msgspec
 
 from bench.micro.workload import Workload
 from flinknet import NetworkConfig
-from flinknet.records.packer import RecordPacker
-from flinknet.records.serializer import RecordUnpacker
+from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.serializer import RecordUnpacker
 
 __all__ = ["RECORD_TYPES"]
 

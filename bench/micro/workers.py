@@ -20,8 +20,8 @@ from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.loop_turn import yield_to_loop
-from flinknet.records.reassembly import ReassemblyMemory
-from flinknet.records.serializer import RecordUnpacker
+from flinknet.records.serialization.reassembly import ReassemblyMemory
+from flinknet.records.serialization.serializer import RecordUnpacker
 
 __all__ = ["PARTITION", "Sink", "Worker", "carry", "finish", "make_writer", "run_together"]
 

@@ -23,10 +23,10 @@ from bench.harness.side import Round
 from bench.harness.trial import Measurement, Plan
 from bench.peers.cases import KEYBY
 from flinknet import NetworkConfig
+from flinknet.cluster.control.job_result import JobResult
+from flinknet.datastream import RuntimeContext, SinkFunction, StreamExecutionEnvironment
 from flinknet.errors import FlinknetError
-from flinknet.task import RuntimeContext, SinkFunction, StreamExecutionEnvironment
-from flinknet.task.execution import JobResult
-from flinknet.task.sources import Source
+from flinknet.task.source import Source
 
 __all__ = ["VARIANT", "measure", "parameters"]
 

@@ -107,7 +107,7 @@ def _rows(variant: str, case: Case) -> Form:
 
 
 def _columns(case: Case) -> Form:
-    from flinknet.records.column_partitioner import ColumnHashPartitioner
+    from flinknet.records.columns.partitioner import ColumnHashPartitioner
 
     return Form(
         partial(ColumnHashPartitioner, KEY),

@@ -10,9 +10,9 @@ from operator import itemgetter
 from pathlib import Path
 
 from flinknet.cluster import LocalCluster
+from flinknet.cluster.control.job_result import JobResult
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
-from flinknet.task import CollectSink, GeneratorSource, StreamExecutionEnvironment
-from flinknet.task.execution import JobResult
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 
 __all__ = ["SUBTASKS", "SubtasksOutcome", "job", "make_record", "measure_subtasks", "totals"]

@@ -1,6 +1,6 @@
 """The memory bound: the most that the exchange of a worker can hold beyond a fresh process.
 
-Each part follows from limits in ``config.py`` and from what the worker exchanges; so the bound can
+Each part follows from limits in ``config/`` and from what the worker exchanges; so the bound can
 be printed before anything runs, and holds whatever producers, consumers and peers do. Not in it:
 what the kernel holds (socket buffers, a spill file in a file system that is memory), what user
 functions keep or make of record batches, what a keyed exchange of columns needs to cut one (its

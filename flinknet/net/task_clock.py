@@ -7,7 +7,7 @@ from asyncio import AbstractEventLoop
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.consumer.gate import Gate
-from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartition
 
 __all__ = ["TaskClock", "task_time"]

@@ -20,8 +20,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from flinknet.records.output import Output
-from flinknet.records.packer import RecordPacker
-from flinknet.records.serializer import LARGE_RECORD_BYTES, large_form
+from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.serializer import LARGE_RECORD_BYTES, large_form
 from flinknet.records.written import WRITTEN
 
 __all__ = ["Emission", "Writing", "emission_to", "emission_to_chosen"]

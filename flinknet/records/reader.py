@@ -25,8 +25,12 @@ from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
-from flinknet.records.reassembly import ReassemblyMemory
-from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer, RecordUnpacker
+from flinknet.records.serialization.reassembly import ReassemblyMemory
+from flinknet.records.serialization.serializer import (
+    UNPACK_ERRORS,
+    RecordDeserializer,
+    RecordUnpacker,
+)
 from flinknet.records.step import Rest, Step
 
 __all__ = ["RecordBatch", "RecordReader"]

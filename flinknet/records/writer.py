@@ -34,13 +34,18 @@ from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.appender import RecordAppender
 from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.emission import Emission, Writing, emission_to, emission_to_chosen
-from flinknet.records.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.loop_turn import LoopTurn, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output, SubpartitionOutput
-from flinknet.records.packer import RecordPacker
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
-from flinknet.records.record_types import Registered
-from flinknet.records.serializer import LargeForm, check_limits, check_uncut, large_form
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
+from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.record_types import Registered
+from flinknet.records.serialization.serializer import (
+    LargeForm,
+    check_limits,
+    check_uncut,
+    large_form,
+)
 
 __all__ = ["OutputFlusher", "RecordWriter"]
 

@@ -20,7 +20,7 @@ from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
 from flinknet.task.operators import Operator
 from flinknet.task.pickler import dumps
-from flinknet.task.sinks import SinkOperator, TwoPhaseSink
+from flinknet.task.sink import SinkOperator, TwoPhaseSink
 from flinknet.texts import text_of
 
 if TYPE_CHECKING:

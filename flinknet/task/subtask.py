@@ -37,19 +37,19 @@ from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import JobCancelledError
+from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.task_clock import task_time
-from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
-from flinknet.records.record_types import RecordTypes
+from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
 from flinknet.task.graph import JobGraph
-from flinknet.task.sources import SourceOperator
+from flinknet.task.source import SourceOperator
 
 if TYPE_CHECKING:
-    from flinknet.net.environment import NetworkEnvironment
+    from flinknet.net.network_environment import NetworkEnvironment
 
 __all__ = ["Subtask", "SubtaskProgress", "SubtaskResult", "SubtaskStatistics"]
 

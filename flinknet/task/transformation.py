@@ -101,7 +101,7 @@ def column_hash_partitioning(columns: tuple[str, ...]) -> Partitioning:
 
 def _column_hash_partitioner(columns: tuple[str, ...], groups: int) -> Partitioner:
     try:
-        from flinknet.records.column_partitioner import ColumnHashPartitioner
+        from flinknet.records.columns.partitioner import ColumnHashPartitioner
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"a keyed exchange of columns needs {error.name}: install flinknet[arrow]"

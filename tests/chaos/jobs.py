@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet
 
-from flinknet.task import (
+from flinknet.datastream import (
     CollectSink,
     GeneratorSource,
     KeyedProcessFunction,

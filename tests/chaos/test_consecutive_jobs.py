@@ -10,8 +10,8 @@ import pytest
 
 from flinknet.cluster import LocalCluster
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import JobFailedError
-from flinknet.task import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]

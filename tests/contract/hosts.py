@@ -18,13 +18,13 @@ from flinknet.config import BufferTimeout, NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import RemoteProtocolError, RemoteTransportError
-from flinknet.net.environment import NetworkEnvironment
 from flinknet.net.flusher import EventLoopFlusher
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader
-from flinknet.records.reassembly import ReassemblyMemory
-from flinknet.records.serializer import RecordUnpacker
+from flinknet.records.serialization.reassembly import ReassemblyMemory
+from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
 from tests.unit.connection.joined import Worker
 

@@ -13,7 +13,7 @@ import msgpack
 from flinknet.config import NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.net.address import split_address
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import RebalancePartitioner
 
 BUFFER_RESPONSE, PARTITION_REQUEST, CANCEL, CLOSE, ADD_CREDIT, ACKNOWLEDGE = 0, 2, 4, 5, 6, 8

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from flinknet.errors import SerializationError
-from flinknet.net.environment import NetworkEnvironment
-from flinknet.records.column_partitioner import ColumnHashPartitioner
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.records.columns.partitioner import ColumnHashPartitioner
 from flinknet.records.partitioner import BroadcastPartitioner, HashPartitioner, RebalancePartitioner
 from tests.contract.ends import consume, produce
 from tests.contract.hosts import KINDS, Exchange, open_exchange
-from tests.unit.records.arrow_batches import bare_batch, batch_of, stream_of
+from tests.unit.records.columns.arrow_batches import bare_batch, batch_of, stream_of
 
 KIB = 1024
 

@@ -18,7 +18,7 @@ from flinknet.errors import (
     ProducerFailedError,
     SerializationError,
 )
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import (
     BroadcastPartitioner,
     HashPartitioner,

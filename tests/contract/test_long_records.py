@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import BroadcastPartitioner
 from tests.contract.hosts import WITH_CREDIT, open_exchange
 

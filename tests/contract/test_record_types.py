@@ -19,7 +19,7 @@ from flinknet import (
 )
 from flinknet.errors import ConsumerCancelledError, SerializationError
 from tests.contract.ends import consume
-from tests.unit.records.record_values import TYPES, VALUES, Reading, arrives, same
+from tests.unit.records.serialization.record_values import TYPES, VALUES, Reading, arrives, same
 
 CONFIG = NetworkConfig(network_memory_bytes=4 << 20, segment_bytes=512)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ormsgpack import Ext
 
 from flinknet.errors import RemoteProtocolError, SerializationError
-from flinknet.records.packer import RecordPacker
-from flinknet.records.reassembly import SpanningRecord
-from flinknet.records.serializer import UNPACK_ERRORS, RecordDeserializer
-from tests.unit.records.arrow_batches import batch_of, content_of_batch
-from tests.unit.records.cutting import Content, Cut, cut, make_memory, make_unpacker, read
+from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.reassembly import SpanningRecord
+from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordDeserializer
+from tests.unit.records.columns.arrow_batches import batch_of, content_of_batch
+from tests.unit.records.columns.cutting import Content, Cut, cut, make_memory, make_unpacker, read
 
 CHANNELS = 3
 REFUSED = (RemoteProtocolError, *UNPACK_ERRORS)

@@ -22,7 +22,7 @@ PATIENCE_S = 60.0
 
 INTERRUPTIBLE = """
 import signal, sys
-from flinknet import cli
+from flinknet.cli import main as cli
 
 # A test run in the background may ignore these, and its children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -31,7 +31,7 @@ cli.main(sys.argv[1:])
 """
 
 ENDLESS_JOB = """
-from flinknet.task import GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment().set_parallelism(2)
 numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))

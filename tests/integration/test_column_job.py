@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from flinknet.cluster import LocalCluster
 from flinknet.config import FlinknetConfig, NetworkConfig
-from flinknet.task import FileSource, ParquetSink, StreamExecutionEnvironment
+from flinknet.datastream import FileSource, ParquetSink, StreamExecutionEnvironment
 
 CONFIG = FlinknetConfig(network=NetworkConfig(network_memory_bytes=8 * 2**20))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
-from flinknet import cli
+from flinknet.cli import main as cli
 
 pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -20,8 +20,8 @@ LIMIT, SCALE = 5_000, 4
 
 WRONG_JOB = '''
 import sys
-from flinknet import cli
-from flinknet.spark import flights_job
+from flinknet.cli import main as cli
+from flinknet.demo import flights_job
 
 class FlightTotals(flights_job.FlightTotals):
     """Loses one mile on every flight from Newark to Anchorage or Houston."""

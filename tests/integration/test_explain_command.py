@@ -11,7 +11,7 @@ from tests.integration.cluster_runs import PATIENCE_S, environment
 
 JOB = """
 import sys
-from flinknet.task import StreamExecutionEnvironment
+from flinknet.datastream import StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment().set_parallelism(2)
 
@@ -36,7 +36,7 @@ def explain(
         "def watch(event, arguments):\n"
         "    assert event not in ('subprocess.Popen', 'os.fork', 'os.posix_spawn', 'socket.bind')\n"
         "sys.addaudithook(watch)\n"
-        "from flinknet.cli import main\n"
+        "from flinknet.cli.main import main\n"
         "main(['explain', 'job.py', *sys.argv[1:]])\n"
     )
     return subprocess.run(

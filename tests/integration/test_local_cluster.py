@@ -13,8 +13,9 @@ import aiohttp
 import pytest
 
 from flinknet.cluster import JobProgress, LocalCluster, run_job
-from flinknet.cluster.credentials import authorization_headers, cluster_id
+from flinknet.cluster.control.credentials import authorization_headers, cluster_id
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import (
     ConfigurationError,
     InsufficientSlotsError,
@@ -22,7 +23,6 @@ from flinknet.errors import (
     LocalProtocolError,
     WorkerLostError,
 )
-from flinknet.task import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 from flinknet.wire.handshake import Hello, Opening, Refusal, Verdict, WorkerIdentity
 

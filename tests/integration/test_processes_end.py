@@ -91,8 +91,8 @@ def test_a_coordinator_that_is_told_to_stop_is_named_as_the_cause(tmp_path: Path
 
 RESETTING_JOB = """
 import ctypes, gc
-from flinknet.cluster.control_link import ControlLink
-from flinknet.task import GeneratorSource, StreamExecutionEnvironment
+from flinknet.cluster.control.control_link import ControlLink
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 
 def reset_control_link():
     (link,) = [found for found in gc.get_objects() if isinstance(found, ControlLink)]
@@ -151,7 +151,7 @@ def test_a_signal_stops_the_run_in_order(
 
 STARTING_JOB = """
 import subprocess
-from flinknet.task import GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 
 def start(record):
     if record == 0:
@@ -211,7 +211,7 @@ def test_a_user_function_that_never_returns_does_not_keep_the_run(tmp_path: Path
     )
     path = tmp_path / "job.py"
     path.write_text(
-        "from flinknet.task import StreamExecutionEnvironment\n"
+        "from flinknet.datastream import StreamExecutionEnvironment\n"
         "environment = StreamExecutionEnvironment()\n"
         "def hang(record):\n"
         "    print('hanging')\n"

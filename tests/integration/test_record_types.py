@@ -9,9 +9,9 @@ import pytest
 
 from flinknet.cluster import run_job
 from flinknet.config import FlinknetConfig, NetworkConfig
+from flinknet.datastream import CollectSink, StreamExecutionEnvironment
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task import CollectSink, StreamExecutionEnvironment
-from tests.unit.records.record_values import TYPES, VALUES, Reading, arrives, same
+from tests.unit.records.serialization.record_values import TYPES, VALUES, Reading, arrives, same
 
 CONFIG = FlinknetConfig(network=NetworkConfig(network_memory_bytes=8 << 20, segment_bytes=4096))
 

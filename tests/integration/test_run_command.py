@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from flinknet import cli
+from flinknet.cli import main as cli
 from tests.integration.cluster_runs import flinknet_run
 from tests.machine import needs_ipv6
 
 WORD_COUNT = """
 import sys
-from flinknet.task import CollectSink, StreamExecutionEnvironment
+from flinknet.datastream import CollectSink, StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment().set_parallelism(2)
 
@@ -42,7 +42,7 @@ def job(tmp_path: Path, program: str) -> str:
 def failing_job(body: str) -> str:
     """A job whose map does ``body``, which sees ``record``."""
     return f"""
-from flinknet.task import StreamExecutionEnvironment
+from flinknet.datastream import StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment().set_parallelism(2)
 
@@ -117,7 +117,7 @@ def test_a_blocked_event_loop_is_no_lost_worker(tmp_path: Path) -> None:
 
 DEGRADED_JOB = """
 import sys
-from flinknet.task import CollectSink, StreamExecutionEnvironment
+from flinknet.datastream import CollectSink, StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment().set_parallelism(4)
 numbers = environment.from_collection(range(20000)).rebalance().map(lambda n: (n % 97, n))
@@ -223,7 +223,7 @@ def test_an_error_is_valid_json_and_harmless_whatever_its_text(tmp_path: Path) -
 
 
 PRINTS_COMMANDS = """
-from flinknet.task import StreamExecutionEnvironment
+from flinknet.datastream import StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment()
 

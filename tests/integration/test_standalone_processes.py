@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.cluster.credentials import TOKEN_VARIABLE, new_token
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
 
 PATIENCE_S = 60.0
 

@@ -37,7 +37,7 @@ from flinknet.partition.result_partition import ResultPartition
 from flinknet.partition.subpartition import PipelinedSubpartition
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.messages import BufferHeader
-from tests.unit.records.cutting import records_in
+from tests.unit.records.columns.cutting import records_in
 
 T = TypeVar("T")
 

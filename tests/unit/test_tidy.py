@@ -23,9 +23,11 @@ TEXTS = [
 ]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
-MODULE_LINES_MAX = 450
-LISTS = {"flinknet/config.py"}
-"""One list by design: every limit stands there, with its reason."""
+MODULE_LINES_MAX = 900
+"""Far more than a thought takes: a file ends where its thought does, not at a number of lines."""
+
+LISTS = {"flinknet/config/network.py"}
+"""One list by design: every limit of the exchange stands there, with its reason."""
 
 FUNCTION_LINES_MAX = 80
 
@@ -56,7 +58,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def test_there_are_modules_to_check() -> None:
-    assert ROOT / "flinknet" / "config.py" in MODULES
+    assert ROOT / "flinknet" / "config" / "network.py" in MODULES
     assert {ROOT / "README.md", ROOT / "bench" / "README.md"} <= set(TEXTS)
 
 

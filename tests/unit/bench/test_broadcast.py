@@ -16,7 +16,7 @@ from bench.exchange.cases import orders
 from bench.harness.case import Tally
 from bench.harness.row import Row, median_row
 from flinknet import CustomPartitioner, NetworkEnvironment, PartitionLocation
-from flinknet.records.packer import RecordPacker
+from flinknet.records.serialization.packer import RecordPacker
 
 
 def test_a_record_counts_each_time_it_is_serialised_and_stays_what_it_is() -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from flinknet.cluster.client import CoordinatorClient
-from flinknet.cluster.control_link import ControlLink
-from flinknet.cluster.coordinator import Coordinator
-from flinknet.cluster.credentials import new_token
-from flinknet.cluster.http_server import HttpServer
-from flinknet.cluster.messages import Message, Register
-from flinknet.cluster.rest import ControlPlane
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.control.control_link import ControlLink
+from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.messages import Message, Register
+from flinknet.cluster.coordinator.coordinator import Coordinator
+from flinknet.cluster.coordinator.http_server import HttpServer
+from flinknet.cluster.coordinator.rest import ControlPlane
 from flinknet.config import ClusterConfig
 
 __all__ = [

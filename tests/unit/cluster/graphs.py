@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flinknet.task import CollectSink, StreamExecutionEnvironment
+from flinknet.datastream import CollectSink, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 
 __all__ = ["keyed_graph"]

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from flinknet.cluster.messages import Register
-from flinknet.cluster.worker import Worker
+from flinknet.cluster.control.messages import Register
+from flinknet.cluster.worker.worker import Worker
 from flinknet.config import ClusterConfig, NetworkConfig
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.control_plane import ServedCoordinator, serve_control_plane
 
 __all__ = ["CONFIG", "Cluster", "running_cluster"]

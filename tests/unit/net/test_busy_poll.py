@@ -10,7 +10,7 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError
 from flinknet.net import busy_poll
 from flinknet.net.busy_poll import BusyPoll
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.reader import RecordReader
 from tests.unit.net.turns import Turns
 

@@ -14,7 +14,7 @@ from flinknet.connection.connection import Connection
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
 from flinknet.net.dial import Dial
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import RebalancePartitioner
 from flinknet.wire.handshake import Verdict
 from tests.unit.net.stranger import Host, Stranger, free_port, peers, quick, until

@@ -19,7 +19,7 @@ from flinknet.errors import (
     RemoteError,
     RemoteTransportError,
 )
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.net.stranger import Host, assert_nothing_is_held, free_port, quick, until
 from tests.unit.wire.received import buffer_response
 

@@ -9,8 +9,8 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError
-from flinknet.net.environment import NetworkEnvironment
 from flinknet.net.machine import check_machine
+from flinknet.net.network_environment import NetworkEnvironment
 
 INSTALLED = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

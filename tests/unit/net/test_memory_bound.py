@@ -21,7 +21,7 @@ from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.net import memory_bound as module
 from flinknet.net.memory_bound import ExchangeShape, memory_bound
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
-from flinknet.records.serializer import RecordUnpacker
+from flinknet.records.serialization.serializer import RecordUnpacker
 from tests.naming import spelled
 from tests.traced_memory import traced_memory
 from tests.unit.arrangements import HERE, THERE

@@ -17,7 +17,7 @@ from flinknet.errors import (
     PartitionRequestTimeoutError,
     RemoteTransportError,
 )
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.peers import PeerDirectory
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.wire.checksum import seal

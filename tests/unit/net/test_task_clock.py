@@ -9,9 +9,9 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.task_clock import task_time
-from flinknet.net.task_times import TaskTimes, TaskTimesStatistics
 from tests.unit.net.stranger import until
 
 CONFIG = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 32)

@@ -20,7 +20,7 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import RebalancePartitioner

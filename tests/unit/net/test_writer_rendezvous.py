@@ -14,7 +14,7 @@ from flinknet.errors import (
     PartitionNotFoundError,
     ProducerFailedError,
 )
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import RebalancePartitioner
 from tests.unit.net.stranger import assert_nothing_is_held, quick, until
 

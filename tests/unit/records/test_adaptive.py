@@ -11,7 +11,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
-from flinknet.net.environment import NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
     Partitioner,

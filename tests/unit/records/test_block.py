@@ -11,8 +11,6 @@ import pytest
 
 from flinknet.errors import SerializationError
 from flinknet.records.block import BlockPacker, chunks
-from flinknet.records.extension_types import NESTING_MAX
-from flinknet.records.packer import RecordPacker
 from flinknet.records.partitioner import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -22,6 +20,8 @@ from flinknet.records.partitioner import (
     Partitioner,
     RebalancePartitioner,
 )
+from flinknet.records.serialization.extension_types import NESTING_MAX
+from flinknet.records.serialization.packer import RecordPacker
 from tests.unit.arrangements import Running, run
 from tests.unit.records.test_writer import Arranged, sized
 

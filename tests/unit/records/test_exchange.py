@@ -25,7 +25,7 @@ from tests.unit.arrangements import (
     locations,
     make_config,
 )
-from tests.unit.records.cutting import make_memory, make_unpacker
+from tests.unit.records.columns.cutting import make_memory, make_unpacker
 
 SEGMENT_BYTES = 256
 

@@ -29,7 +29,7 @@ from tests.unit.arrangements import (
     run,
     wait,
 )
-from tests.unit.records.cutting import Cut, cut, make_memory, make_unpacker
+from tests.unit.records.columns.cutting import Cut, cut, make_memory, make_unpacker
 
 CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 

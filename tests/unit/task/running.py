@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinknet.config import NetworkConfig
-from flinknet.net.environment import NetworkEnvironment
-from flinknet.task import StreamExecutionEnvironment
+from flinknet.datastream import StreamExecutionEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.task.deployment import WorkerOffer, plan_deployment
 from flinknet.task.graph import JobGraph
-from flinknet.task.sinks import CommitContext
+from flinknet.task.sink import CommitContext
 from flinknet.task.subtask import Subtask, SubtaskResult
 
 SMALL = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 512)

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task import (
+from flinknet.datastream import (
     MapBatchFunction,
     ProcessBatchFunction,
     RuntimeContext,
     ValueStateDescriptor,
 )
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
 from flinknet.task.operators import BATCH_RECORDS, Operator
 from tests.unit.task.harness import Harness, first_batches

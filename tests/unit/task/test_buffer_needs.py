@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig
+from flinknet.datastream import CollectSink, StreamExecutionEnvironment
 from flinknet.errors import InsufficientNetworkBuffersError
-from flinknet.net.environment import EnvironmentStatistics, NetworkEnvironment
 from flinknet.net.memory_bound import ExchangeShape
-from flinknet.task import CollectSink, StreamExecutionEnvironment
+from flinknet.net.network_environment import EnvironmentStatistics, NetworkEnvironment
 from flinknet.task.buffer_needs import (
     BufferNeed,
     BufferOwner,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.datastream import StreamExecutionEnvironment
 from flinknet.errors import InsufficientSlotsError
-from flinknet.task import StreamExecutionEnvironment
 from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
 from flinknet.task.graph import JobGraph
 

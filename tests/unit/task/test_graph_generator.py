@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from flinknet.datastream import CollectSink, StreamExecutionEnvironment
+from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
 from flinknet.records.partitioner import AdaptiveRebalancePartitioner, HashPartitioner
-from flinknet.task import CollectSink, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
-from flinknet.task.stream import DataStream
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from uuid import UUID
 
 import pytest
 
-from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.records.key_groups import key_group
-from flinknet.task import (
+from flinknet.datastream import (
     AggregateFunction,
     KeyedProcessFunction,
     ProcessContext,
     RuntimeContext,
     ValueStateDescriptor,
 )
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.records.key_groups import key_group
 from flinknet.task.keyed_operators import AggregateOperator, KeyedProcessOperator, ReduceOperator
 from flinknet.task.operators import BATCH_RECORDS
 from tests.unit.task.harness import Harness

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task import (
+from flinknet.datastream import (
     FilterFunction,
     FlatMapFunction,
     MapFunction,
@@ -20,6 +19,7 @@ from flinknet.task import (
     RuntimeContext,
     SinkFunction,
 )
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.operators import (
     BATCH_RECORDS,
     CallableSinkOperator,
@@ -382,7 +382,7 @@ async def test_failing_open_and_close() -> None:
 async def test_state_needs_a_key() -> None:
     class Stateful(Tenfold):
         def open(self, runtime_context: RuntimeContext) -> None:
-            from flinknet.task import ValueStateDescriptor
+            from flinknet.datastream import ValueStateDescriptor
 
             runtime_context.get_state(ValueStateDescriptor("sum"))
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from flinknet.datastream import CollectSink, PrintSink, RuntimeContext, Sink
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task import CollectSink, PrintSink, RuntimeContext, Sink
-from flinknet.task.sinks import SinkOperator
+from flinknet.task.sink import SinkOperator
 from tests.unit.task.harness import Harness, context
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task import (
+from flinknet.datastream import (
     CollectionSource,
     GeneratorSource,
     RateLimitedSource,
@@ -20,8 +19,9 @@ from flinknet.task import (
     Source,
     append_time,
 )
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.operators import BATCH_RECORDS
-from flinknet.task.sources import SourceOperator, read
+from flinknet.task.source import SourceOperator, read
 from tests.unit.task.harness import Harness, context
 
 

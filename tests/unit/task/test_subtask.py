@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.errors import (
-    InsufficientNetworkBuffersError,
-    JobFailedError,
-    ProducerFailedError,
-    SerializationError,
-)
-from flinknet.task import (
+from flinknet.datastream import (
     AggregateFunction,
     CollectSink,
     GeneratorSource,
@@ -29,7 +23,13 @@ from flinknet.task import (
     SinkFunction,
     StreamExecutionEnvironment,
 )
-from flinknet.task.stream import DataStream
+from flinknet.datastream.streams import DataStream
+from flinknet.errors import (
+    InsufficientNetworkBuffersError,
+    JobFailedError,
+    ProducerFailedError,
+    SerializationError,
+)
 from tests.columns import needs_columns
 from tests.unit.task.running import SMALL, Outcome, deploy, environments, open_all, run, run_job
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from flinknet.task import (
+from flinknet.datastream import (
     CollectSink,
     GeneratorSource,
     RateLimitedSource,

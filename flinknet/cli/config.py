@@ -1,0 +1,49 @@
+"""``flinknet config``: a look at the configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from flinknet.cli.arguments import AsJson, ConfigFile
+from flinknet.config.loading import Settings, load_settings, options
+
+__all__ = ["config_app"]
+
+config_app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+
+
+@config_app.command("show")
+def show(
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every option's effective value and where it comes from."""
+    settings = load_settings(config, os.environ, {})
+    if as_json:
+        print(json.dumps(_settings_json(settings), indent=2))
+    else:
+        Console().print(_settings_table(settings))
+
+
+def _settings_json(settings: Settings) -> dict[str, dict[str, object]]:
+    return {
+        name: {"value": settings.value(name), "origin": origin.kind, "source": origin.source}
+        for name, origin in settings.origins.items()
+    }
+
+
+def _settings_table(settings: Settings) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("option", no_wrap=True)
+    table.add_column("value", no_wrap=True)
+    table.add_column("origin", overflow="fold")
+    for name, origin in settings.origins.items():
+        style = "dim" if origin.kind == "default" else "bold"
+        table.add_row(name, options()[name].render(settings.value(name)), str(origin), style=style)
+    return table

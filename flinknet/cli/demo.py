@@ -1,0 +1,71 @@
+"""``flinknet demo``: the command line of the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flinknet.config.loading import load_settings
+from flinknet.demo.demo import run_demo
+from flinknet.demo.figure import draw
+from flinknet.demo.progress import DemoProgress
+from flinknet.demo.report import print_report, write_json
+from flinknet.demo.result import DemoParameters, DemoResult
+from flinknet.demo.workload import FLIGHTS
+
+__all__ = ["demo"]
+
+REPORT_COLUMNS = 110
+"""Width of the table that is kept as a text file."""
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="Directory for the workload and all results.")
+    ] = Path("flinknet-demo"),
+    scale: Annotated[
+        int, typer.Option(help=f"Copies of the {FLIGHTS:,} flights; 9 are 3 million records.")
+    ] = 9,
+    workers: Annotated[int, typer.Option(help="Worker processes.")] = 2,
+    slots: Annotated[int, typer.Option(help="Slots of each worker.")] = 2,
+    sources: Annotated[
+        int | None, typer.Option(help="Source subtasks.", show_default="one per slot")
+    ] = None,
+    load: Annotated[
+        float, typer.Option(help="Share of the measured maximum that the open-loop run offers.")
+    ] = 0.5,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, and progress to stderr.")
+    ] = False,
+    limit: Annotated[int, typer.Option(hidden=True)] = FLIGHTS,
+) -> None:
+    """Exchange real flights between worker processes; Spark prepares them and checks the answer.
+
+    Exit code 1 if a single aggregate differs from Spark's.
+    """
+    parameters = DemoParameters(output, scale, sources, workers, slots, load, limit)
+    flags = {"cluster.workers": workers, "cluster.slots_per_worker": slots}
+    config = load_settings(None, os.environ, flags).config
+    console = Console(stderr=as_json)
+    result = run_demo(parameters, config, DemoProgress(console))
+    print_report(result, console)
+    _keep(result, output, console)
+    if as_json:
+        print(json.dumps(result.to_dict()))
+    if not result.verified:
+        raise typer.Exit(1)
+
+
+def _keep(result: DemoResult, output: Path, console: Console) -> None:
+    """Write the table, the JSON and the figure, and say where."""
+    with (output / "result.txt").open("w", encoding="utf-8") as file:
+        print_report(result, Console(file=file, width=REPORT_COLUMNS))
+    write_json(result, output / "result.json")
+    draw(result, output / "result.png")
+    names = ", ".join(str(output / f"result.{kind}") for kind in ("txt", "json", "png"))
+    console.print(f"\nWritten: {names}", highlight=False, soft_wrap=True)

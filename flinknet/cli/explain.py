@@ -1,0 +1,49 @@
+"""``flinknet explain``: what memory a job needs, and the most that its workers can hold."""
+
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+
+from flinknet.cli.arguments import (
+    AsJson,
+    ConfigFile,
+    EventLoop,
+    JobArguments,
+    JobFile,
+    Slots,
+    Workers,
+    cluster_config,
+    output_redirected,
+)
+from flinknet.cli.explanation import explanation
+from flinknet.cli.job_file import first_job
+from flinknet.cluster.local.preflight import explain_job
+
+__all__ = ["explain"]
+
+
+def explain(
+    job: JobFile,
+    arguments: JobArguments = None,
+    *,
+    workers: Workers = None,
+    slots: Slots = None,
+    event_loop: EventLoop = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what network memory a job needs, and the most memory that its workers can hold.
+
+    The file runs up to its first execute(); nothing is started. Exit status: 0 explained, 2 no job
+    or not enough slots.
+    """
+    loaded = cluster_config(config, workers, slots, event_loop)
+    with output_redirected(as_json):
+        graph = first_job(job, arguments or [])
+    memory = explain_job(graph, loaded)
+    if as_json:
+        print(json.dumps(memory.to_dict(), indent=2))
+    else:
+        Console().print(explanation(memory))

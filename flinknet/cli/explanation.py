@@ -1,0 +1,122 @@
+"""What ``flinknet explain`` shows: a job's network memory, worker by worker."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from flinknet.cluster.local.job_memory import JobMemory, Level
+from flinknet.net.memory_bound import MemoryBound
+from flinknet.task.buffer_needs import BufferNeed, Verdict, WorkerNeeds
+from flinknet.texts import printable
+
+__all__ = ["explanation"]
+
+_MEANINGS = {
+    Verdict.COMFORTABLE: "everybody gets the most that it can use",
+    Verdict.FITS: "everybody gets what is reserved for it, and they share the rest",
+    Verdict.DEGRADED: "it runs with fewer exclusive buffers than configured",
+    Verdict.TOO_SMALL: "it is refused",
+}
+_BOUND = (
+    "The most that the exchange of a worker can hold beyond a fresh process, in MiB, and what sets "
+    "it. Not in it: what the kernel holds and what functions keep."
+)
+_LIMITS = {
+    "network_memory": "network_memory_bytes",
+    "sockets": "segment_bytes",
+    "receive_buffers": "receive_buffer_bytes",
+    "control_messages": "wire.control_bytes_max",
+    "requests": "wire.channels_per_worker_max",
+    "handshakes": "wire.pending_handshakes_max",
+    "events": "wire.events_per_channel_max, wire.event_bytes_max",
+    "reassembly": "reassembly_memory_bytes",
+    "records_read": "record_bytes_max, record_elements_max",
+    "records_written": "record_bytes_max",
+    "remembered_keys": "remembered_keys_bytes",
+    "objects": "channels, connections, segments",
+}
+"""What sets each part of the bound."""
+
+_LEVELS: dict[Level, str] = {
+    "minimum": "to run, degraded",
+    "required": "to run as configured",
+    "comfortable": "for the most that it can use",
+}
+
+
+def explanation(memory: JobMemory) -> Group:
+    """Tables of who needs what, the verdict with what would better it, and the memory bound."""
+    return Group(
+        *(_needs_table(memory, worker) for worker in memory.workers),
+        Text("\n".join(["", *_verdict(memory), "", _BOUND])),
+        _bounds_table(memory.bounds()),
+    )
+
+
+def _needs_table(memory: JobMemory, worker: WorkerNeeds) -> Table:
+    network = memory.config.network
+    table = Table(
+        title=f"{worker.worker_id}: {memory.worker_verdict(worker.worker_id)}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("subtask", overflow="fold")
+    table.add_column("buffers of", overflow="fold")
+    for heading in ("local", "remote", "minimum", "required", "comfortable", "overdraft"):
+        table.add_column(heading, justify="right")
+    for owner in worker.owners:
+        table.add_row(
+            Text(printable(owner.subtask)),
+            Text(printable(f"{owner.kind}, {owner.stream}")),
+            f"{owner.local:,}",
+            f"{owner.remote:,}",
+            *_counts(owner.need(network)),
+        )
+    need = memory.needs[worker.worker_id]
+    table.add_section()
+    table.add_row("all", "", "", "", *_counts(need))
+    table.add_row("in bytes", "", "", "", *_counts(need, network.segment_bytes))
+    return table
+
+
+def _counts(need: BufferNeed, factor: int = 1) -> list[str]:
+    levels = (need.minimum, need.required, need.comfortable, need.overdraft)
+    return [f"{level * factor:,}" for level in levels]
+
+
+def _verdict(memory: JobMemory) -> list[str]:
+    network = memory.config.network
+    available = (
+        f"A worker has {network.segments:,} buffers of {network.segment_bytes} bytes "
+        f"(network.network_memory_bytes = {network.network_memory_bytes})."
+    )
+    lines = [available, f'Job "{memory.job}": {memory.verdict}; {_MEANINGS[memory.verdict]}.']
+    if memory.verdict is Verdict.DEGRADED:
+        limit = memory.degraded_gate_limit
+        lines.append(
+            f"  network.required_buffers_per_gate_max = {limit}  is what it then runs with"
+        )
+    for level, setting in memory.settings().items():
+        lines.append(f"  network.network_memory_bytes = {setting}  {_LEVELS[level]}")
+    return lines
+
+
+def _bounds_table(bounds: dict[str, MemoryBound]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("part")
+    for worker_id in bounds:
+        table.add_column(worker_id, justify="right")
+    table.add_column("set by")
+    for part in MemoryBound._fields:
+        sizes = (_mebibytes(getattr(bound, part)) for bound in bounds.values())
+        table.add_row(part.replace("_", " "), *sizes, _LIMITS[part])
+    table.add_section()
+    table.add_row("total", *(_mebibytes(bound.total) for bound in bounds.values()), "")
+    return table
+
+
+def _mebibytes(number: int) -> str:
+    return f"{number / 2**20:,.1f}"

@@ -1,0 +1,99 @@
+"""The command line: ``flinknet``.
+
+Each command has a module of its own, which is named here and imported when the command is called,
+so that ``flinknet --help`` needs no optional library.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, NoReturn
+
+import typer
+
+import flinknet
+from flinknet.cli.config import config_app
+from flinknet.errors import FlinknetError, JobError
+from flinknet.texts import printable, traceback_of
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="flinknet: a data-exchange runtime for asyncio.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(config_app, name="config")
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What the root command says about the whole call; commands find it as ``context.obj``."""
+
+    verbose: bool = False
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 success, 1 a job failed, 2 refused or misused, 130 Ctrl-C.
+
+    An error that flinknet raises on purpose is one line on standard error; ``--verbose`` or
+    FLINKNET_TRACEBACK=1 adds the traceback. Any other exception is a bug and passes through.
+    """
+    invocation = Invocation(verbose=os.environ.get("FLINKNET_TRACEBACK", "0") not in ("", "0"))
+    try:
+        app(args=arguments, prog_name="flinknet", obj=invocation)
+    except FlinknetError as error:
+        if invocation.verbose:
+            print(traceback_of(error), end="", file=sys.stderr)
+        print(printable(f"flinknet: {error}"), file=sys.stderr)
+        sys.exit(1 if isinstance(error, JobError) else 2)
+    sys.exit(0)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        print(f"flinknet {flinknet.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show tracebacks of errors.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    invocation = context.ensure_object(Invocation)
+    invocation.verbose = invocation.verbose or verbose
+
+
+def add_command(group: typer.Typer, name: str, module: str, summary: str) -> None:
+    """Add the function ``name`` of ``module`` to ``group``; the module is imported by the call."""
+
+    @group.command(
+        name,
+        help=summary,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+    def forward(
+        context: typer.Context,
+        arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    ) -> None:
+        command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        command.command(name)(getattr(import_module(module), name))
+        command(args=arguments or [], prog_name=f"flinknet {name}", obj=context.obj)
+
+
+add_command(app, "run", "flinknet.cli.run", "Run a job file on a local cluster.")
+add_command(app, "explain", "flinknet.cli.explain", "Show what memory a job needs.")
+add_command(app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.")

@@ -1,0 +1,104 @@
+"""``flinknet run``: the jobs of a job file, each on a local cluster of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+
+from flinknet.cli.arguments import (
+    AsJson,
+    ConfigFile,
+    EventLoop,
+    JobArguments,
+    JobFile,
+    Slots,
+    Workers,
+    cluster_config,
+    output_redirected,
+)
+from flinknet.cli.display import JobDisplay, result_table
+from flinknet.cli.job_file import no_job, run_job_file
+from flinknet.cluster.control.job_result import JobProgress, JobResult
+from flinknet.cluster.local.run import run_job
+from flinknet.config import FlinknetConfig
+from flinknet.errors import ConfigurationError, FlinknetError, JobError
+from flinknet.task.graph import JobGraph
+from flinknet.texts import printable
+
+__all__ = ["run"]
+
+EXIT_INTERRUPTED = 130
+
+
+def run(
+    job: JobFile,
+    arguments: JobArguments = None,
+    *,
+    workers: Workers = None,
+    slots: Slots = None,
+    event_loop: EventLoop = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a job file on a local cluster.
+
+    Each execute() of the file runs on a cluster of its own. Exit status: 0 all jobs finished, 1 a
+    job failed, 2 refused before anything was started, 130 Ctrl-C.
+    """
+    runner = _Runner(cluster_config(config, workers, slots, event_loop), as_json=as_json)
+    try:
+        with output_redirected(as_json):
+            run_job_file(job, arguments or [], runner.execute)
+        if not runner.jobs:
+            raise ConfigurationError(no_job(job))
+    except KeyboardInterrupt:
+        print("interrupted: the cluster has been stopped", file=sys.stderr)
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except FlinknetError as error:
+        runner.error = error
+        raise
+    finally:
+        runner.print_json()
+
+
+class _Runner:
+    """Runs the jobs of one job file and remembers how each ended."""
+
+    def __init__(self, config: FlinknetConfig, *, as_json: bool) -> None:
+        self._config = config
+        self._as_json = as_json
+        self._display = JobDisplay(Console(stderr=True))
+        self.jobs: list[dict[str, Any]] = []
+        self.error: FlinknetError | None = None
+
+    def execute(self, graph: JobGraph) -> JobResult:
+        """The executor of the job file."""
+        last: list[JobProgress] = []
+
+        def show(progress: JobProgress) -> None:
+            last[:] = [progress]
+            self._display.show(progress)
+
+        try:
+            with self._display:
+                result = run_job(
+                    graph, self._config, on_progress=show, on_output=self._display.show_output
+                )
+        except JobError:
+            self.jobs.extend(progress.to_dict() for progress in last)
+            raise
+        self.jobs.append(result.to_dict())
+        if not self._as_json:
+            Console().print(result_table(result))
+        return result
+
+    def print_json(self) -> None:
+        """With --json: what happened, as one document on standard output."""
+        if not self._as_json:
+            return
+        text = printable(str(self.error))
+        error = self.error and {"type": type(self.error).__name__, "message": text}
+        print(json.dumps({"jobs": self.jobs, "error": error}, indent=2))

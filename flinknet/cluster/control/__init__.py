@@ -1,0 +1,1 @@
+"""The control plane: what coordinator, workers and clients say to each other."""

@@ -1,0 +1,155 @@
+"""A client of the coordinator: submits a job graph and follows the job to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgpack
+
+from flinknet.cluster.control.control_link import unanswered
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.job_result import JobProgress, JobResult
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.subtask_result import merge_by_sink
+from flinknet.cluster.coordinator.job_execution import JobState
+from flinknet.config import ClusterConfig
+from flinknet.errors import (
+    ConfigurationError,
+    FlinknetError,
+    InsufficientSlotsError,
+    JobCancelledError,
+    JobError,
+    RemoteTransportError,
+)
+
+__all__ = ["CoordinatorClient", "OnProgress"]
+
+OnProgress = Callable[[JobProgress], None]
+
+_REFUSALS: dict[str, type[FlinknetError]] = {
+    refusal.__name__: refusal for refusal in (ConfigurationError, InsufficientSlotsError)
+}
+
+
+class CoordinatorClient:
+    """One HTTP session with the coordinator; use with ``async with``.
+
+    Every method raises RemoteTransportError if the coordinator cannot be reached, or has not
+    answered within ``coordinator_timeout_ms`` and what the call itself may wait for.
+    """
+
+    def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
+        """``coordinator`` is ``"host:port"``."""
+        self._coordinator = coordinator
+        self._token = token
+        self._timeout_ms = config.coordinator_timeout_ms
+        self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms
+        """For which the coordinator may wait for slots of jobs that end."""
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # A connection for each call: one that is kept for the next is one that the coordinator may
+        # cut off just then.
+        self._session = aiohttp.ClientSession(
+            f"http://{self._coordinator}",
+            headers=authorization_headers(self._token),
+            connector=aiohttp.TCPConnector(force_close=True),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def submit(self, submission: Submission) -> str:
+        """Start a job and return its id; InsufficientSlotsError if it does not fit."""
+        answer = await self._request(
+            "POST", "/api/v1/jobs", submission.to_bytes(), wait_ms=self._slots_wait_ms
+        )
+        return str(answer["job_id"])
+
+    async def progress(self, job_id: str, *, wait_ms: int = 0) -> JobProgress:
+        """How the job stands, when it has ended or after ``wait_ms``."""
+        answer = await self._request(
+            "GET", f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}", wait_ms=wait_ms
+        )
+        return JobProgress.from_dict(answer)
+
+    async def cancel(self, job_id: str) -> None:
+        """Ask for the job to stop."""
+        await self._request("POST", f"/api/v1/jobs/{job_id}/cancel")
+
+    async def follow(
+        self, job_id: str, *, interval_ms: int, on_progress: OnProgress | None = None
+    ) -> JobResult:
+        """Wait for the end of a job; ``on_progress`` hears of it at each interval and at the end.
+
+        Raises the JobError that it ended with. Cancelling this call does not cancel the job.
+        """
+        while True:
+            progress = await self.progress(job_id, wait_ms=interval_ms)
+            if on_progress is not None:
+                on_progress(progress)
+            if JobState(progress.state).is_terminal:
+                break
+        if progress.state == JobState.CANCELED.value:
+            raise JobCancelledError(f'job "{progress.name}" was cancelled{_not_let_go(progress)}')
+        if progress.cause is not None:
+            raise progress.cause.to_error(progress.name, _not_let_go(progress))
+        return await self._take_result(progress)
+
+    async def _take_result(self, progress: JobProgress) -> JobResult:
+        rows = await self._request("GET", f"/api/v1/jobs/{progress.job_id}/result")
+        collected = merge_by_sink([row.pop("collected") for row in rows])
+        return JobResult(
+            job_id=progress.job_id,
+            name=progress.name,
+            state=progress.state,
+            seconds=progress.seconds,
+            workers=progress.workers,
+            vertices=tuple(rows),
+            collected=collected,
+        )
+
+    async def _request(
+        self, method: str, path: str, body: bytes | None = None, *, wait_ms: float = 0
+    ) -> Any:
+        assert self._session is not None
+        timeout = aiohttp.ClientTimeout(total=(self._timeout_ms + wait_ms) / 1000)
+        try:
+            async with self._session.request(method, path, data=body, timeout=timeout) as response:
+                if response.status >= 400:
+                    raise _refusal((await response.json())["error"])
+                if response.content_type == "application/msgpack":
+                    return msgpack.unpackb(await response.read())
+                return await response.json()
+        except TimeoutError as error:
+            raise RemoteTransportError(
+                unanswered(self._coordinator, self._timeout_ms + wait_ms)
+            ) from error
+        except aiohttp.ClientError as error:
+            raise RemoteTransportError(
+                f"the coordinator at {self._coordinator} cannot be reached: {error}"
+            ) from error
+
+
+def _not_let_go(progress: JobProgress) -> str:
+    """What to say of workers that an ended job still occupies."""
+    if not progress.holders:
+        return ""
+    return (
+        f"; {', '.join(progress.holders)} has not let go of it within cluster.cancel_timeout_ms, "
+        "because a function of it does not return: its slots stay taken until then"
+    )
+
+
+def _refusal(error: dict[str, str]) -> FlinknetError:
+    return _REFUSALS.get(error["type"], JobError)(error["message"])

@@ -1,0 +1,176 @@
+"""A worker's end of the control plane: one websocket for messages, HTTP beside it for bulk.
+
+The websocket carries only small messages, see ``messages.py``; a deployment is fetched and a result
+is uploaded over HTTP connections of their own, so that neither delays a heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import msgpack
+
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.messages import (
+    Message,
+    Refused,
+    Register,
+    Registered,
+    decode,
+    encode,
+)
+from flinknet.config import ClusterConfig
+from flinknet.errors import (
+    ConfigurationError,
+    JobError,
+    LocalTransportError,
+    RemoteProtocolError,
+    RemoteTransportError,
+)
+from flinknet.task.deployment import SubtaskDescriptor
+
+__all__ = ["EXIT_COORDINATOR_LOST", "ControlLink", "unanswered"]
+
+_CONNECTIONS_MAX = 4
+"""One for messages; the others take deployments and results in turn."""
+
+EXIT_COORDINATOR_LOST = 3
+"""Exit status of a worker whose coordinator is gone."""
+
+
+class ControlLink:
+    """The connection of one worker to its coordinator. ``async with``, then ``register``."""
+
+    def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
+        """``coordinator`` is ``"host:port"``."""
+        self._coordinator = coordinator
+        self._token = token
+        self._message_bytes_max = config.control_message_bytes_max
+        self._timeout_ms = config.coordinator_timeout_ms
+        self._session: aiohttp.ClientSession | None = None
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+
+    async def __aenter__(self) -> Self:
+        # A connection for each call, as in client.py.
+        self._session = aiohttp.ClientSession(
+            f"http://{self._coordinator}",
+            headers=authorization_headers(self._token),
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS_MAX, force_close=True),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_ms / 1000),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._socket is not None:
+            await self._socket.close()
+        assert self._session is not None
+        await self._session.close()
+
+    async def register(self, message: Register) -> Registered:
+        """Join the cluster.
+
+        ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, not
+        any more, or does not answer within ``coordinator_timeout_ms``.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                return await self._register(message)
+        except TimeoutError:
+            raise RemoteTransportError(self.unanswered()) from None
+
+    async def _register(self, message: Register) -> Registered:
+        assert self._session is not None
+        try:
+            self._socket = await self._session.ws_connect(
+                "/api/v1/worker",
+                max_msg_size=self._message_bytes_max,
+                timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise ConfigurationError(
+                f"the coordinator at {self._coordinator} refused the connection ({error.status}): "
+                "check the cluster token"
+            ) from error
+        except aiohttp.ClientError as error:
+            raise RemoteTransportError(f"no coordinator at {self._coordinator}: {error}") from error
+        await self.send(message)
+        answer = await self.receive()
+        if answer is None:
+            raise RemoteTransportError(f"the coordinator at {self._coordinator} is gone")
+        if isinstance(answer, Refused):
+            raise ConfigurationError(answer.reason)
+        if not isinstance(answer, Registered):
+            raise RemoteProtocolError(
+                f"the coordinator answered {type(answer).__name__} to Register"
+            )
+        return answer
+
+    def unanswered(self) -> str:
+        """What to say of the coordinator once it has been silent for too long."""
+        return unanswered(self._coordinator, self._timeout_ms)
+
+    async def send(self, message: Message) -> None:
+        """Send a message. Nothing happens if the connection is gone: ``receive`` says so."""
+        assert self._socket is not None
+        with suppress(ConnectionError):
+            await self._socket.send_bytes(encode(message))
+
+    async def receive(self) -> Message | None:
+        """The next message; None when the connection has ended."""
+        assert self._socket is not None
+        frame = await self._socket.receive()
+        if frame.type is aiohttp.WSMsgType.BINARY:
+            return decode(frame.data)
+        return None
+
+    async def fetch_deployment(
+        self, job_id: str, attempt: int, worker_id: str
+    ) -> tuple[bytes, list[SubtaskDescriptor]]:
+        """The job graph's bytes, and the subtasks that this worker is to run."""
+        path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/deployment/{worker_id}"
+        body = msgpack.unpackb(await self._request("GET", path))
+        return body["graph"], [SubtaskDescriptor.from_dict(fields) for fields in body["subtasks"]]
+
+    async def fetch_committables(self, job_id: str, attempt: int) -> tuple[bytes, list[bytes]]:
+        """The job graph's bytes, and what its two-phase sinks have prepared, subtask by subtask."""
+        path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/committables"
+        body = msgpack.unpackb(await self._request("GET", path))
+        return body["graph"], body["committables"]
+
+    async def upload_result(self, descriptor: SubtaskDescriptor, body: bytes) -> None:
+        """Hand in the result of a finished subtask; JobError if the coordinator refuses it."""
+        path = (
+            f"/api/v1/jobs/{descriptor.job_id}/attempts/{descriptor.attempt}"
+            f"/subtasks/{descriptor.vertex}/{descriptor.index}/result"
+        )
+        await self._request("PUT", path, body)
+
+    async def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        assert self._session is not None
+        try:
+            async with self._session.request(method, path, data=body) as response:
+                content = await response.read()
+                if response.status >= 400:
+                    raise JobError((await response.json())["error"]["message"])
+                return content
+        except TimeoutError as error:
+            raise LocalTransportError(self.unanswered()) from error
+        except aiohttp.ClientError as error:
+            raise LocalTransportError(f"{method} {path} to the coordinator: {error}") from error
+
+
+def unanswered(coordinator: str, timeout_ms: float) -> str:
+    """What to say of a coordinator that is connected and mute."""
+    return (
+        f"the coordinator at {coordinator} has not answered for {timeout_ms:.0f} ms "
+        "(cluster.coordinator_timeout_ms): it hangs or is stopped"
+    )

@@ -1,0 +1,101 @@
+"""What a client sees of a job: progress while it runs, the result at its end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from flinknet.cluster.control.failure import FailureCause
+
+__all__ = ["JobProgress", "JobResult", "VertexProgress"]
+
+
+@dataclass(frozen=True, slots=True)
+class VertexProgress:
+    """Counters and times of one vertex, summed over its subtasks."""
+
+    id: int
+    name: str
+    parallelism: int
+    states: dict[str, int]
+    """How many subtasks are in each state."""
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    idle_time_ms: int
+    busy_time_ms: int
+    backpressured_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """How a job stands at one moment."""
+
+    job_id: str
+    name: str
+    attempt: int
+    state: str
+    seconds: float
+    """Since its submission, until now or its end."""
+    workers: tuple[str, ...]
+    vertices: tuple[VertexProgress, ...]
+    cause: FailureCause | None
+    holders: tuple[str, ...] = ()
+    """Workers that have not released the job: while it runs, all; after its end, those where a
+    function of it has not returned."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**asdict(self), "cause": None if self.cause is None else self.cause.to_dict()}
+
+    @classmethod
+    def from_dict(cls, status: dict[str, Any]) -> JobProgress:
+        """From what the coordinator says of the job."""
+        cause = status["cause"]
+        return cls(
+            **{
+                **status,
+                "workers": tuple(status["workers"]),
+                "vertices": tuple(VertexProgress(**vertex) for vertex in status["vertices"]),
+                "cause": None if cause is None else FailureCause.from_dict(cause),
+                "holders": tuple(status["holders"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """A job that has finished."""
+
+    job_id: str
+    name: str
+    state: str
+    seconds: float
+    workers: tuple[str, ...]
+    vertices: tuple[dict[str, Any], ...]
+    """One row per subtask: vertex, name, index, parallelism, worker_id, records_in, records_out,
+    bytes_in, bytes_out, idle_time_ms, busy_time_ms, backpressured_time_ms, metrics. Plain JSON
+    types."""
+    collected: dict[str, list[Any]]
+    """Records of the collect sinks, by sink name, subtask after subtask."""
+
+    def __repr__(self) -> str:
+        """Name, state and counts: asyncio shows the results of tasks, and records can be many."""
+        collected = {sink: len(records) for sink, records in self.collected.items()}
+        return (
+            f"<JobResult {self.name!r} {self.job_id} {self.state} after {self.seconds:.2f} s, "
+            f"{len(self.vertices)} subtasks, collected {collected}>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; of the collected records only their number."""
+        return {
+            "job_id": self.job_id,
+            "name": self.name,
+            "state": self.state,
+            "seconds": self.seconds,
+            "workers": list(self.workers),
+            "vertices": list(self.vertices),
+            "collected": {sink: len(records) for sink, records in self.collected.items()},
+        }

@@ -1,0 +1,100 @@
+"""A job on its way from the client to the coordinator: its shape, and the graph as opaque bytes.
+
+The graph holds user functions, and reading it runs the sender's code. Only workers do that: the
+coordinator plans with the *shape*, the same graph without its functions, and passes the bytes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import msgpack
+
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.errors import ConfigurationError
+from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
+from flinknet.task.graph import JobEdge, JobGraph, JobVertex
+
+__all__ = ["Submission"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a client submits. ``shape`` has no operators and its partitioners cannot be made."""
+
+    shape: JobGraph
+    graph: bytes = field(repr=False)
+    commits: bool = False
+    """Whether the job has two-phase sinks."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.shape.name
+
+    @classmethod
+    def of_graph(cls, graph: JobGraph) -> Submission:
+        """Prepare a job; ConfigurationError names a function that cannot be sent."""
+        return cls(graph, graph.to_bytes(), commits=bool(graph.two_phase_sinks()))
+
+    def without_graph(self) -> Submission:
+        """The shape alone: when the job has ended, nobody needs its functions any more."""
+        return Submission(self.shape, b"", self.commits)
+
+    def to_bytes(self) -> bytes:
+        """The body of the request."""
+        vertices = [
+            (v.id, v.name, v.parallelism, v.max_parallelism, v.slot_sharing_group)
+            for v in self.shape.vertices
+        ]
+        edges = [(e.source, e.target, e.operator, e.name, e.pointwise) for e in self.shape.edges]
+        body: bytes = msgpack.packb([self.shape.name, vertices, edges, self.commits, self.graph])
+        return body
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Submission:
+        """Inverse of ``to_bytes``; ConfigurationError if the body is none."""
+        try:
+            name, vertices, edges, commits, graph = msgpack.unpackb(body)
+            shape = JobGraph(
+                name=name,
+                vertices=tuple(_vertex(*fields) for fields in vertices),
+                edges=tuple(_edge(*fields) for fields in edges),
+            )
+        except Exception as error:
+            raise ConfigurationError(f"the request's body is no job: {error}") from error
+        if not shape.vertices or not isinstance(graph, bytes):
+            raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
+        return cls(shape, graph, bool(commits))
+
+    def plan(
+        self, job_id: str, attempt: int, workers: Sequence[WorkerRecord]
+    ) -> dict[str, tuple[SubtaskDescriptor, ...]]:
+        """Place the subtasks on the free slots of the workers; InsufficientSlotsError."""
+        # In order of their names, so that the same job is placed the same way each time.
+        ordered = sorted(workers, key=lambda w: (len(w.worker_id), w.worker_id))
+        offers = [WorkerOffer(w.worker_id, w.address, w.free_slots) for w in ordered]
+        plan = plan_deployment(self.shape, job_id, attempt, offers)
+        return {worker_id: descriptors for worker_id, descriptors in plan.items() if descriptors}
+
+    def slots_of(self, descriptors: Sequence[SubtaskDescriptor]) -> int:
+        """How many slots these subtasks take: those of one group and index share one."""
+        return len(
+            {(self.shape.vertices[d.vertex].slot_sharing_group, d.index) for d in descriptors}
+        )
+
+
+def _vertex(
+    id: int, name: str, parallelism: int, max_parallelism: int, slot_sharing_group: str
+) -> JobVertex:
+    return JobVertex(id, name, parallelism, max_parallelism, slot_sharing_group, operators=())
+
+
+def _edge(source: int, target: int, operator: int, name: str, pointwise: bool) -> JobEdge:
+    return JobEdge(source, target, operator, name, _no_partitioner, pointwise, None)
+
+
+def _no_partitioner() -> NoReturn:
+    raise AssertionError("the shape of a job has no functions")

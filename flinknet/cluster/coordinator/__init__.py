@@ -1,0 +1,1 @@
+"""The coordinator: who runs what, and how it ends."""

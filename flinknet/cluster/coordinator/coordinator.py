@@ -1,0 +1,271 @@
+"""The coordinator process: ``python -m flinknet.cluster.coordinator``.
+
+It gives the dispatcher (which has neither) a clock and connections, and serves the control plane
+(``rest.py``). The cluster token comes in the environment, see ``credentials.py``. With
+``--watch-parent`` it belongs to a launcher: it ends when the launcher does, writes what the
+launcher must know as JSON lines to standard output (``listening`` with the address; ``ready`` once
+the expected workers have registered), and reads the launcher's news from standard input
+(``worker_started``, ``worker_exited``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from flinknet.cluster.control.credentials import take_token
+from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.messages import Message, Register
+from flinknet.cluster.control.parent import watch_parent
+from flinknet.cluster.control.process_group import kill_group
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.http_server import HttpServer
+from flinknet.cluster.coordinator.job_execution import SubtaskKey
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.rest import ControlPlane
+from flinknet.cluster.coordinator.worker_connection import WorkerConnection
+from flinknet.config import ClusterConfig
+from flinknet.config.loading import load_settings
+from flinknet.errors import FlinknetError, JobError
+from flinknet.texts import printable, text_of
+
+__all__ = ["Coordinator", "main"]
+
+log = logging.getLogger("flinknet.coordinator")
+
+
+class Coordinator:
+    """The dispatcher on the running event loop. Used from that loop only."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[str, WorkerConnection] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._ends: dict[str, asyncio.Event] = {}
+        self.submissions_waiting = 0
+        """Clients whose job waits for slots that are on their way back."""
+        self._progressed = asyncio.Event()
+        """Set, and replaced, after every input."""
+        self.config = config
+        self.dispatcher = Dispatcher(config, now=self.now(), send=self._send)
+        self.ready = asyncio.Event()
+        """Set once the expected number of workers has registered."""
+        self._settle()
+
+    def now(self) -> float:
+        """The clock of every time that the dispatcher sees."""
+        return self._loop.time()
+
+    # -- workers
+
+    def join(self, message: Register, connection: WorkerConnection) -> None:
+        """A worker has introduced itself on a connection; ConfigurationError refuses it."""
+        self.dispatcher.register(message, self.now())
+        self._connections[message.worker_id] = connection
+        log.info("worker %s (pid %d) registered", message.worker_id, message.pid)
+        if len(self.dispatcher.workers.registered()) >= self.config.workers:
+            self.ready.set()
+        self._settle()
+
+    def receive(self, worker_id: str, message: Message) -> None:
+        """A registered worker said something; RemoteProtocolError if it must not say that."""
+        self.dispatcher.receive(worker_id, message, self.now())
+        self._settle()
+
+    def leave(self, worker_id: str) -> None:
+        """A worker's connection has ended."""
+        del self._connections[worker_id]
+        self.dispatcher.connection_closed(worker_id, self.now())
+        self._settle()
+
+    def worker_exited(self, worker_id: str, how: str) -> None:
+        """The launcher saw a worker's process end."""
+        log.warning("worker %s: %s", worker_id, how)
+        self.dispatcher.worker_exited(worker_id, how, self.now())
+        self._settle()
+
+    def close(self, reason: str) -> None:
+        """Fail what runs and send every worker away; time stands still from now on."""
+        self.dispatcher.stop(FailureCause.of_coordinator(os.getpid(), reason), self.now())
+        for connection in self._connections.values():
+            connection.dismiss(reason)
+        self._closed = True
+        self._settle()
+
+    # -- jobs
+
+    async def wait_for_slots(self, submission: Submission) -> None:
+        """Return when the job fits, or when nothing that is on its way back would make it fit."""
+        self.submissions_waiting += 1
+        try:
+            while self.dispatcher.may_fit_soon(submission):
+                await self._progressed.wait()
+        finally:
+            self.submissions_waiting -= 1
+
+    def submit(self, submission: Submission) -> JobRecord:
+        """Start a job; InsufficientSlotsError if it does not fit the free slots."""
+        record = self.dispatcher.submit(submission, self.now())
+        self._ends[record.job_id] = asyncio.Event()
+        log.info('job "%s" (%s) submitted', submission.name, record.job_id)
+        self._settle()
+        return record
+
+    def cancel(self, record: JobRecord) -> None:
+        """Stop a job on request."""
+        self.dispatcher.cancel(record, self.now())
+        self._settle()
+
+    def take_result(
+        self, record: JobRecord, subtask: SubtaskKey, result: dict[str, object]
+    ) -> None:
+        """A subtask has finished; JobError if the job collects too many bytes."""
+        self.dispatcher.take_result(record, subtask, result, self.now())
+        self._settle()
+
+    async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None:
+        """Return when the job has ended, or after the time-out."""
+        end = self._ends.get(record.job_id)
+        if end is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(end.wait(), timeout_s)
+
+    # -- after every input
+
+    def _send(self, worker_id: str, message: Message) -> None:
+        connection = self._connections.get(worker_id)
+        if connection is not None:
+            connection.send(message)
+
+    def _settle(self) -> None:
+        self._progressed.set()
+        self._progressed = asyncio.Event()
+        for job_id in list(self._ends):
+            record = self.dispatcher.job(job_id)
+            if record is None or record.ended_at is not None:
+                self._ends.pop(job_id).set()
+                if record is not None:
+                    _log_end(record)
+        for lost in self.dispatcher.workers.workers():
+            if lost.loss is not None and lost.worker_id in self._connections:
+                self._connections[lost.worker_id].abort()
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed:
+            self._timer = self._loop.call_at(self.dispatcher.deadline, self._tick)
+
+    def _tick(self) -> None:
+        self.dispatcher.tick(self.now())
+        self._settle()
+
+
+def _log_end(record: JobRecord) -> None:
+    name, execution = record.submission.name, record.execution
+    log.info('job "%s": %s', name, execution.state.value)
+    for worker_id in execution.holders:
+        log.warning('job "%s" has ended, but worker %s has not let go of it', name, worker_id)
+
+
+async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> None:
+    """Serve the control plane until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    coordinator = Coordinator(config)
+    stop = asyncio.Event()
+    reason = "stops"
+
+    def stop_on(number: signal.Signals) -> None:
+        nonlocal reason
+        reason = f"was told to stop by signal {number} ({number.name})"
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop_on, number)
+    if has_launcher:
+        launcher = _Launcher(coordinator, loop)
+        watch_parent(launcher.hear, launcher.ended)
+    server = HttpServer(ControlPlane(coordinator, token).application(), config)
+    try:
+        address = await server.start(config.host, config.coordinator_port)
+        log.info("listening on %s", address)
+        _announce("listening", address=address)
+        waiting = asyncio.create_task(_announce_ready(coordinator))
+        await stop.wait()
+        waiting.cancel()
+    finally:
+        coordinator.close(reason)
+        await server.close()
+        # Last, because the launcher shows the last line of a coordinator that has ended.
+        log.info("the coordinator %s", reason)
+
+
+async def _announce_ready(coordinator: Coordinator) -> None:
+    await coordinator.ready.wait()
+    _announce("ready")
+
+
+def _announce(event: str, **fields: object) -> None:
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+class _Launcher:
+    """What the launcher says, and what its end means. Called in the thread that listens to it."""
+
+    def __init__(self, coordinator: Coordinator, loop: asyncio.AbstractEventLoop) -> None:
+        self._coordinator = coordinator
+        self._loop = loop
+        self._groups: dict[str, int] = {}
+
+    def hear(self, line: bytes) -> None:
+        """One line of JSON."""
+        news = json.loads(line)
+        worker_id = news["worker_id"]
+        match news["event"]:
+            case "worker_started":
+                self._groups[worker_id] = news["pid"]
+            case "worker_exited":
+                self._groups.pop(worker_id, None)
+                self._loop.call_soon_threadsafe(
+                    self._coordinator.worker_exited, worker_id, news["how"]
+                )
+            case event:
+                raise AssertionError(f"the launcher says {event}")
+
+    def ended(self) -> None:
+        """The kernel has killed the workers; what their user code has started is left."""
+        for leader in self._groups.values():
+            kill_group(leader)
+
+
+class _PrintableFormatter(logging.Formatter):
+    """The message, in which names that others chose are no commands to a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def main() -> int:
+    """Run a coordinator; the exit status: 0 stopped on request, 2 refused."""
+    parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.coordinator")
+    parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
+    parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
+    options = parser.parse_args()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_PrintableFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    try:
+        token = take_token()
+        config = load_settings(options.config, os.environ, {}).config.cluster
+        asyncio.run(serve(config, token, has_launcher=options.watch_parent))
+    except FlinknetError as error:
+        print(f"coordinator: {text_of(error)}", file=sys.stderr)
+        return 1 if isinstance(error, JobError) else 2
+    return 0

@@ -1,0 +1,347 @@
+"""One attempt to run a job: its state machine, without I/O and without a clock.
+
+Theory of operation
+-------------------
+::
+
+    CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
+                   |           |           |
+                   +-----------+-----------+> FAILING ----> FAILED      (a cause was settled)
+                   +-----------+-----> CANCELLING -> CANCELED    (the user asked)
+
+- DEPLOYING: every worker was told to open its subtasks; RUNNING once all have.
+- Each subtask is *pending* until it has finished, failed, or its worker has released the attempt or
+  is lost; each worker *holds* its slots until it has released the attempt or is lost.
+- The end of a job means that its slots are free. FINISHING (every subtask has finished), FAILING
+  and CANCELLING end when nothing is pending and nobody holds slots. A user function that never
+  returns can keep both for ever: after the cancel timeout the job ends without them, and
+  ``holders`` says who has not let go.
+- Then, if the job has two-phase sinks, one worker is told to commit what they have prepared, or to
+  abort it if the job has not finished: the *settler*. If it is lost, another one is told the same.
+  A commit that fails makes the job fail; an abort that fails, or that nobody is left to do, changes
+  nothing more.
+- A failure report is *settled* at once if it is a CAUSE; a lighter one waits for a heavier one
+  until the cause grace ends (``failure.py`` tells why). Meanwhile nothing is cancelled, because
+  cancelling could silence the very subtask that knows the origin. After a cause is settled it never
+  changes.
+- The loss of a worker that has nothing pending is no failure: what it produced has been
+  acknowledged.
+
+Inputs are the methods; each returns the messages to send, as (worker id, message). ``deadline``
+says when to call ``tick``. Inputs that come too late (after the end, for a subtask that is done)
+change nothing. Flink: ExecutionGraph, for one pipelined region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TypeAlias
+
+from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.messages import Cancel, Deploy, Message, Run, Settle
+from flinknet.errors import JobFailedError, RemoteProtocolError
+
+__all__ = ["Commands", "JobExecution", "JobState", "SubtaskKey", "SubtaskState"]
+
+SubtaskKey: TypeAlias = tuple[int, int]
+"""(vertex, index)"""
+
+Commands: TypeAlias = list[tuple[str, Message]]
+"""(worker id, message to send to it)"""
+
+
+class JobState(Enum):
+    """Life of a job; Flink's JobStatus."""
+
+    CREATED = "CREATED"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FINISHING = "FINISHING"
+    FAILING = "FAILING"
+    CANCELLING = "CANCELLING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing changes any more."""
+        return not _NEXT_STATES[self]
+
+    @property
+    def is_ending(self) -> bool:
+        """What comes next is the end."""
+        return self in _END_OF
+
+
+_END_OF = {
+    JobState.FINISHING: JobState.FINISHED,
+    JobState.FAILING: JobState.FAILED,
+    JobState.CANCELLING: JobState.CANCELED,
+}
+
+_NEXT_STATES: dict[JobState, tuple[JobState, ...]] = {
+    JobState.CREATED: (JobState.DEPLOYING,),
+    JobState.DEPLOYING: (JobState.RUNNING, JobState.FAILING, JobState.CANCELLING),
+    JobState.RUNNING: (JobState.FINISHING, JobState.FAILING, JobState.CANCELLING),
+    **{ending: (end,) for ending, end in _END_OF.items()},
+    JobState.FINISHING: (JobState.FINISHED, JobState.FAILING),
+    **dict.fromkeys(_END_OF.values(), ()),
+}
+
+
+class SubtaskState(Enum):
+    """Life of a subtask as the coordinator sees it; Flink's ExecutionState."""
+
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def is_pending(self) -> bool:
+        """It may still run on its worker."""
+        return self in (SubtaskState.DEPLOYING, SubtaskState.RUNNING)
+
+
+class JobExecution:
+    """The states of one job attempt and of its subtasks."""
+
+    def __init__(
+        self,
+        job_id: str,
+        attempt: int,
+        assignment: Mapping[str, Sequence[SubtaskKey]],
+        *,
+        cause_grace_s: float,
+        cancel_timeout_s: float,
+        commit_timeout_s: float | None = None,
+    ) -> None:
+        """``assignment`` says which subtasks each worker runs; without a ``commit_timeout_s`` there
+        is nothing to commit."""
+        assert any(assignment.values()), "a job has at least one subtask"
+        self.job_id = job_id
+        self.attempt = attempt
+        self.state = JobState.CREATED
+        self.cause: FailureCause | None = None
+        self.deadline: float | None = None
+        self._cause_grace = cause_grace_s
+        self._cancel_timeout = cancel_timeout_s
+        self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
+        self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
+        self._unopened = {worker for worker, keys in assignment.items() if keys}
+        self._holders = set(self._unopened)
+        self._commit_timeout = commit_timeout_s
+        self._settler: str | None = None
+        self._unfit: set[str] = set()
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The workers that have part in this attempt."""
+        return tuple(dict.fromkeys(self._worker_of.values()))
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The workers that have not released the attempt, nor are lost: their slots are taken."""
+        return tuple(worker for worker in self.workers if worker in self._holders)
+
+    @property
+    def is_ending(self) -> bool:
+        """Nothing is deployed any more, and the end comes within the time-outs."""
+        return self.state.is_ending or self._waits_for_cause
+
+    def subtask_states(self) -> dict[SubtaskKey, SubtaskState]:
+        """The state of every subtask now."""
+        return dict(self._states)
+
+    def worker_of(self, subtask: SubtaskKey) -> str:
+        """Where a subtask was deployed; RemoteProtocolError if the job has no such subtask."""
+        if subtask not in self._worker_of:
+            raise RemoteProtocolError(f"job {self.job_id} has no subtask {subtask}")
+        return self._worker_of[subtask]
+
+    def start(self) -> Commands:
+        """Tell every worker to open its subtasks."""
+        assert self.state is JobState.CREATED, self.state
+        self._enter(JobState.DEPLOYING)
+        return [(worker, Deploy(self.job_id, self.attempt)) for worker in self.workers]
+
+    def opened(self, worker_id: str) -> Commands:
+        """A worker has opened all its subtasks."""
+        self._unopened.discard(worker_id)
+        if self.state is not JobState.DEPLOYING or self._unopened:
+            return []
+        self._enter(JobState.RUNNING)
+        for key, state in self._states.items():
+            if state is SubtaskState.DEPLOYING:
+                self._states[key] = SubtaskState.RUNNING
+        return [(worker, Run(self.job_id, self.attempt)) for worker in self.workers]
+
+    def finished(self, subtask: SubtaskKey, now: float) -> Commands:
+        """A subtask has come to its end and its result has been taken in."""
+        if not self._states[subtask].is_pending:
+            return []
+        self._states[subtask] = SubtaskState.FINISHED
+        return self._advance(now)
+
+    def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
+        """A subtask has failed."""
+        if not self._states[subtask].is_pending:
+            return []
+        self._states[subtask] = SubtaskState.FAILED
+        return self._weigh(cause, now)
+
+    def open_failed(self, worker_id: str, cause: FailureCause, now: float) -> Commands:
+        """A worker could not open its subtasks; it will run none of them."""
+        self._end_subtasks_of(worker_id, SubtaskState.FAILED)
+        return self._weigh(cause, now)
+
+    def released(self, worker_id: str, now: float) -> Commands:
+        """A worker holds nothing of this attempt any more, also after the end.
+
+        RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
+        """
+        if self.state in (JobState.DEPLOYING, JobState.RUNNING) and self._pending_of(worker_id):
+            raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
+        self._holders.discard(worker_id)
+        self._end_subtasks_of(worker_id, SubtaskState.CANCELED)
+        return self._advance(now)
+
+    def settled(self, worker_id: str, cause: FailureCause | None, now: float) -> Commands:
+        """The settler has committed or aborted, or could not because of ``cause``."""
+        if worker_id != self._settler or self.state.is_terminal:
+            return []
+        if cause is None or self.state is not JobState.FINISHING:
+            self._end()
+            return []
+        return self._fail_commit(cause, now)
+
+    def worker_lost(self, cause: FailureCause, now: float) -> Commands:
+        """A worker is lost, or it became known why it was."""
+        self._holders.discard(cause.worker_id)
+        self._unfit.add(cause.worker_id)
+        if self._settler == cause.worker_id and not self.state.is_terminal:
+            return self._settle_sinks(now, cause)
+        if self._end_subtasks_of(cause.worker_id, SubtaskState.FAILED) or self._waits_for_cause:
+            return self._weigh(cause, now)
+        return self._advance(now)
+
+    def coordinator_stops(self, cause: FailureCause, now: float) -> Commands:
+        """The coordinator ends; nothing happens to a job that has ended or is ending."""
+        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+            return []
+        return self._weigh(cause, now)
+
+    def cancel(self, now: float) -> Commands:
+        """The user wants the job to stop."""
+        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+            return []
+        self._enter(JobState.CANCELLING)
+        self.cause = None
+        return self._cancel_pending(now)
+
+    def tick(self, now: float) -> Commands:
+        """Act on a deadline that has passed."""
+        if self.deadline is None or now < self.deadline:
+            return []
+        if self._waits_for_cause:
+            return self._settle(now)
+        if self._settler is None:
+            return self._settle_sinks(now)
+        if self.state is not JobState.FINISHING:
+            self._end()
+            return []
+        self._unfit.add(self._settler)
+        return self._fail_commit(self._commit_timed_out(self._settler), now)
+
+    @property
+    def _waits_for_cause(self) -> bool:
+        return self.cause is not None and self.state in (JobState.DEPLOYING, JobState.RUNNING)
+
+    def _weigh(self, cause: FailureCause, now: float) -> Commands:
+        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+            return self._advance(now)
+        if self.cause is None:
+            self.deadline = now + self._cause_grace
+        if self.cause is None or cause.gravity > self.cause.gravity:
+            self.cause = cause
+        return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
+
+    def _settle(self, now: float) -> Commands:
+        self._enter(JobState.FAILING)
+        return self._cancel_pending(now)
+
+    def _cancel_pending(self, now: float) -> Commands:
+        pending = {self._worker_of[key] for key, state in self._states.items() if state.is_pending}
+        self.deadline = now + self._cancel_timeout
+        cancels: Commands = [
+            (worker, Cancel(self.job_id, self.attempt))
+            for worker in self.workers
+            if worker in pending
+        ]
+        return cancels + self._advance(now)
+
+    def _pending_of(self, worker_id: str) -> list[SubtaskKey]:
+        return [
+            key
+            for key, worker in self._worker_of.items()
+            if worker == worker_id and self._states[key].is_pending
+        ]
+
+    def _end_subtasks_of(self, worker_id: str, state: SubtaskState) -> bool:
+        pending = self._pending_of(worker_id)
+        self._states.update(dict.fromkeys(pending, state))
+        return bool(pending)
+
+    def _advance(self, now: float) -> Commands:
+        """Go on to the end as far as subtasks and workers let it."""
+        if self._waits_for_cause or any(state.is_pending for state in self._states.values()):
+            return []
+        if self.state is JobState.RUNNING:
+            self._enter(JobState.FINISHING)
+            self.deadline = now + self._cancel_timeout
+        if not self.state.is_ending or self._holders or self._settler is not None:
+            return []
+        return self._settle_sinks(now)
+
+    def _settle_sinks(self, now: float, loss: FailureCause | None = None) -> Commands:
+        """Have a worker commit or abort, another one after a ``loss``; end if there is no need."""
+        fit = [worker for worker in self.workers if worker not in self._unfit]
+        commit = self.state is JobState.FINISHING
+        if self._commit_timeout is None or not (fit or commit):
+            self._end()
+            return []
+        if not fit:
+            return self._fail_commit(loss or self._nobody_commits(), now)
+        self._settler = fit[0]
+        self.deadline = now + self._commit_timeout
+        return [(fit[0], Settle(self.job_id, self.attempt, commit))]
+
+    def _fail_commit(self, cause: FailureCause, now: float) -> Commands:
+        self.cause = cause
+        self._enter(JobState.FAILING)
+        return self._settle_sinks(now)
+
+    def _commit_timed_out(self, worker_id: str) -> FailureCause:
+        return FailureCause(
+            Gravity.CAUSE,
+            worker_id,
+            0,
+            JobFailedError.__name__,
+            f"committing the sinks took longer than {self._commit_timeout:g} s "
+            "(cluster.commit_timeout_ms)",
+        )
+
+    def _nobody_commits(self) -> FailureCause:
+        reason = "it was the last worker that could have committed the sinks"
+        return FailureCause.of_lost_worker(self.workers[-1], 0, reason)
+
+    def _end(self) -> None:
+        self._enter(_END_OF[self.state])
+        self.deadline = None
+
+    def _enter(self, state: JobState) -> None:
+        assert state in _NEXT_STATES[self.state], f"{self.state} -> {state}"
+        self.state = state

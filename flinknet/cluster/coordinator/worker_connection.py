@@ -1,0 +1,130 @@
+"""The coordinator's end of one worker's control connection.
+
+Theory of operation
+-------------------
+``serve`` reads; a task of its own writes what ``send`` has queued, so that the coordinator's
+decisions never wait for a socket. The queue is bounded: a worker that does not read
+``OUTBOX_MESSAGES_MAX`` messages is cut off, which makes it a lost worker. However the connection
+ends, the coordinator hears of it once, through ``leave``, and only if the worker had been accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from aiohttp import WSMsgType, web
+
+from flinknet.cluster.control.messages import (
+    Message,
+    Refused,
+    Register,
+    Registered,
+    Stop,
+    decode,
+    encode,
+)
+from flinknet.config import ClusterConfig
+from flinknet.errors import ConfigurationError, RemoteProtocolError
+
+__all__ = ["WorkerConnection", "Workers"]
+
+OUTBOX_MESSAGES_MAX = 10_000
+"""Far more than all jobs of a cluster ever send to one worker at a time: it does not read."""
+
+log = logging.getLogger("flinknet.coordinator")
+
+
+class Workers(Protocol):
+    """Who is told what workers do: the coordinator."""
+
+    config: ClusterConfig
+
+    def join(self, message: Register, connection: WorkerConnection) -> None: ...
+    def receive(self, worker_id: str, message: Message) -> None: ...
+    def leave(self, worker_id: str) -> None: ...
+
+
+class WorkerConnection:
+    """One websocket from ``Register`` to its end."""
+
+    def __init__(self, coordinator: Workers, request: web.Request) -> None:
+        self._coordinator = coordinator
+        self._request = request
+        self._silence_s = coordinator.config.heartbeat_timeout_ms / 1000
+        self._socket = web.WebSocketResponse(
+            max_msg_size=coordinator.config.control_message_bytes_max, timeout=1.0
+        )
+        self._outbox: asyncio.Queue[Message | None] = asyncio.Queue(OUTBOX_MESSAGES_MAX)
+
+    async def serve(self) -> web.WebSocketResponse:
+        """Serve the worker until either side ends it."""
+        await self._socket.prepare(self._request)
+        writer = asyncio.create_task(self._write())
+        try:
+            await self._converse()
+        except RemoteProtocolError as error:
+            log.warning("worker connection closed: %s", error)
+        except TimeoutError:
+            log.warning("worker connection closed: it has not said who it is")
+        finally:
+            self._put(None)
+            await writer
+            await self._socket.close()
+        return self._socket
+
+    def send(self, message: Message) -> None:
+        """Queue a message."""
+        self._put(message)
+
+    def dismiss(self, reason: str) -> None:
+        """Tell the worker to stop, then close."""
+        self._put(Stop(reason))
+        self._put(None)
+
+    def abort(self) -> None:
+        """Cut the connection at once; nothing that the worker still says is heard."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    async def _converse(self) -> None:
+        # From Register on it is the registry that watches for silence.
+        async with asyncio.timeout(self._silence_s):
+            first = await self._receive()
+        if not isinstance(first, Register):
+            raise RemoteProtocolError("the first message of a worker must be Register")
+        try:
+            self._coordinator.join(first, self)
+        except ConfigurationError as error:
+            self.send(Refused(str(error)))
+            return
+        config = self._coordinator.config
+        self.send(Registered(config.heartbeat_interval_ms, config.progress_interval_ms))
+        try:
+            while (message := await self._receive()) is not None:
+                self._coordinator.receive(first.worker_id, message)
+        finally:
+            self._coordinator.leave(first.worker_id)
+
+    async def _receive(self) -> Message | None:
+        frame = await self._socket.receive()
+        if frame.type is WSMsgType.BINARY:
+            return decode(frame.data)
+        if frame.type is WSMsgType.TEXT:
+            raise RemoteProtocolError("control messages are binary")
+        return None
+
+    def _put(self, message: Message | None) -> None:
+        try:
+            self._outbox.put_nowait(message)
+        except asyncio.QueueFull:
+            self.abort()
+
+    async def _write(self) -> None:
+        while (message := await self._outbox.get()) is not None:
+            try:
+                await self._socket.send_bytes(encode(message))
+            except ConnectionError:
+                return  # The reading side notices the end, too, and reports it.
+        await self._socket.close()

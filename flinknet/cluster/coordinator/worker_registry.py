@@ -1,0 +1,165 @@
+"""The coordinator's list of workers: who is there, who is lost and why, whose slots are free.
+
+Theory of operation
+-------------------
+A worker is REGISTERED from its ``Register`` message until it is LOST, and never comes back: a
+process that was declared lost must start anew under another id, so that nothing it still says can
+be mistaken for news. Three things make a worker lost, each with its gravity (``failure.py``):
+
+- its control connection closes: SUSPICION, because the kernel closes it before anybody knows why;
+- the launcher says how the process ended: CAUSE;
+- nothing was heard of it for ``heartbeat_timeout_ms``: CAUSE.
+
+Every message counts as a sign of life. A coordinator that was itself stopped must not blame its
+workers for its own absence (``presence.py``): that is credited to every worker.
+
+Slots belong to a job from its deployment until the worker has released it; a worker that cannot
+release (a user function that never returns) keeps them.
+
+No I/O and no clock: ``now`` comes in, ``next_tick`` says when to call ``tick``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.messages import Register
+from flinknet.cluster.control.presence import Presence
+from flinknet.errors import ConfigurationError
+
+__all__ = ["WorkerRecord", "WorkerRegistry", "WorkerState"]
+
+
+class WorkerState(Enum):
+    """Life of a worker as the coordinator sees it."""
+
+    REGISTERED = "REGISTERED"
+    LOST = "LOST"
+
+
+@dataclass(slots=True)
+class WorkerRecord:
+    """What the coordinator knows of one worker."""
+
+    worker_id: str
+    pid: int
+    address: str
+    """Where its data plane listens."""
+    slots: int
+    heard_at: float
+    """When the last message came, in the caller's clock."""
+    state: WorkerState = WorkerState.REGISTERED
+    loss: FailureCause | None = None
+    occupied: dict[str, int] = field(default_factory=dict)
+    """Slots taken, by job id."""
+
+    @property
+    def free_slots(self) -> int:
+        """Slots that a new job may have; none on a lost worker."""
+        if self.state is WorkerState.LOST:
+            return 0
+        return self.slots - sum(self.occupied.values())
+
+
+class WorkerRegistry:
+    """Every worker that ever registered with this coordinator."""
+
+    def __init__(
+        self, *, now: float, heartbeat_interval_s: float, heartbeat_timeout_s: float
+    ) -> None:
+        self._timeout = heartbeat_timeout_s
+        self._presence = Presence(now=now, interval_s=heartbeat_interval_s)
+        self._workers: dict[str, WorkerRecord] = {}
+
+    def workers(self) -> tuple[WorkerRecord, ...]:
+        """All workers, lost ones included, in order of registration."""
+        return tuple(self._workers.values())
+
+    def registered(self) -> tuple[WorkerRecord, ...]:
+        """The workers that are there now, in order of registration."""
+        return tuple(w for w in self._workers.values() if w.state is WorkerState.REGISTERED)
+
+    def get(self, worker_id: str) -> WorkerRecord | None:
+        """One worker, or None if that id never registered."""
+        return self._workers.get(worker_id)
+
+    def register(self, message: Register, now: float) -> WorkerRecord:
+        """Add a worker; ConfigurationError if the id was used before or it offers no slot."""
+        if message.worker_id in self._workers:
+            raise ConfigurationError(
+                f"worker id {message.worker_id} is taken by pid "
+                f"{self._workers[message.worker_id].pid}: start the worker with another --worker-id"
+            )
+        if message.slots < 1:
+            raise ConfigurationError(
+                f"worker {message.worker_id} offers {message.slots} slots: "
+                "cluster.slots_per_worker must be 1 or more"
+            )
+        worker = WorkerRecord(
+            worker_id=message.worker_id,
+            pid=message.pid,
+            address=message.address,
+            slots=message.slots,
+            heard_at=now,
+        )
+        self._workers[worker.worker_id] = worker
+        return worker
+
+    def heard(self, worker_id: str, now: float) -> None:
+        """Note a sign of life."""
+        self._workers[worker_id].heard_at = now
+
+    def occupy(self, worker_id: str, job_id: str, slots: int) -> None:
+        """Give slots of a worker to a job."""
+        worker = self._workers[worker_id]
+        assert 0 < slots <= worker.free_slots, "slots are planned from what is free"
+        worker.occupied[job_id] = slots
+
+    def slots_of(self, worker_id: str, job_id: str) -> int:
+        """How many slots of a worker a job occupies."""
+        return self._workers[worker_id].occupied.get(job_id, 0)
+
+    def release(self, worker_id: str, job_id: str) -> None:
+        """Take the job's slots back, if it has any there."""
+        self._workers[worker_id].occupied.pop(job_id, None)
+
+    def connection_closed(self, worker_id: str) -> FailureCause | None:
+        """The control connection is gone; None if the worker was lost already."""
+        reason = "its control connection closed"
+        return self._lose(worker_id, reason, Gravity.SUSPICION)
+
+    def exited(self, worker_id: str, how: str) -> FailureCause | None:
+        """The launcher knows how the process ended; it explains a loss that was only suspected.
+
+        None if that worker never registered, or its loss is explained already.
+        """
+        return self._lose(worker_id, how, Gravity.CAUSE)
+
+    def tick(self, now: float) -> list[FailureCause]:
+        """Find the workers that have been silent for too long; call at ``next_tick`` or earlier."""
+        away = self._presence.tick(now)
+        for worker in self._workers.values():
+            worker.heard_at += away
+        reason = (
+            f"no heartbeat for {self._timeout * 1000:.0f} ms (it hangs, is stopped, or a user "
+            "function blocks its event loop for longer than cluster.heartbeat_timeout_ms)"
+        )
+        silent = [w for w in self.registered() if now - w.heard_at >= self._timeout]
+        causes = [self._lose(w.worker_id, reason, Gravity.CAUSE) for w in silent]
+        return [cause for cause in causes if cause is not None]
+
+    @property
+    def next_tick(self) -> float:
+        """When ``tick`` must be called, in the caller's clock."""
+        return self._presence.next_tick
+
+    def _lose(self, worker_id: str, reason: str, gravity: Gravity) -> FailureCause | None:
+        worker = self._workers.get(worker_id)
+        if worker is None or (worker.loss is not None and worker.loss.gravity >= gravity):
+            return None
+        worker.state = WorkerState.LOST
+        worker.loss = FailureCause.of_lost_worker(worker_id, worker.pid, reason, gravity)
+        worker.occupied.clear()
+        return worker.loss

@@ -1,0 +1,194 @@
+"""A process that the launcher started: its output, its end, and how it is stopped.
+
+Theory of operation
+-------------------
+STARTED -> EXITED, nothing else; ``wait`` returns the same status to everyone who asks. Each output
+pipe is read at all times (a child must never block on a full pipe) in lines of bounded length; the
+last one is kept to explain an early end. The pipes are this class's own, not asyncio's: a
+grandchild that still holds them open must not keep ``wait`` from returning.
+
+The child leads a session of its own, so that Ctrl-C in a terminal reaches the launcher alone, which
+then stops its children in order. It leads a process group, too, and whatever ends the child ends
+the group (``process_group.py``). That both end with the launcher is ``parent.py``'s half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from flinknet.cluster.control.process_group import kill_group
+
+__all__ = ["ChildProcess", "describe_exit"]
+
+_LINE_BYTES_MAX = 64 * 1024
+_DRAIN_SECONDS = 1.0
+
+log = logging.getLogger("flinknet.launcher")
+
+OnLine = Callable[[str], None]
+
+
+def describe_exit(status: int) -> str:
+    """``"killed by signal 9 (SIGKILL)"`` or ``"exited with status 3"``, from a return code."""
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "unknown"
+    return f"killed by signal {-status} ({name})"
+
+
+class ChildProcess:
+    """One child. Made by ``start``; ``stop`` must be awaited in the end."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+        self.name = name
+        self.last_line = ""
+        """What it wrote last to its output, to explain an early end."""
+        self._process = process
+        self._pumps: list[asyncio.Task[None]] = []
+        self._has_group = True
+
+    @classmethod
+    async def start(
+        cls,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        on_output: OnLine,
+        on_event: OnLine | None = None,
+    ) -> ChildProcess:
+        """Start a process.
+
+        ``on_output`` gets the lines of its standard error and, unless ``on_event`` is there to get
+        them, of its standard output.
+        """
+        error_read, error_write = os.pipe()
+        output_read, output_write = os.pipe() if on_event else (-1, error_write)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *arguments,
+                env=dict(environment),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=output_write,
+                stderr=error_write,
+                start_new_session=True,
+            )
+        except BaseException:
+            for descriptor in {error_read, output_read} - {-1}:
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in {error_write, output_write}:
+                os.close(descriptor)
+        child = cls(name, process)
+
+        def keep_and_pass_on(line: str) -> None:
+            child.last_line = line
+            try:
+                on_output(line)
+            except OSError:
+                pass  # Nobody is left to read it; the child must not suffer for that.
+            except Exception:
+                log.exception("a line of %s could not be passed on", name)
+
+        child._pump(error_read, keep_and_pass_on)
+        if on_event:
+            child._pump(output_read, on_event)
+        return child
+
+    @property
+    def pid(self) -> int:
+        """Process id; still readable after the end."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """The process has not ended yet."""
+        return self._process.returncode is None
+
+    def tell(self, news: Mapping[str, Any]) -> None:
+        """Write one JSON line to the child's standard input; a child that is gone hears nothing."""
+        assert self._process.stdin is not None
+        if self.is_running:
+            self._process.stdin.write(json.dumps(news).encode() + b"\n")
+
+    async def wait(self) -> int:
+        """The return code, once the process has ended; negative for a signal.
+
+        What it has started ends then, too, unless it left the process group.
+        """
+        status = await self._process.wait()
+        if self._has_group:
+            self._has_group = False
+            kill_group(self.pid)
+        return status
+
+    async def stop(self, timeout_s: float) -> None:
+        """Ask the process to end, kill it after the time-out, pass on its last words.
+
+        ``kill`` from elsewhere makes a running ``stop`` return at once; cancelling it leaves the
+        process to that.
+        """
+        self._signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(self.wait(), timeout_s)
+        except TimeoutError:
+            self.kill()
+        await self.wait()
+        await self.drain()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+
+    async def drain(self) -> None:
+        """Wait until the output of an ended process has been passed on.
+
+        A grandchild that left the group may hold the pipes open: it is given ``_DRAIN_SECONDS``.
+        """
+        await asyncio.wait(self._pumps, timeout=_DRAIN_SECONDS)
+
+    def kill(self) -> None:
+        """End the process and what it has started at once, without a last word."""
+        if self.is_running:
+            kill_group(self.pid)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.is_running:
+            # It may have ended by itself just now; wait() will say so.
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def _pump(self, descriptor: int, on_line: OnLine) -> None:
+        self._pumps.append(asyncio.create_task(_pass_on_lines(descriptor, on_line)))
+
+
+async def _pass_on_lines(descriptor: int, on_line: OnLine) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
+    )
+    try:
+        rest = b""
+        while data := await reader.read(_LINE_BYTES_MAX):
+            *lines, rest = (rest + data).split(b"\n")
+            if len(rest) > _LINE_BYTES_MAX:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                on_line(line.decode(errors="replace"))
+        if rest:
+            on_line(rest.decode(errors="replace"))
+    finally:
+        transport.close()

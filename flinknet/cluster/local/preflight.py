@@ -1,0 +1,120 @@
+"""What is checked before any process is started: sizes, ports, slots, network memory.
+
+Each refusal gives the numbers that are needed and names the option to change. A job whose gates do
+not get all that they would reserve, but what they cannot do without, runs *degraded*: exclusive
+buffers become floating ones, as many as must (``required_buffers_per_gate_max``).
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.errors import (
+    ConfigurationError,
+    InsufficientNetworkBuffersError,
+    InsufficientSlotsError,
+)
+from flinknet.net.address import is_loopback
+from flinknet.net.machine import check_machine
+from flinknet.task.buffer_needs import Verdict
+from flinknet.task.graph import JobGraph
+
+__all__ = ["check_cluster", "check_job", "explain_job", "fit_job"]
+
+
+def check_cluster(config: FlinknetConfig) -> None:
+    """Raise ConfigurationError if the cluster cannot be started on this machine."""
+    _check_host(config.cluster)
+    check_machine(config.network, config.cluster.workers)
+    cluster = config.cluster
+    if cluster.coordinator_port:
+        _check_port(cluster.host, cluster.coordinator_port, "cluster.coordinator_port")
+    if cluster.data_port:
+        for port in range(cluster.data_port, cluster.data_port + cluster.workers):
+            _check_port(cluster.host, port, "cluster.data_port")
+
+
+def explain_job(graph: JobGraph, config: FlinknetConfig) -> JobMemory:
+    """Compute what the job needs of an empty cluster. Raises InsufficientSlotsError."""
+    _check_slots(graph, config.cluster)
+    return JobMemory.of_graph(graph, config)
+
+
+def fit_job(graph: JobGraph, config: FlinknetConfig) -> tuple[FlinknetConfig, str | None]:
+    """Return the configuration of a cluster that the job fits, and what to tell its user.
+
+    That is ``config`` itself, and nothing to tell, unless the job has to be degraded. Raises
+    InsufficientSlotsError, or InsufficientNetworkBuffersError below the minimum.
+    """
+    memory = explain_job(graph, config)
+    if memory.verdict in (Verdict.COMFORTABLE, Verdict.FITS):
+        return config, None
+    limit, settings = memory.degraded_gate_limit, memory.settings()
+    if limit is None:
+        raise InsufficientNetworkBuffersError(
+            f'job "{graph.name}" cannot run, not even degraded: {memory.shortage("minimum")}: '
+            f"raise it to {settings['required']} (at least to {settings['minimum']}), or lower "
+            "network.segment_bytes or the job's parallelism"
+        )
+    network = replace(config.network, required_buffers_per_gate_max=limit)
+    return replace(config, network=network), (
+        f'job "{graph.name}" runs degraded: {memory.shortage("required")}, so an input gate '
+        f"reserves at most {limit} (network.required_buffers_per_gate_max) and its channels share "
+        f"what else is free; raise network.network_memory_bytes to {settings['required']} to "
+        "avoid this"
+    )
+
+
+def check_job(graph: JobGraph, config: FlinknetConfig) -> None:
+    """Raise the errors of ``fit_job``, and also if the job would have to be degraded.
+
+    That is for a cluster which runs already, with this configuration.
+    """
+    fitted, _ = fit_job(graph, config)
+    if fitted is not config:
+        memory = JobMemory.of_graph(graph, config)
+        raise InsufficientNetworkBuffersError(
+            f'job "{graph.name}" does not fit this cluster: {memory.shortage("required")}: start '
+            f"one with at least {memory.settings()['required']}, or with "
+            "network.required_buffers_per_gate_max = "
+            f"{fitted.network.required_buffers_per_gate_max}, which runs the job degraded"
+        )
+
+
+def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
+    needed = graph.slots_required()
+    offered = cluster.workers * cluster.slots_per_worker
+    if needed > offered:
+        workers = -(-needed // cluster.slots_per_worker)
+        slots = -(-needed // cluster.workers)
+        raise InsufficientSlotsError(
+            f'job "{graph.name}" needs {needed} slots, but {cluster.workers} workers with '
+            f"{cluster.slots_per_worker} slots each offer {offered}: use --workers {workers} "
+            f"(cluster.workers) or --slots {slots} (cluster.slots_per_worker), or lower the job's "
+            "parallelism"
+        )
+
+
+def _check_host(cluster: ClusterConfig) -> None:
+    if not is_loopback(cluster.host):
+        raise ConfigurationError(
+            f"cluster.host is {cluster.host}: a local cluster listens on loopback only, because "
+            "its data plane is not encrypted; use 127.0.0.1 or ::1"
+        )
+
+
+def _check_port(host: str, port: int, option: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As the servers do it, so that a port in TIME_WAIT is no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"port {port} of {host} cannot be used ({error.strerror}): stop what listens "
+                f"there, or choose another {option}, or 0 for free ports"
+            ) from error

@@ -1,0 +1,82 @@
+"""One job, one local cluster, one call: what a program without an event loop uses."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+
+from flinknet.cluster.control.client import OnProgress
+from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.local.local_cluster import LAUNCHER, LocalCluster, OnOutput, print_output
+from flinknet.cluster.local.preflight import fit_job
+from flinknet.config import FlinknetConfig
+from flinknet.errors import ConfigurationError
+from flinknet.task.graph import JobGraph
+
+__all__ = ["run_job"]
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run_job(
+    graph: JobGraph,
+    config: FlinknetConfig | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+    on_output: OnOutput = print_output,
+) -> JobResult:
+    """Run a job on a local cluster of its own and return its result.
+
+    Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
+    else the JobError that the job ended with. A job that has to be degraded to fit the network
+    memory runs so, and ``on_output`` gets a line about it. No process is left behind in any case:
+    Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program handles them) raise
+    SystemExit, each after the cluster has stopped.
+    """
+    if _loop_is_running():
+        raise ConfigurationError(
+            "run_job() waits for the job, so it cannot be called from a running event loop: use "
+            "`async with LocalCluster(config) as cluster` and `await cluster.execute(graph)`"
+        )
+    config, notice = fit_job(graph, config or FlinknetConfig())
+    if notice is not None:
+        on_output(LAUNCHER, notice)
+    submission = Submission.of_graph(graph)
+    received: list[signal.Signals] = []
+
+    async def execute() -> JobResult:
+        this_task = asyncio.current_task()
+        assert this_task is not None
+
+        def stop(number: signal.Signals) -> None:
+            received.append(number)
+            this_task.cancel()
+
+        for number in _free_stop_signals():
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        async with LocalCluster(config, on_output=on_output) as cluster:
+            return await cluster.execute(submission, on_progress)
+
+    try:
+        return asyncio.run(execute())
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        raise SystemExit(128 + received[0]) from None
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _free_stop_signals() -> list[signal.Signals]:
+    """The signals that may be taken: only the main thread can, and the program's own come first."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in _STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]

@@ -1,0 +1,1 @@
+"""A worker: the process that runs subtasks."""

@@ -1,0 +1,73 @@
+"""The second phase of a job's two-phase sinks: one worker commits for all, or aborts.
+
+What the subtasks have prepared comes from the coordinator, to which it is opaque bytes; the sinks
+come from the job's graph, so user code runs here and nowhere else. Committers run in a thread, so
+that heartbeats go on. Whatever happens, the coordinator is told how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from flinknet.cluster.control.control_link import ControlLink
+from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.messages import Settle, Settled
+from flinknet.cluster.control.subtask_result import merge_by_sink
+from flinknet.config import ClusterConfig
+from flinknet.errors import FlinknetError, JobFailedError
+from flinknet.task.graph import JobGraph
+from flinknet.task.sink import CommitContext, TwoPhaseSink
+from flinknet.texts import text_of
+
+__all__ = ["settle_sinks"]
+
+
+async def settle_sinks(
+    request: Settle, link: ControlLink, worker_id: str, config: ClusterConfig
+) -> None:
+    """Commit or abort the sinks of an attempt, one after the other, and say how it ended."""
+    cause = {}
+    try:
+        await _settle(request, link)
+    except Exception as error:
+        if not request.commit:
+            # The job has ended badly for another reason; this one changes nothing, but is told.
+            print(f"what a job has written was not removed: {text_of(error)}", file=sys.stderr)
+        cause = FailureCause.of_exception(
+            error,
+            worker_id=worker_id,
+            pid=os.getpid(),
+            subtask=None,
+            text_bytes_max=config.failure_text_bytes_max,
+        ).to_dict()
+    await link.send(Settled(request.job_id, request.attempt, cause))
+
+
+async def _settle(request: Settle, link: ControlLink) -> None:
+    graph_bytes, committables = await link.fetch_committables(request.job_id, request.attempt)
+    prepared = merge_by_sink(committables)
+    for operator, sink in JobGraph.from_bytes(graph_bytes).two_phase_sinks():
+        context = CommitContext(operator.name, request.job_id, request.attempt)
+        what = "commit" if request.commit else "abort"
+        try:
+            if request.commit:
+                await asyncio.to_thread(_commit, sink, context, prepared.get(operator.uid, []))
+            else:
+                await asyncio.to_thread(_abort, sink, context)
+        except FlinknetError as error:
+            raise JobFailedError(f'sink "{operator.name}" failed in {what}(): {error}') from error
+        except Exception as error:
+            raise JobFailedError(
+                f'sink "{operator.name}" failed in {what}(): {type(error).__name__}: '
+                f"{text_of(error)}"
+            ) from error
+
+
+def _commit(sink: TwoPhaseSink, context: CommitContext, prepared: list[object]) -> None:
+    sink.create_committer(context).commit(prepared)
+
+
+def _abort(sink: TwoPhaseSink, context: CommitContext) -> None:
+    sink.create_committer(context).abort()

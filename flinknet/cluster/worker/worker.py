@@ -1,0 +1,227 @@
+"""A worker process: ``python -m flinknet.cluster.worker --coordinator HOST:PORT --worker-id ID``.
+
+Theory of operation
+-------------------
+One event loop, one network environment, one control link. The worker registers, sends heartbeats,
+and does what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
+worker's task group. It ends when told to (SIGTERM, ``Stop``) with status 0, and when it loses the
+coordinator with status 3: without a coordinator nobody would ever cancel its subtasks. It has lost
+it when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
+though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
+could be heard, does not count (``presence.py``).
+
+Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
+at least once per buffer, but a user function that blocks the loop also holds them back: a pause of
+up to ``ClusterConfig.heartbeat_timeout_ms`` does no harm.
+
+The cluster token comes in the environment, see ``credentials.py``. What user code prints goes to
+the process's standard output, which the launcher passes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST, ControlLink
+from flinknet.cluster.control.credentials import cluster_id, data_plane_secret, take_token
+from flinknet.cluster.control.messages import (
+    Cancel,
+    Deploy,
+    Heartbeat,
+    Message,
+    Register,
+    Registered,
+    Released,
+    Run,
+    Settle,
+    Stop,
+)
+from flinknet.cluster.control.parent import watch_parent
+from flinknet.cluster.control.presence import Presence
+from flinknet.cluster.worker.job_attempt import JobAttempt
+from flinknet.cluster.worker.settlement import settle_sinks
+from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config.loading import load_settings
+from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
+from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.texts import text_of
+
+__all__ = ["Worker", "main"]
+
+
+class Worker:
+    """What a registered worker does with the messages it gets."""
+
+    def __init__(
+        self, environment: NetworkEnvironment, link: ControlLink, config: ClusterConfig
+    ) -> None:
+        self._environment = environment
+        self._link = link
+        self._config = config
+        self._attempts: dict[tuple[str, int], tuple[JobAttempt, asyncio.Task[None]]] = {}
+        self._heard_at = 0.0
+        self._settlements: set[asyncio.Task[None]] = set()
+
+    async def serve(self, registered: Registered, stop: asyncio.Event) -> int:
+        """Work until told to stop or the coordinator is gone; return the exit status.
+
+        Running attempts are cancelled before it returns.
+        """
+        async with asyncio.TaskGroup() as group:
+            heartbeats = group.create_task(self._send_heartbeats(registered))
+            progress = group.create_task(self._send_progress(registered))
+            conversation = group.create_task(self._converse(group))
+            stopping = group.create_task(stop.wait())
+            silence = group.create_task(self._await_silence(registered))
+            ends = (conversation, stopping, silence)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            status = 0
+            if conversation.done():
+                status = conversation.result()
+            elif silence.done():
+                status = EXIT_COORDINATOR_LOST
+            for task in (heartbeats, progress, *ends):
+                task.cancel()
+            for task in (*(task for _, task in self._attempts.values()), *self._settlements):
+                task.cancel()
+        return status
+
+    async def _converse(self, group: asyncio.TaskGroup) -> int:
+        loop = asyncio.get_running_loop()
+        while (message := await self._link.receive()) is not None:
+            self._heard_at = loop.time()
+            if isinstance(message, Heartbeat):
+                continue
+            if isinstance(message, Stop):
+                return 0
+            await self._act(message, group)
+        print("lost the coordinator: the control connection has ended", file=sys.stderr)
+        return EXIT_COORDINATOR_LOST
+
+    async def _await_silence(self, registered: Registered) -> None:
+        """Return when the coordinator has been silent for too long."""
+        loop = asyncio.get_running_loop()
+        interval_s = registered.heartbeat_interval_ms / 1000
+        timeout_s = max(self._config.coordinator_timeout_ms / 1000, 2 * interval_s)
+        presence = Presence(now=loop.time(), interval_s=interval_s)
+        self._heard_at = loop.time()
+        while loop.time() - self._heard_at < timeout_s:
+            await asyncio.sleep(interval_s)
+            self._heard_at += presence.tick(loop.time())
+        print(f"lost the coordinator: {self._link.unanswered()}", file=sys.stderr)
+
+    async def _act(self, message: Message, group: asyncio.TaskGroup) -> None:
+        if not isinstance(message, Deploy | Run | Cancel | Settle):
+            raise RemoteProtocolError(f"the coordinator sent {type(message).__name__}")
+        key = (message.job_id, message.attempt)
+        match message:
+            case Deploy():
+                attempt = JobAttempt(
+                    *key, environment=self._environment, link=self._link, config=self._config
+                )
+                task = group.create_task(attempt.live())
+                self._attempts[key] = attempt, task
+                task.add_done_callback(lambda _: self._attempts.pop(key))
+            case Run() if key in self._attempts:
+                self._attempts[key][0].run()
+            case Cancel() if key in self._attempts:
+                self._attempts[key][1].cancel()
+            case Cancel():
+                await self._link.send(Released(*key))
+            case Settle():
+                task = group.create_task(
+                    settle_sinks(message, self._link, self._environment.worker_id, self._config)
+                )
+                self._settlements.add(task)
+                task.add_done_callback(self._settlements.discard)
+
+    async def _send_heartbeats(self, registered: Registered) -> None:
+        while True:
+            await self._link.send(Heartbeat())
+            await asyncio.sleep(registered.heartbeat_interval_ms / 1000)
+
+    async def _send_progress(self, registered: Registered) -> None:
+        while True:
+            await asyncio.sleep(registered.progress_interval_ms / 1000)
+            for attempt, _ in list(self._attempts.values()):
+                progress = attempt.progress()
+                if progress is not None:
+                    await self._link.send(progress)
+
+
+async def work(
+    worker_id: str, coordinator: str, data_port: int, config: FlinknetConfig, token: str
+) -> int:
+    """Be a worker until told to stop or the coordinator is gone; return the exit status."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _keep_what_is_loaded()
+    environment = NetworkEnvironment(
+        host=config.cluster.host,
+        port=data_port,
+        worker_id=worker_id,
+        job=cluster_id(token),
+        secret=data_plane_secret(token),
+        config=config.network,
+    )
+    link = ControlLink(coordinator, token, config.cluster)
+    async with environment, link:
+        registered = await link.register(
+            Register(
+                worker_id=worker_id,
+                pid=os.getpid(),
+                address=environment.address,
+                slots=config.cluster.slots_per_worker,
+            )
+        )
+        return await Worker(environment, link, config.cluster).serve(registered, stop)
+
+
+def _keep_what_is_loaded() -> None:
+    """Spare the collections at the end of each job (``job_attempt.py``) all that was imported."""
+    if not COMPILES_PYTHON:
+        gc.collect()
+        gc.freeze()
+
+
+def _loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLoop]:
+    if config.event_loop == "asyncio" or COMPILES_PYTHON:
+        return asyncio.new_event_loop
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def main() -> int:
+    """Run a worker; the exit status: 0 stopped, 1 failed, 2 refused, 3 lost the coordinator."""
+    parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.worker")
+    parser.add_argument("--coordinator", required=True, metavar="HOST:PORT")
+    parser.add_argument("--worker-id", required=True)
+    parser.add_argument("--data-port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
+    parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
+    options = parser.parse_args()
+    if options.watch_parent:
+        watch_parent()
+    try:
+        token = take_token()
+        config = load_settings(options.config, os.environ, {}).config
+        with asyncio.Runner(loop_factory=_loop_factory(config.cluster)) as runner:
+            return runner.run(
+                work(options.worker_id, options.coordinator, options.data_port, config, token)
+            )
+    except RemoteTransportError as error:
+        print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
+        return EXIT_COORDINATOR_LOST
+    except FlinknetError as error:
+        print(f"{type(error).__name__}: {text_of(error)}", file=sys.stderr)
+        return 2

@@ -1,0 +1,51 @@
+"""Every limit and default of flinknet, each with its unit in the name and its reason.
+
+All classes are frozen dataclasses of plain values: they are checked once, in ``__post_init__``,
+and then shared freely. How values get here from files, the environment and flags is
+``loading.py``'s matter. Where a field has a counterpart in Flink, its key is named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flinknet.config.checks import check_fields
+from flinknet.config.cluster import ClusterConfig
+from flinknet.config.network import (
+    ADAPTIVE,
+    RECORD_KEYS_MAX,
+    REMEMBERED_KEYS_BYTES,
+    BufferDebloatConfig,
+    BufferTimeout,
+    Checksums,
+    FlowControl,
+    NetworkConfig,
+    WireLimits,
+    check_buffer_timeout,
+)
+
+__all__ = [
+    "ADAPTIVE",
+    "RECORD_KEYS_MAX",
+    "REMEMBERED_KEYS_BYTES",
+    "BufferDebloatConfig",
+    "BufferTimeout",
+    "Checksums",
+    "ClusterConfig",
+    "FlinknetConfig",
+    "FlowControl",
+    "NetworkConfig",
+    "WireLimits",
+    "check_buffer_timeout",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FlinknetConfig:
+    """Everything: one section per concern, named as in ``cluster.toml``."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -1,0 +1,171 @@
+"""The limits and defaults of a cluster: its processes, and how they watch each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flinknet.config.checks import (
+    KIB,
+    MIB,
+    check_fields,
+    require,
+    require_at_least,
+    require_port,
+    require_positive,
+)
+from flinknet.interpreter import COMPILES_PYTHON
+
+__all__ = ["ClusterConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """A local cluster: its processes and how they watch each other."""
+
+    workers: int = 2
+    """Worker processes. Each is one event loop, so one core."""
+
+    slots_per_worker: int = 2
+    """Subtasks of one kind that a worker runs side by side. Flink:
+    taskmanager.numberOfTaskSlots."""
+
+    host: str = "127.0.0.1"
+    """Address that coordinator and workers bind to."""
+
+    coordinator_port: int = 0
+    """Port of the control plane; 0 takes a free one. Flink: rest.port."""
+
+    data_port: int = 0
+    """First data port: worker i listens on data_port + i; 0 takes free ones. Flink:
+    taskmanager.data.port."""
+
+    event_loop: Literal["auto", "uvloop", "asyncio"] = "auto"
+    """Event loop of the workers: uvloop with "auto", but for PyPy, where it does not exist."""
+
+    pypy_nursery_bytes: int = 32 * MIB
+    """Memory of each worker in which PyPy makes new objects, before it looks which are still
+    needed; CPython has nothing like it. PyPy's own default, 4 MiB, halves the throughput."""
+
+    start_timeout_ms: float = 30_000.0
+    """Time for all processes to start and register."""
+
+    stop_timeout_ms: float = 5_000.0
+    """Time for a process to stop on request, before it is killed."""
+
+    heartbeat_interval_ms: float = 1_000.0
+    """Pause between two heartbeats of a worker. Flink: heartbeat.interval (10 s)."""
+
+    heartbeat_timeout_ms: float = 30_000.0
+    """Silence after which a worker counts as lost. Long, because a user function that blocks the
+    loop also blocks the heartbeat; a worker that ends is noticed at once. Flink: heartbeat.timeout
+    (50 s)."""
+
+    coordinator_timeout_ms: float = 30_000.0
+    """Silence of the coordinator after which a worker ends and a client's call fails, beyond the
+    time that the call itself waits for. Each heartbeat of a worker is answered; the coordinator
+    runs no user code, so it is only this long because it may have to take in a large result. Flink:
+    heartbeat.timeout (50 s), client.timeout (60 s)."""
+
+    progress_interval_ms: float = 250.0
+    """Pause between two progress reports of a worker."""
+
+    cause_grace_ms: float = 1_000.0
+    """How long a lost data connection waits for a better explanation (the worker behind it ended)
+    before it is itself reported as the cause of a failure."""
+
+    collect_records_max: int = 1_000_000
+    """Records that a collect sink may keep in each of its subtasks, which hold them in memory until
+    the job ends. An Arrow record batch is one record: collect_bytes_max bounds its size."""
+
+    collect_bytes_max: int = 256 * MIB
+    """Bytes that all collect sinks of a job may bring back together."""
+
+    cancel_timeout_ms: float = 5_000.0
+    """Time for the subtasks of a failed or cancelled job to stop, before the job ends without them
+    (a user function that blocks never sees the cancellation). Flink: task.cancellation.timeout
+    (180 s)."""
+
+    commit_timeout_ms: float = 60_000.0
+    """Time for one worker to commit what the two-phase sinks of a job have prepared, or to abort
+    it: some renames, on a file system that may be far away."""
+
+    control_message_bytes_max: int = 4 * MIB
+    """Largest message on a worker's control websocket; bulk travels beside it as HTTP bodies, so
+    that a heartbeat never queues behind it."""
+
+    http_connections_max: int = 512
+    """Connections to the control plane; when there are so many, the one that has waited longest for
+    a request makes room. A worker needs up to four: its messages, deployments and results."""
+
+    http_request_timeout_ms: float = 15_000.0
+    """Time for the head of a request to come, from the connection or the last answer on, and again
+    for its body. Flink: rest.idleness-timeout (5 min)."""
+
+    job_bytes_max: int = 64 * MIB
+    """Largest job graph that a client may submit, with the functions and collections inside it."""
+
+    failure_text_bytes_max: int = 16 * KIB
+    """Most of a remote traceback that travels to the user; its end is kept, because the cause is
+    there."""
+
+    jobs_retained: int = 20
+    """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(
+            1 <= self.workers <= 1024,
+            f"workers is {self.workers}: choose 1 to 1024 worker processes",
+        )
+        require(
+            1 <= self.slots_per_worker <= 4096,
+            f"slots_per_worker is {self.slots_per_worker}: choose 1 to 4096",
+        )
+        require_port(self.coordinator_port, "coordinator_port")
+        require_port(self.data_port, "data_port")
+        last_data_port = self.data_port + self.workers - 1
+        require(
+            self.data_port == 0 or last_data_port <= 65535,
+            f"data_port {self.data_port} with {self.workers} workers goes over port 65535",
+        )
+        require(
+            self.data_port == 0 or not self.data_port <= self.coordinator_port <= last_data_port,
+            f"coordinator_port is {self.coordinator_port}, which a worker takes too: the "
+            f"{self.workers} workers listen on data_port {self.data_port} to {last_data_port}",
+        )
+        require(
+            not (COMPILES_PYTHON and self.event_loop == "uvloop"),
+            'event_loop is "uvloop", which does not exist for PyPy: choose "auto"',
+        )
+        require_positive(
+            self,
+            "start_timeout_ms",
+            "stop_timeout_ms",
+            "heartbeat_interval_ms",
+            "progress_interval_ms",
+            "http_request_timeout_ms",
+            "cancel_timeout_ms",
+            "commit_timeout_ms",
+        )
+        for name in ("heartbeat_timeout_ms", "coordinator_timeout_ms"):
+            require(
+                getattr(self, name) >= 2 * self.heartbeat_interval_ms,
+                f"{name} is {getattr(self, name)}: choose at least twice heartbeat_interval_ms "
+                f"({self.heartbeat_interval_ms})",
+            )
+        require(
+            self.http_connections_max >= 4 * self.workers + 4,
+            f"http_connections_max is {self.http_connections_max}: choose at least four for each "
+            f"of the {self.workers} workers, and four more",
+        )
+        require_at_least(self, 0, "cause_grace_ms", "collect_records_max")
+        for name, least in (
+            ("collect_bytes_max", KIB),
+            ("control_message_bytes_max", 64 * KIB),
+            ("job_bytes_max", KIB),
+            ("failure_text_bytes_max", 256),
+            ("pypy_nursery_bytes", MIB),
+            ("jobs_retained", 1),
+        ):
+            require_at_least(self, least, name)

@@ -1,0 +1,324 @@
+"""The effective configuration: defaults, then a TOML file, then the environment, then flags.
+
+The loader knows no field by name. ``options()`` walks the dataclasses of this package; a field's
+section, annotation and the unit at the end of its name say how it may be written::
+
+    [network]                                       FLINKNET_NETWORK_SEGMENT_BYTES=32768
+    segment_bytes = "32KiB"
+
+    [cluster]                                       FLINKNET_CLUSTER_STOP_TIMEOUT_MS=5s
+    stop_timeout_ms = 5000
+
+Each value keeps its origin, so that ``flinknet config show`` and every error can name it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import reprlib
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from flinknet.config import FlinknetConfig
+from flinknet.errors import ConfigurationError
+
+__all__ = ["Option", "Origin", "Settings", "load_settings", "options"]
+
+VARIABLE_PREFIX = "FLINKNET_"
+NOT_OPTIONS = frozenset({"FLINKNET_CLUSTER_TOKEN", "FLINKNET_TRACEBACK"})
+"""Variables that other modules read: a secret, and a wish of the command line's user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from. ``source`` is the file's path or the variable's name, else None."""
+
+    kind: Literal["default", "file", "environment", "flag"]
+    source: str | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.source is None else f"{self.kind} {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """How fields of one unit are written: units, largest first, with their factors to it."""
+
+    units: Mapping[str, Fraction]
+    form: str
+
+
+# KB and MB are left out on purpose: some programs mean 1000 by K, Flink means 1024.
+_SIZES = {"GiB": Fraction(2**30), "MiB": Fraction(2**20), "KiB": Fraction(2**10), "B": Fraction(1)}
+_MILLISECONDS = {
+    "h": Fraction(3_600_000),
+    "min": Fraction(60_000),
+    "s": Fraction(1_000),
+    "ms": Fraction(1),
+    "us": Fraction(1, 1_000),
+}
+_SECONDS = {unit: factor / 1_000 for unit, factor in _MILLISECONDS.items()}
+_DURATION = 'or a duration such as "100ms", "10s" or "2min"'
+_PLAIN = _Quantity({}, "a number")
+_QUANTITIES = {
+    "bytes": _Quantity(_SIZES, 'a number of bytes, or a size such as "32KiB", "64MiB" or "1GiB"'),
+    "ms": _Quantity(_MILLISECONDS, f"a number of milliseconds, {_DURATION}"),
+    "s": _Quantity(_SECONDS, f"a number of seconds, {_DURATION}"),
+}
+_UNIT_IN_NAME = re.compile(r"_(bytes|ms|s)(?:_max|_min)?$")
+_WRITTEN_NUMBER = re.compile(
+    r"([+-]?[0-9]{1,19}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?) ?([a-z]*)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One field of the configuration, named as in ``network.segment_bytes``."""
+
+    name: str
+    annotation: Any
+    default: object
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return VARIABLE_PREFIX + self.name.replace(".", "_").upper()
+
+    @property
+    def accepted(self) -> str:
+        """What may be written for it, for error messages."""
+        return ", or ".join(_form(kind, self._quantity) for kind in _alternatives(self.annotation))
+
+    def parse(self, written: object) -> object:
+        """Return ``written`` as a value of the field's type; ValueError if it is none."""
+        for kind in _alternatives(self.annotation):
+            try:
+                return _accept(kind, written, self._quantity.units)
+            except (ValueError, OverflowError):
+                continue
+        raise ValueError(self.accepted)
+
+    def render(self, value: object) -> str:
+        """Write ``value`` as a person would: in the largest unit that gives a whole number."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        if value > 0:
+            for unit, factor in self._quantity.units.items():
+                if Fraction(value) % factor == 0:
+                    return f"{Fraction(value) // factor}{unit}"
+        return str(value)
+
+    @property
+    def _quantity(self) -> _Quantity:
+        match = _UNIT_IN_NAME.search(self.name)
+        return _QUANTITIES[match[1]] if match else _PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A configuration, and for each option (by name) where its value comes from."""
+
+    config: FlinknetConfig
+    origins: Mapping[str, Origin]
+
+    def value(self, name: str) -> object:
+        """The effective value of the option ``name``."""
+        value: object = attrgetter(name)(self.config)
+        return value
+
+
+@cache
+def options() -> Mapping[str, Option]:
+    """Every option by name, in the order of their classes."""
+    return MappingProxyType({option.name: option for option in _walk(FlinknetConfig(), "")})
+
+
+@cache
+def _sections() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.rpartition(".")[0] for name in options()))
+
+
+def _walk(section: Any, prefix: str) -> Iterator[Option]:
+    annotations = get_type_hints(type(section))
+    for field in fields(section):
+        default = getattr(section, field.name)
+        if is_dataclass(default):
+            yield from _walk(default, f"{prefix}{field.name}.")
+        else:
+            yield Option(prefix + field.name, annotations[field.name], default)
+
+
+def load_settings(
+    path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]
+) -> Settings:
+    """Return the effective settings; a later source wins.
+
+    ``path`` is a TOML file, or None for no file. ``overrides`` maps option names to values from
+    flags; None stands for a flag that was not given. Raises ConfigurationError for a file that
+    cannot be read, an unknown section, key or ``FLINKNET_*`` variable, and a value of the wrong
+    type or out of range; the message names the option, its value, its origin and what is accepted.
+    """
+    values: dict[str, object] = {}
+    origins = dict.fromkeys(options(), Origin("default"))
+    for name, written, origin in [
+        *(_from_file(path) if path is not None else ()),
+        *_from_environment(environ),
+        *_from_flags(overrides),
+    ]:
+        option = options()[name]
+        try:
+            values[name] = option.parse(written)
+        except ValueError:
+            raise ConfigurationError(
+                f"{name} is {reprlib.repr(written)} ({origin}): write {option.accepted}"
+            ) from None
+        origins[name] = origin
+    return Settings(_build(FlinknetConfig, "", values, origins), MappingProxyType(origins))
+
+
+def _build(
+    section: type[Any], prefix: str, values: Mapping[str, object], origins: Mapping[str, Origin]
+) -> Any:
+    """Make a section and those below it; a refusal names the origins of the values it is about."""
+    arguments: dict[str, object] = {}
+    given: list[str] = []
+    for name, annotation in get_type_hints(section).items():
+        if isinstance(annotation, type) and is_dataclass(annotation):
+            arguments[name] = _build(annotation, f"{prefix}{name}.", values, origins)
+        elif prefix + name in values:
+            arguments[name] = values[prefix + name]
+            given.append(name)
+    try:
+        return section(**arguments)
+    except ConfigurationError as error:
+        named = [name for name in given if re.search(rf"\b{name}\b", str(error))]
+        causes = ", ".join(f"{prefix}{name}: {origins[prefix + name]}" for name in named)
+        raise ConfigurationError(f"{error} ({causes})") from None
+
+
+# -- sources: each yields (option name, value as written, origin), with known names only
+
+
+def _from_file(path: Path) -> Iterator[tuple[str, object, Origin]]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigurationError(f"cannot read the configuration file {path}: {reason}") from error
+    except ValueError as error:  # TOMLDecodeError or UnicodeDecodeError
+        raise ConfigurationError(f"configuration file {path} is not valid TOML: {error}") from error
+    for name, written in _flatten(table, ""):
+        _require_option(name, f"in {path}", is_section=isinstance(written, dict))
+        yield name, written, Origin("file", str(path))
+
+
+def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, written in table.items():
+        name = prefix + key
+        if isinstance(written, dict) and name in _sections():
+            yield from _flatten(written, name + ".")
+        else:
+            yield name, written
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, object, Origin]]:
+    names = {option.variable: name for name, option in options().items()}
+    for variable in sorted(environ):
+        if not variable.startswith(VARIABLE_PREFIX) or variable in NOT_OPTIONS:
+            continue
+        if variable not in names:
+            near = _nearest(variable, names)
+            raise ConfigurationError(f"unknown variable {variable} in the environment: {near}")
+        yield names[variable], environ[variable], Origin("environment", variable)
+
+
+def _from_flags(overrides: Mapping[str, object]) -> Iterator[tuple[str, object, Origin]]:
+    for name, written in overrides.items():
+        if written is not None:
+            _require_option(name, "in a flag", is_section=False)
+            yield name, written, Origin("flag")
+
+
+def _require_option(name: str, where: str, *, is_section: bool) -> None:
+    if name in options():
+        return
+    if name in _sections():
+        raise ConfigurationError(f"{name} {where} is a section: put its keys under [{name}]")
+    if is_section:
+        near = _nearest(name, _sections())
+        raise ConfigurationError(f"unknown section [{name}] {where}: {near}")
+    raise ConfigurationError(f"unknown key {name} {where}: {_nearest(name, options())}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else "`flinknet config show` lists what there is"
+
+
+# -- values
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _form(kind: Any, quantity: _Quantity) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(f'"{choice}"' for choice in get_args(kind))
+    if kind is bool:
+        return "true or false"
+    if kind is str:
+        return "a text"
+    return "a whole number" if kind is int and quantity is _PLAIN else quantity.form
+
+
+def _accept(kind: Any, written: object, units: Mapping[str, Fraction]) -> object:
+    """Return ``written`` as ``kind``, one alternative of a field's type; ValueError if it is none.
+
+    A text may stand for any kind, because that is all the environment has.
+    """
+    if kind is int:
+        number = _number(written, units)
+        if number.denominator == 1:
+            return number.numerator
+    elif kind is float:
+        return float(_number(written, units))
+    elif kind is bool:
+        if isinstance(written, bool):
+            return written
+        if written in ("true", "false"):
+            return written == "true"
+    elif kind is str:
+        if isinstance(written, str):
+            return written
+    elif get_origin(kind) is Literal:
+        if isinstance(written, str) and written in get_args(kind):
+            return written
+    else:
+        raise AssertionError(f"no rule for a field of type {kind}")
+    raise ValueError(written)
+
+
+def _number(written: object, units: Mapping[str, Fraction]) -> Fraction:
+    if isinstance(written, str):
+        match = _WRITTEN_NUMBER.fullmatch(written.strip())
+        if match is None:
+            raise ValueError(written)
+        factors = {unit.lower(): factor for unit, factor in units.items()} | {"": Fraction(1)}
+        if match[2].lower() not in factors:
+            raise ValueError(written)
+        return Fraction(match[1]) * factors[match[2].lower()]
+    if isinstance(written, bool) or not isinstance(written, int | float):
+        raise ValueError(written)
+    if not math.isfinite(written):
+        raise ValueError(written)
+    return Fraction(written)

@@ -1,0 +1,133 @@
+"""The execution environment: where a program begins and where it is executed (PyFlink's)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from flinknet.config import BufferTimeout, FlinknetConfig, check_buffer_timeout
+from flinknet.datastream import executor
+from flinknet.datastream.sources import CollectionSource
+from flinknet.datastream.streams import DataStream, checked_parallelism
+from flinknet.records.serialization.record_types import RecordTypes
+from flinknet.task.graph import JobGraph, OperatorFactory
+from flinknet.task.graph_generator import GraphDefaults, generate_job_graph
+from flinknet.task.source import Source, SourceOperator
+from flinknet.task.transformation import OperatorKind, StreamInput, Transformation
+
+if TYPE_CHECKING:
+    from flinknet.cluster.control.job_result import JobResult
+
+__all__ = ["StreamExecutionEnvironment"]
+
+DEFAULT_JOB_NAME = "flinknet job"
+
+
+class StreamExecutionEnvironment:
+    """Collects the operators of a program and executes them as a job.
+
+    ``config`` is that of the embedded local cluster; it is not used when ``flinknet run`` has
+    loaded the program, which brings its own.
+    """
+
+    def __init__(self, config: FlinknetConfig | None = None) -> None:
+        self._config = config
+        self._transformations: list[Transformation] = []
+        self._defaults = GraphDefaults()
+
+    @classmethod
+    def get_execution_environment(
+        cls, config: FlinknetConfig | None = None
+    ) -> StreamExecutionEnvironment:
+        """Return a new environment; PyFlink's way to call the constructor."""
+        return cls(config)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Run operators that do not say otherwise in this many subtasks; the default is 1."""
+        self._defaults.parallelism = checked_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """Return the parallelism of operators that do not say otherwise."""
+        return self._defaults.parallelism
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Set the number of key groups of operators that do not say otherwise.
+
+        By default it follows from the parallelism, as Flink has it: 128 and up.
+        """
+        self._defaults.max_parallelism = checked_parallelism(max_parallelism)
+        return self
+
+    def set_buffer_timeout(self, timeout_ms: BufferTimeout) -> StreamExecutionEnvironment:
+        """Set how long a record may wait in a network buffer that is not full.
+
+        -1 until it is full, 0 not at all, else milliseconds, or ``"adaptive"``; by default the
+        workers' configuration decides.
+        """
+        check_buffer_timeout(timeout_ms)
+        self._defaults.buffer_timeout_ms = timeout_ms
+        return self
+
+    def register_type(self, *types: type) -> StreamExecutionEnvironment:
+        """Let objects of these classes be records, or stand in them: dataclasses, named tuples,
+        enumerations and msgspec Structs.
+
+        They are numbered in the order of their registration, and only the number travels; every
+        subtask of the job knows the classes. Registering one again changes nothing. Raises
+        ConfigurationError for any other class.
+        """
+        registered = tuple(dict.fromkeys((*self._defaults.types, *types)))
+        RecordTypes(registered)
+        self._defaults.types = registered
+        return self
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Give every operator a task of its own."""
+        self._defaults.chaining = False
+        return self
+
+    def from_source(self, source: Source, name: str = "") -> DataStream:
+        """Return the stream of a source's records; each subtask reads its share."""
+        factory = partial(SourceOperator, source)
+        kind_name = name or type(source).__name__.removesuffix("Source")
+        transformation = self.add_operator(OperatorKind.SOURCE, kind_name, factory, ())
+        transformation.parallelism = source.parallelism
+        return DataStream(self, (StreamInput(transformation),))
+
+    def from_collection(self, collection: Iterable[Any]) -> DataStream:
+        """Return the stream of the records of a collection, read by one subtask as in PyFlink."""
+        return self.from_source(CollectionSource(collection))
+
+    def execute(self, job_name: str | None = None) -> JobResult:
+        """Run everything that was defined since the last job, wait for its end, return its result.
+
+        Raises ConfigurationError for a job that cannot work, and the JobError that a job ended
+        with.
+        """
+        return executor.execute(self.job_graph(job_name, clear=True), self._config)
+
+    def job_graph(self, job_name: str | None = None, *, clear: bool = False) -> JobGraph:
+        """Return the job that ``execute`` would run, and forget it if ``clear``."""
+        name = job_name or DEFAULT_JOB_NAME
+        graph = generate_job_graph(name, self._transformations, self._defaults)
+        if clear:
+            self._transformations.clear()
+        return graph
+
+    def add_operator(
+        self,
+        kind: OperatorKind,
+        name: str,
+        factory: OperatorFactory,
+        inputs: tuple[StreamInput, ...],
+    ) -> Transformation:
+        """Add an operator to the program; the streams' methods call it.
+
+        The operator is made once here, so that a wrong argument is refused where it was given.
+        """
+        factory()
+        transformation = Transformation(kind, name, factory, inputs)
+        self._transformations.append(transformation)
+        return transformation

@@ -1,0 +1,66 @@
+"""Sinks that every job may use: records brought back to the program, or printed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.sink import Sink
+from flinknet.texts import printable
+
+__all__ = ["CollectSink", "PrintSink"]
+
+
+class CollectSink(Sink):
+    """Brings the records back to the program that runs the job, under the sink's name.
+
+    All of them are kept in memory until the job ends. A subtask keeps the first ``limit`` records
+    and leaves out the rest; without a limit it keeps all. If that is more than
+    ``cluster.collect_records_max``, the job fails with a JobFailedError, rather than return less
+    than was asked for.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        if limit is not None and limit < 0:
+            raise ConfigurationError(f"limit is {limit}: choose 0 or more records, or None")
+        self._limit = limit
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        name = runtime_context.operator_name
+        self._name = name
+        self._records_max = runtime_context.collect_records_max
+        self._collected = runtime_context.collected.setdefault(name, [])
+
+    def write(self, records: list[Any]) -> None:
+        if self._limit is not None:
+            records = records[: self._limit - len(self._collected)]
+        most = self._records_max
+        if most is not None and len(self._collected) + len(records) > most:
+            raise JobFailedError(
+                f'collect sink "{self._name}" holds more than cluster.collect_records_max = '
+                f"{most} records: give it a limit, write to files (ParquetSink), or raise that "
+                "option"
+            )
+        self._collected += records
+
+
+class PrintSink(Sink):
+    """Prints records on the worker's standard output, with PyFlink's prefix ``identifier:2> ``.
+
+    What would rule a terminal, or cannot be encoded, is written out: ``\\x1b``.
+    """
+
+    def __init__(self, identifier: str = "") -> None:
+        self._identifier = identifier
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        many = runtime_context.parallelism > 1
+        subtask = str(runtime_context.index + 1) if many else ""
+        prefix = ":".join(filter(None, (self._identifier, subtask)))
+        self._prefix = f"{prefix}> " if prefix else ""
+
+    def write(self, records: list[Any]) -> None:
+        lines = "".join(f"{self._prefix}{record}\n" for record in records)
+        sys.stdout.write(printable(lines))

@@ -1,0 +1,167 @@
+"""Sources that every job may use: collections, generated records, and an open-loop schedule.
+
+Theory of operation. A rate-limited source has an open-loop schedule: over all subtasks together,
+record i is *intended* at ``start + i / rate``, where subtask k of p sends the records k, k + p, k +
+2p, ... The schedule never slows down. A source that was held back (by backpressure, or by a busy
+worker) sends at once everything that has become due, each with the time it was intended for. So
+latencies measured from intended times contain the waiting that a closed loop would hide (no
+coordinated omission).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from itertools import islice
+from typing import Any
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.operators import BATCH_RECORDS
+from flinknet.task.source import Batch, Source, read
+
+__all__ = ["CollectionSource", "GeneratorSource", "RateLimitedSource", "append_time"]
+
+NANOSECONDS = 1_000_000_000
+
+STEP_NS = 1_000_000
+"""The least time between two batches that a source which is not precise releases, unless full."""
+
+TIMER_RESOLUTION_NS = 2_000_000
+"""Event loops wake up late by up to this much; a precise source turns the loop instead of
+sleeping."""
+
+
+class CollectionSource(Source):
+    """A collection that travels with the job, dealt out round robin; one subtask by default."""
+
+    parallelism = 1
+
+    def __init__(self, collection: Iterable[Any]) -> None:
+        self._collection = list(collection)
+
+    def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
+        share = self._collection[context.index :: context.parallelism]
+        for start in range(0, len(share), BATCH_RECORDS):
+            yield share[start : start + BATCH_RECORDS]
+
+
+class GeneratorSource(Source):
+    """Records made by a function of their number: ``function(0)``, ``function(1)``, ...
+
+    ``count`` is the number of records over all subtasks; None never ends. Numbers are dealt out
+    round robin. The function is called when its record is due, so it may look at the clock.
+    """
+
+    def __init__(self, function: Callable[[int], Any], count: int | None = None) -> None:
+        if not callable(function):
+            raise ConfigurationError(f"the generator is a {type(function).__name__}, not callable")
+        if count is not None and count < 0:
+            raise ConfigurationError(f"count is {count}: choose 0 or more records, or None")
+        self._function = function
+        self._count = count
+
+    def batches(self, context: RuntimeContext) -> Iterator[Batch]:
+        step = context.parallelism
+        end = sys.maxsize if self._count is None else self._count
+        for start in range(context.index, end, step * BATCH_RECORDS):
+            numbers = range(start, min(end, start + step * BATCH_RECORDS), step)
+            yield _GeneratedBatch(self._function, numbers)
+
+
+class _GeneratedBatch:
+    """A batch whose records are made when they are asked for."""
+
+    def __init__(self, function: Callable[[int], Any], numbers: range) -> None:
+        self._function = function
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Any]:
+        function = self._function
+        return (function(number) for number in self._numbers)
+
+
+class RateLimitedSource(Source):
+    """Another source, on an open-loop schedule of ``records_per_s`` over all subtasks.
+
+    Every subtask has an equal part of the rate, whatever its share of the records is, and an Arrow
+    record batch counts as one record. ``stamp(record, intended_ns)`` returns the record to send in
+    place of the source's, where ``intended_ns`` is the time it was intended for on the monotonic
+    clock, in nanoseconds; ``append_time`` is one for tuples. The clock is that of the machine, so
+    processes on one machine can compare times.
+
+    The schedule starts when the first records have been read. They are released in steps of about a
+    millisecond, because batches of one record would cost more than the records, and event loops'
+    timers are no finer. A ``precise`` source releases each record when it is due, and pays with a
+    busy processor whenever it waits for the next one.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        records_per_s: float,
+        *,
+        stamp: Callable[[Any, int], Any] | None = None,
+        precise: bool = False,
+    ) -> None:
+        if not 0 < records_per_s < float("inf"):
+            raise ConfigurationError(f"records_per_s is {records_per_s}: choose a positive rate")
+        self.parallelism = source.parallelism
+        self._source = source
+        self._records_per_s = records_per_s
+        self._stamp = stamp
+        self._precise = precise
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+        interval_ns = NANOSECONDS / self._records_per_s
+        offset_ns = round(context.index * interval_ns)
+        interval_ns *= context.parallelism
+        start_ns: int | None = None
+        released_ns = sent = 0
+        async with aclosing(read(self._source, context)) as batches:
+            async for batch in batches:
+                if start_ns is None:
+                    start_ns = time.monotonic_ns() + offset_ns
+                records, end = iter(batch), sent + len(batch)
+                while sent < end:
+                    not_before_ns = 0 if self._precise else released_ns + STEP_NS
+                    with context.idle():
+                        due = await self._wait_until_due(start_ns, interval_ns, sent, not_before_ns)
+                    released_ns = time.monotonic_ns()
+                    released = list(islice(records, min(due, BATCH_RECORDS)))
+                    if self._stamp is not None:
+                        stamp, numbers = self._stamp, range(sent, sent + len(released))
+                        released = [
+                            stamp(record, start_ns + round(number * interval_ns))
+                            for record, number in zip(released, numbers, strict=True)
+                        ]
+                    sent += len(released)
+                    yield released
+
+    async def _wait_until_due(
+        self, start_ns: int, interval_ns: float, sent: int, not_before_ns: int
+    ) -> int:
+        """Return how many records are due and not sent, at least 1.
+
+        Before ``not_before_ns`` only a whole batch is worth returning for.
+        """
+        while True:
+            now_ns = time.monotonic_ns()
+            due = int((now_ns - start_ns) // interval_ns) + 1 - sent
+            if due >= (1 if now_ns >= not_before_ns else BATCH_RECORDS):
+                return due
+            wait_ns = max(start_ns + sent * interval_ns, not_before_ns) - now_ns
+            if self._precise:
+                wait_ns = max(0.0, wait_ns - TIMER_RESOLUTION_NS)
+            await asyncio.sleep(wait_ns / NANOSECONDS)
+
+
+def append_time(record: tuple[Any, ...], intended_ns: int) -> tuple[Any, ...]:
+    """Stamp a tuple with its intended time, as a last element in nanoseconds."""
+    return (*record, intended_ns)

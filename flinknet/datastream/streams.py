@@ -1,0 +1,379 @@
+"""Streams: the DataStream API, in PyFlink's names.
+
+A stream describes records that will flow once the job is executed; its methods build the program
+and return the next stream. Functions are plain callables, coroutine functions, or instances of the
+classes in ``functions.py``. What cannot work in any job is a ConfigurationError at once, what
+depends on the rest of the job when it is executed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from flinknet.config import BufferTimeout, check_buffer_timeout
+from flinknet.datastream.sinks import CollectSink, PrintSink
+from flinknet.errors import ConfigurationError
+from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
+from flinknet.task.functions import (
+    AggregateFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapBatchFunction,
+    MapFunction,
+    ProcessBatchFunction,
+    ProcessFunction,
+    ReduceFunction,
+    SinkFunction,
+)
+from flinknet.task.graph import OperatorFactory
+from flinknet.task.keyed_operators import (
+    AggregateOperator,
+    Emission,
+    KeyedProcessOperator,
+    ReduceOperator,
+)
+from flinknet.task.operators import (
+    CallableSinkOperator,
+    FilterOperator,
+    FlatMapOperator,
+    MapOperator,
+    ProcessOperator,
+    bound_function,
+    is_awaiting,
+)
+from flinknet.task.sink import Sink, SinkOperator
+from flinknet.task.transformation import (
+    ADAPTIVE_REBALANCE,
+    ADAPTIVE_RESCALE,
+    BROADCAST,
+    FORWARD,
+    GLOBAL,
+    REBALANCE,
+    RESCALE,
+    SHUFFLE,
+    ChainingStrategy,
+    OperatorKind,
+    Partitioning,
+    StreamInput,
+    Transformation,
+    column_hash_partitioning,
+    custom_partitioning,
+    hash_partitioning,
+)
+
+if TYPE_CHECKING:
+    from flinknet.datastream.environment import StreamExecutionEnvironment
+
+__all__ = ["DataStream", "DataStreamSink", "KeyedStream"]
+
+AnyCallable = Callable[..., Any]
+
+MAX_PARALLELISM = 1 << 15
+"""Most key groups, so most subtasks, of an operator (Flink's UPPER_BOUND_MAX_PARALLELISM)."""
+
+
+class OperatorSettings(ABC):
+    """The settings of the operator that made a stream, or of a sink. Each method returns self."""
+
+    @abstractmethod
+    def _operator(self, method: str) -> Transformation:
+        """Return the operator that ``method`` is about; ConfigurationError if there is not one."""
+
+    def name(self, name: str) -> Self:
+        """Name the operator; errors, metrics and collected results use the name."""
+        self._operator("name").name = name
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Give the operator an id that finds its state in another version of the job."""
+        self._operator("uid").uid = uid
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Run the operator in this many subtasks, instead of the environment's parallelism."""
+        self._operator("set_parallelism").parallelism = checked_parallelism(parallelism)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups, so the most subtasks that the operator can ever have."""
+        self._operator("set_max_parallelism").max_parallelism = checked_parallelism(max_parallelism)
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
+        """Share slots with operators of this group only; by default the group of the inputs."""
+        self._operator("slot_sharing_group").slot_sharing_group = slot_sharing_group
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Give the operator a task of its own."""
+        self._operator("disable_chaining").chaining = ChainingStrategy.NEVER
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Do not put the operator into the task of the one before it."""
+        self._operator("start_new_chain").chaining = ChainingStrategy.HEAD
+        return self
+
+    def set_buffer_timeout(self, timeout_ms: BufferTimeout) -> Self:
+        """Set how long the operator's records may wait in a network buffer that is not full."""
+        check_buffer_timeout(timeout_ms)
+        self._operator("set_buffer_timeout").buffer_timeout_ms = timeout_ms
+        return self
+
+
+class DataStreamSink(OperatorSettings):
+    """The end of a stream."""
+
+    def __init__(self, transformation: Transformation) -> None:
+        self._transformation = transformation
+
+    def _operator(self, method: str) -> Transformation:
+        return self._transformation
+
+
+class DataStream(OperatorSettings):
+    """The records of an operator, or of several in a union, and how they are partitioned."""
+
+    def __init__(
+        self, environment: StreamExecutionEnvironment, inputs: tuple[StreamInput, ...]
+    ) -> None:
+        self._environment = environment
+        self._inputs = inputs
+
+    def _operator(self, method: str) -> Transformation:
+        if len(self._inputs) > 1:
+            raise ConfigurationError(
+                f"{method} is about one operator, but this stream is a union of several: call it "
+                "on them before the union"
+            )
+        (only,) = self._inputs
+        if only.partitioning is not None:
+            raise ConfigurationError(
+                f'{method} is about an operator: call it on "{only.transformation.display_name}" '
+                f"before the stream is partitioned by {only.partitioning.name}"
+            )
+        return only.transformation
+
+    def map(self, func: MapFunction | AnyCallable) -> DataStream:
+        """Replace every record by what the function returns for it."""
+        return self._one_input("Map", partial(MapOperator, func))
+
+    def flat_map(self, func: FlatMapFunction | AnyCallable) -> DataStream:
+        """Replace every record by those that the function yields, or returns in an iterable."""
+        return self._one_input("Flat Map", partial(FlatMapOperator, func))
+
+    def map_batch(self, func: MapBatchFunction | AnyCallable) -> DataStream:
+        """Replace each batch by the records that the function yields, or returns in an iterable.
+
+        The function takes the list of the records that came in one network buffer, or at once from
+        a source or an operator of the same task. It must not change it.
+        """
+        return self._one_input("Map Batch", partial(MapBatchOperator, func))
+
+    def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
+        """Keep the records for which the function is true."""
+        return self._one_input("Filter", partial(FilterOperator, func))
+
+    def process(self, func: ProcessFunction | AnyCallable) -> DataStream:
+        """As flat_map; the function takes the record and a ``ProcessContext``."""
+        if isinstance(func, KeyedProcessFunction):
+            raise ConfigurationError(
+                f"{type(func).__name__} is a KeyedProcessFunction, but the stream has no key: call "
+                "key_by first"
+            )
+        return self._one_input("Process", partial(ProcessOperator, func))
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """Merge with other streams; records of different streams come in any order."""
+        for stream in streams:
+            if stream._environment is not self._environment:
+                raise ConfigurationError("a union is of streams of one execution environment")
+        inputs = (self._inputs, *(stream._inputs for stream in streams))
+        return DataStream(self._environment, tuple(one for some in inputs for one in some))
+
+    def key_by(self, key_selector: KeySelector | AnyCallable) -> KeyedStream:
+        """Send all records of a key to one subtask, where keyed operators keep its state.
+
+        A key is None, a number of any kind, text, bytes, a date, a time, a datetime, a time span, a
+        UUID, a member of an enumeration, or a tuple, a list or a frozen dataclass of these. Keys
+        are one if Python says that they are equal; so are all NaN, and a list and the tuple of its
+        parts. Whatever else a record has for a key is refused, with SerializationError.
+        """
+        key = bound_key_selector(key_selector)
+        inputs = self._partitioned(hash_partitioning(key))
+        return KeyedStream(self._environment, inputs, key)
+
+    def key_by_columns(self, *names: str) -> DataStream:
+        """Send all rows of a key, the values in these columns, to one subtask.
+
+        The records are Arrow record batches; of each, a subtask gets one with the rows of its keys
+        in their order, or nothing if there are none. Rows of a key go where ``key_by`` sends a
+        record with that key, or with the tuple of several columns' values. Needs
+        ``flinknet[arrow]``.
+
+        The stream is no ``KeyedStream``: a record has rows of many keys, so there is no current key
+        for a function to have state of. Group the rows with Arrow, in ``map_batch`` or ``map``. As
+        after ``key_by`` the partitioning cannot be replaced by another.
+        """
+        for name in names:
+            if not isinstance(name, str):
+                raise ConfigurationError(
+                    f"key_by_columns takes names of columns, one by one, not a "
+                    f"{type(name).__name__}: {name!r}"
+                )
+        return DataStream(self._environment, self._partitioned(column_hash_partitioning(names)))
+
+    def forward(self) -> DataStream:
+        """Send records to the subtask of the same index; both sides need the same parallelism."""
+        return DataStream(self._environment, self._partitioned(FORWARD))
+
+    def rebalance(self, *, adaptive: bool = False) -> DataStream:
+        """Send records to all subtasks in turn; ``adaptive``: to the least loaded of the next four.
+
+        Adaptive keeps a slow subtask from holding the others back, at some cost per record.
+        """
+        partitioning = ADAPTIVE_REBALANCE if adaptive else REBALANCE
+        return DataStream(self._environment, self._partitioned(partitioning))
+
+    def rescale(self, *, adaptive: bool = False) -> DataStream:
+        """Send records in turn to a few subtasks: between 2 and 4, each of the 2 has its own 2.
+
+        ``adaptive`` as for ``rebalance``.
+        """
+        partitioning = ADAPTIVE_RESCALE if adaptive else RESCALE
+        return DataStream(self._environment, self._partitioned(partitioning))
+
+    def shuffle(self) -> DataStream:
+        """Send records to subtasks chosen at random."""
+        return DataStream(self._environment, self._partitioned(SHUFFLE))
+
+    def broadcast(self) -> DataStream:
+        """Send every record to every subtask."""
+        return DataStream(self._environment, self._partitioned(BROADCAST))
+
+    def global_(self) -> DataStream:
+        """Send all records to the first subtask."""
+        return DataStream(self._environment, self._partitioned(GLOBAL))
+
+    def partition_custom(
+        self, partitioner: Callable[[Any, int], int], key_selector: KeySelector | AnyCallable
+    ) -> DataStream:
+        """Send a record to subtask ``partitioner(key, number_of_subtasks)``."""
+        function = bound_function(partitioner, "partition")
+        custom = custom_partitioning(function, bound_key_selector(key_selector))
+        return DataStream(self._environment, self._partitioned(custom))
+
+    def sink_to(self, sink: Sink | SinkFunction | AnyCallable) -> DataStreamSink:
+        """End the stream in a sink: a batch-wise ``Sink``, or a function that takes one record."""
+        if isinstance(sink, Sink):
+            name = type(sink).__name__.removesuffix("Sink")
+            transformation = self._add(OperatorKind.SINK, name, partial(SinkOperator, sink))
+            transformation.collects = isinstance(sink, CollectSink)
+        else:
+            factory = partial(CallableSinkOperator, sink)
+            transformation = self._add(OperatorKind.SINK, "Function", factory)
+        return DataStreamSink(transformation)
+
+    def print(self, sink_identifier: str = "") -> DataStreamSink:
+        """Print every record on the standard output of the worker that it ends in."""
+        return self.sink_to(PrintSink(sink_identifier))
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> list[Any]:
+        """Execute the job and return the records of this stream, in no order across subtasks.
+
+        At most ``limit`` records are returned; the job runs to its end in any case. Raises
+        JobFailedError for more records than may be kept; see CollectSink.
+        """
+        name = "execute_and_collect"
+        self.sink_to(CollectSink(limit)).name(name)
+        result = self._environment.execute(job_execution_name)
+        collected: list[Any] = result.collected[name]
+        return collected[:limit]
+
+    def _one_input(self, name: str, factory: OperatorFactory) -> DataStream:
+        transformation = self._add(OperatorKind.ONE_INPUT, name, factory)
+        return DataStream(self._environment, (StreamInput(transformation),))
+
+    def _add(self, kind: OperatorKind, name: str, factory: OperatorFactory) -> Transformation:
+        return self._environment.add_operator(kind, name, factory, self._inputs)
+
+    def _partitioned(self, partitioning: Partitioning) -> tuple[StreamInput, ...]:
+        for one in self._inputs:
+            if one.partitioning is not None:
+                raise ConfigurationError(
+                    f'the stream of "{one.transformation.display_name}" is partitioned by '
+                    f"{one.partitioning.name} already, and {partitioning.name} would undo that: "
+                    "drop one of them, or put an operator between them"
+                )
+        return tuple(replace(one, partitioning=partitioning) for one in self._inputs)
+
+
+class KeyedStream(DataStream):
+    """A stream whose records of one key meet in one subtask.
+
+    Operators without keyed state (map, filter, ...) return a plain stream. The partitioning by key
+    cannot be replaced by another.
+    """
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        inputs: tuple[StreamInput, ...],
+        key: Callable[[Any], Any],
+    ) -> None:
+        super().__init__(environment, inputs)
+        self._key = key
+
+    def reduce(
+        self, func: ReduceFunction | AnyCallable, *, emit: Emission = "every_record"
+    ) -> DataStream:
+        """Combine the records of each key, two at a time, into one record.
+
+        ``"every_record"`` emits what is reduced so far after each record, as a stream does;
+        ``"end_of_input"`` emits one record per key when the input has ended, as a batch job does.
+        """
+        return self._one_input("Reduce", partial(ReduceOperator, func, self._key, emit))
+
+    def aggregate(self, func: AggregateFunction, *, emit: Emission = "every_record") -> DataStream:
+        """Fold the records of each key into an accumulator; results are tuples (key, result).
+
+        ``emit`` is that of ``reduce``.
+        """
+        return self._one_input("Aggregate", partial(AggregateOperator, func, self._key, emit))
+
+    def process(self, func: KeyedProcessFunction | ProcessFunction | AnyCallable) -> DataStream:
+        """As flat_map; the function takes the record and a ``ProcessContext`` with its key."""
+        return self._one_input("KeyedProcess", partial(KeyedProcessOperator, func, self._key))
+
+    def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:
+        """As flat_map, but the function takes a key and the list of its records in a batch.
+
+        It is called once for every key of the batch, in order of their first records. A batch is
+        what came in one network buffer.
+        """
+        return self._one_input("Process Batch", partial(ProcessBatchOperator, func, self._key))
+
+
+def bound_key_selector(key_selector: KeySelector | AnyCallable) -> Callable[[Any], Any]:
+    """Return what to call for a record's key; ConfigurationError if it is no plain function."""
+    key = bound_function(key_selector, "get_key")
+    if is_awaiting(key):
+        raise ConfigurationError("a key selector runs for every record: it cannot be a coroutine")
+    return key
+
+
+def checked_parallelism(parallelism: int) -> int:
+    """Return it if it can be a parallelism or a max parallelism."""
+    if isinstance(parallelism, bool) or not isinstance(parallelism, int):
+        raise ConfigurationError(f"the parallelism is {parallelism!r}: choose a whole number")
+    if not 1 <= parallelism <= MAX_PARALLELISM:
+        raise ConfigurationError(f"the parallelism is {parallelism}: choose 1 to {MAX_PARALLELISM}")
+    return parallelism

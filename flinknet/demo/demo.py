@@ -1,0 +1,133 @@
+"""The demo from end to end: Spark prepares, workers exchange, Spark evaluates and verifies.
+
+Two runs of one job on one cluster. The saturation run goes as fast as it can and measures
+throughput. The open-loop run sends by a schedule, at a share of that throughput, and measures
+latency. Spark's JVM is idle while they run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.config import FlinknetConfig
+from flinknet.demo.analysis import RunFacts, RunFigures, analyse
+from flinknet.demo.flights_job import AGGREGATES, FlightsJob
+from flinknet.demo.progress import DemoProgress
+from flinknet.demo.result import (
+    OPEN_LOOP,
+    SATURATION,
+    DemoParameters,
+    DemoResult,
+    Run,
+    machine_facts,
+)
+from flinknet.demo.session import find_java, require_extra, spark_session
+from flinknet.demo.verification import expected_aggregates, verify
+from flinknet.demo.workload import Workload, claim_directory, load_workload, prepare_workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["run_demo"]
+
+SOURCE_VERTEX, KEYED_VERTEX = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """What the two runs leave beside their files."""
+
+    saturation: RunFigures
+    offered_records_per_s: float
+    open_loop_facts: RunFacts
+
+
+def run_demo(
+    parameters: DemoParameters, config: FlinknetConfig, progress: DemoProgress
+) -> DemoResult:
+    """Run the demo and return what it found out; whether it was verified is for the caller to see.
+
+    Raises ConfigurationError before anything starts if Java, the extra or a usable output directory
+    is missing, and JobError if a run fails. Afterwards no process is left.
+    """
+    require_extra()
+    find_java()
+    output = parameters.output
+    claim_directory(output)
+    for name in (SATURATION, OPEN_LOOP):
+        shutil.rmtree(output / name, ignore_errors=True)
+    with ExitStack() as stack:
+        with progress.phase("Spark starts"):
+            spark = stack.enter_context(spark_session(output / "spark.log"))
+        workload = _workload(spark, parameters, progress)
+        exchange = asyncio.run(_exchange(spark, workload, parameters, config, progress))
+        with progress.phase("Spark evaluates the open-loop run"):
+            open_loop = analyse(spark, output / OPEN_LOOP, exchange.open_loop_facts)
+        with progress.phase("Spark verifies both runs"):
+            expected = expected_aggregates(spark, workload)
+            first, second = (
+                verify(spark, expected, output / name / AGGREGATES)
+                for name in (SATURATION, OPEN_LOOP)
+            )
+    return DemoResult(
+        parameters,
+        machine_facts(),
+        progress.phases,
+        Run(SATURATION, None, exchange.saturation, first),
+        Run(OPEN_LOOP, exchange.offered_records_per_s, open_loop, second),
+    )
+
+
+def _workload(spark: SparkSession, parameters: DemoParameters, progress: DemoProgress) -> Workload:
+    wanted = parameters.workload
+    prepared = load_workload(parameters.output, wanted)
+    if prepared is not None:
+        progress.say(f"The workload of {wanted.records:,} records is there from an earlier demo")
+        return prepared
+    with progress.phase("Spark prepares the workload", f"{wanted.records:,} records"):
+        return prepare_workload(spark, parameters.output, wanted)
+
+
+async def _exchange(
+    spark: SparkSession,
+    workload: Workload,
+    parameters: DemoParameters,
+    config: FlinknetConfig,
+    progress: DemoProgress,
+) -> _Exchange:
+    files, keyed, output = workload.source_files(), parameters.parallelism, parameters.output
+    async with LocalCluster(config) as cluster:
+        with progress.phase("Saturation run"):
+            job = FlightsJob(files, keyed, output / SATURATION)
+            facts = await _run(cluster, job, workload, progress)
+        with progress.phase("Spark evaluates the saturation run"):
+            figures = await asyncio.to_thread(analyse, spark, output / SATURATION, facts)
+        offered = figures.records_per_s * parameters.load
+        with progress.phase("Open-loop run", f"{parameters.load:.0%} = {offered:,.0f} records/s"):
+            job = FlightsJob(files, keyed, output / OPEN_LOOP, offered)
+            facts = await _run(cluster, job, workload, progress)
+    return _Exchange(figures, offered, facts)
+
+
+async def _run(
+    cluster: LocalCluster, job: FlightsJob, workload: Workload, progress: DemoProgress
+) -> RunFacts:
+    total = workload.parameters.records
+
+    def show(job_progress: JobProgress) -> None:
+        progress.records(job_progress.vertices[KEYED_VERTEX].records_in, total)
+
+    result = await cluster.execute(job.graph(), on_progress=show)
+    rows: dict[int, list[dict[str, Any]]] = {SOURCE_VERTEX: [], KEYED_VERTEX: []}
+    for row in result.vertices:
+        rows[row["vertex"]].append(row)
+    return RunFacts(
+        source_workers=tuple(row["worker_id"] for row in rows[SOURCE_VERTEX]),
+        keyed_workers=tuple(row["worker_id"] for row in rows[KEYED_VERTEX]),
+        bytes_exchanged=sum(row["bytes_in"] for row in rows[KEYED_VERTEX]),
+    )

@@ -1,0 +1,191 @@
+"""The result as a table for people and as a JSON file for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from flinknet.demo.analysis import ChannelFigures, Latency, SubtaskFigures
+from flinknet.demo.result import DemoResult, Run
+from flinknet.demo.workload import FLIGHTS
+
+__all__ = ["format_latency", "print_differences", "print_report", "write_json"]
+
+CHANNELS_SHOWN_MAX = 16
+"""With more channels the table shows keyed subtasks only; the JSON has every channel."""
+
+_PERCENTILES = ("p50", "p99", "p99.9", "max")
+_RESULT = "[bold cyan]{}[/]"
+
+DIFFERENCES_SHOWN_MAX = 50
+"""Rows of the table of differences; the JSON has all."""
+
+
+def write_json(result: DemoResult, path: Path) -> None:
+    """Write the result as JSON."""
+    path.write_text(json.dumps(result.to_dict(), indent=1) + "\n")
+
+
+def print_report(result: DemoResult, console: Console) -> None:
+    """Print the runs, the load of every channel, and what was verified."""
+    parameters = result.parameters
+    workload = parameters.workload
+    first = "" if workload.limit == FLIGHTS else f"the first {workload.limit:,} of "
+    console.print(
+        f"\n[bold]{first}{FLIGHTS:,} real flights x {workload.scale} = {workload.records:,} "
+        f"records[/bold], {workload.sources} sources, {parameters.workers} workers x "
+        f"{parameters.slots} slots, "
+        f"{result.machine['cores']} cores ({result.machine['cpu']})",
+        highlight=False,
+    )
+    console.print(_runs_table(result))
+    console.print(
+        "Throughput is the saturation run's. Latency is the open-loop run's: from the instant at "
+        "which the schedule sends a record to the instant at which the keyed operator takes it, so "
+        "a source that falls behind adds to it. Figures in brackets are no results: at saturation, "
+        "latency is the time in full buffers; the rate of an open loop is chosen.",
+        style="dim",
+        highlight=False,
+    )
+    if not result.open_loop.kept_up:
+        console.print(
+            "The open-loop run fell behind its schedule, so its latency is that of a growing "
+            "queue. Is something else using the processor? If not, lower --load.",
+            style="yellow",
+            highlight=False,
+        )
+    console.print(_load_table(result))
+    console.print(
+        "Latency by keyed subtask and channel is the open-loop run's. Load is naturally skewed: a "
+        "pair of origin and destination has one keyed subtask, and pairs are as busy as in 2013.",
+        style="dim",
+        highlight=False,
+    )
+    for run in result.runs:
+        _print_verdict(run, console)
+
+
+def print_differences(run: Run, console: Console) -> None:
+    """Print where flinknet's aggregates are not Spark's, both values side by side."""
+    differences = run.verification.differences
+    table = Table(
+        title=f"Differences in the {run.name} run",
+        title_justify="left",
+        title_style="bold red",
+        box=box.SIMPLE_HEAD,
+    )
+    for heading in ("origin", "dest", "aggregate"):
+        table.add_column(heading)
+    for heading in ("Spark", "flinknet"):
+        table.add_column(heading, justify="right")
+    for difference in differences[:DIFFERENCES_SHOWN_MAX]:
+        table.add_row(
+            difference.origin,
+            difference.dest,
+            difference.aggregate,
+            _value(difference.spark),
+            _value(difference.flinknet),
+        )
+    console.print(table)
+    if len(differences) > DIFFERENCES_SHOWN_MAX:
+        console.print(f"... and {len(differences) - DIFFERENCES_SHOWN_MAX:,} more")
+
+
+def format_latency(microseconds: float) -> str:
+    """Return three significant digits with a unit that suits them."""
+    for limit, factor, unit in ((999.5, 1.0, "µs"), (999_500.0, 1e3, "ms")):
+        if microseconds < limit:
+            return f"{_three_digits(microseconds / factor)} {unit}"
+    return f"{_three_digits(microseconds / 1e6)} s"
+
+
+def _three_digits(value: float) -> str:
+    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{decimals}f}"
+
+
+def _value(value: int | None) -> str:
+    return "missing" if value is None else f"{value:,}"
+
+
+def _latency_cells(latency: Latency) -> list[str]:
+    return [
+        format_latency(value)
+        for value in (latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us)
+    ]
+
+
+def _runs_table(result: DemoResult) -> Table:
+    """One column per run. What a run is not made to measure is in brackets."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("", no_wrap=True)
+    table.add_column("saturation run", justify="right", no_wrap=True)
+    table.add_column(
+        f"open-loop run at {result.parameters.load:.0%}", justify="right", no_wrap=True
+    )
+    saturation, open_loop = result.saturation.figures, result.open_loop.figures
+    offered = f"{result.open_loop.offered_records_per_s or 0.0:,.0f}"
+    table.add_row("records", f"{saturation.records:,}", f"{open_loop.records:,}")
+    table.add_row("seconds", f"{saturation.seconds:.2f}", f"{open_loop.seconds:.2f}")
+    table.add_row("records/s offered", "no limit", offered)
+    for name, first, second in (
+        ("records/s", f"{saturation.records_per_s:,.0f}", f"{open_loop.records_per_s:,.0f}"),
+        ("MB/s", f"{saturation.mb_per_s:.1f}", f"{open_loop.mb_per_s:.1f}"),
+    ):
+        table.add_row(name, _RESULT.format(first), f"({second})")
+    for name, first, second in zip(
+        _PERCENTILES,
+        _latency_cells(saturation.latency_us),
+        _latency_cells(open_loop.latency_us),
+        strict=True,
+    ):
+        table.add_row(f"latency {name}", f"({first})", _RESULT.format(second))
+    return table
+
+
+def _load_table(result: DemoResult) -> Table:
+    figures = result.open_loop.figures
+    per_channel = len(figures.channels) <= CHANNELS_SHOWN_MAX
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("keyed subtask", no_wrap=True)
+    for heading in ("records", "share", *_PERCENTILES):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for subtask in figures.subtasks:
+        channels = [channel for channel in figures.channels if channel.subtask == subtask.subtask]
+        table.add_row(f"{subtask.subtask} on {subtask.worker}", *_load_cells(subtask), style="bold")
+        if per_channel:
+            for channel in channels:
+                table.add_row(
+                    f"  from source {channel.source}, {_path(channel)}", *_load_cells(channel)
+                )
+    return table
+
+
+def _path(channel: ChannelFigures) -> str:
+    return "local" if channel.local else "TCP"
+
+
+def _load_cells(load: SubtaskFigures | ChannelFigures) -> list[str]:
+    return [f"{load.records:,}", f"{load.share:.1%}", *_latency_cells(load.latency_us)]
+
+
+def _print_verdict(run: Run, console: Console) -> None:
+    verification = run.verification
+    if verification.passed:
+        console.print(
+            f"[bold green]verified[/] {run.name}: all {verification.pairs} (origin, dest) pairs "
+            f"over {verification.records:,} records agree with Spark's groupBy",
+            highlight=False,
+        )
+        return
+    pairs = {(difference.origin, difference.dest) for difference in verification.differences}
+    console.print(
+        f"[bold red]DIFFERENT[/] {run.name}: {len(pairs)} of {verification.pairs} (origin, dest) "
+        "pairs do not agree with Spark's groupBy",
+        highlight=False,
+    )
+    print_differences(run, console)

@@ -1,0 +1,428 @@
+"""The network environment: the exchange of one worker, or of one program that embeds it.
+
+Theory of operation (Flink's NettyShuffleEnvironment). It owns the network buffer pool, the
+registry of result partitions, the requests of input gates, the directory of peers, the server
+socket and the output flusher, and it is the only place where they meet. Constructing it does no
+I/O; entering it allocates the memory and listens; leaving it releases whatever is left of
+partitions and gates, lets every connection send what it has, and closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from flinknet.buffer.availability import Availability
+from flinknet.buffer.network_pool import NetworkBufferPool, NetworkBufferPoolStatistics
+from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
+from flinknet.connection.connection import ConnectionStatistics
+from flinknet.consumer.gate import Gate
+from flinknet.consumer.gate_statistics import InputGateStatistics
+from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
+from flinknet.consumer.input_gate import InputGate
+from flinknet.errors import ConfigurationError, FlinknetError, LocalProtocolError
+from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.net.address import is_loopback, join_address, split_address
+from flinknet.net.debloat_timer import DebloatTimer
+from flinknet.net.flusher import EventLoopFlusher
+from flinknet.net.gate_requests import GateRequests
+from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
+from flinknet.net.machine import check_machine
+from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
+from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
+from flinknet.net.request_timer import RequestTimer
+from flinknet.net.task_clock import TaskClock
+from flinknet.net.transport import PeerProtocol
+from flinknet.net.writer_rendezvous import WriterRendezvous
+from flinknet.partition.registry import PartitionRegistry
+from flinknet.partition.result_partition import ResultPartition, ResultPartitionStatistics
+from flinknet.records.partitioner import Partitioner
+from flinknet.records.reader import RecordReader
+from flinknet.records.serialization.reassembly import ReassemblyMemory, ReassemblyStatistics
+from flinknet.records.serialization.record_types import Registered
+from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.records.writer import RecordWriter
+from flinknet.wire.handshake import WorkerIdentity
+
+__all__ = ["EnvironmentStatistics", "NetworkEnvironment"]
+
+
+class EnvironmentStatistics(NamedTuple):
+    """Everything that is buffered in a worker, and who holds it."""
+
+    network_pool: NetworkBufferPoolStatistics
+    peers: PeerDirectoryStatistics
+    connections: tuple[ConnectionStatistics, ...]
+    partitions: tuple[ResultPartitionStatistics, ...]
+    gates: tuple[InputGateStatistics, ...]
+    reassembly: ReassemblyStatistics
+    task_times: tuple[TaskTimesStatistics, ...]
+    """Of every task that has a partition or a gate here."""
+
+
+class NetworkEnvironment:
+    """The exchange of this process; use it with ``async with``.
+
+    Args: host: address to listen on; only loopback is allowed, because nothing is encrypted.
+        port: port to listen on, 0 for any free one. worker_id: unique name of this worker; made up
+        by default. job: only environments of the same job and attempt connect. attempt: number of
+        the attempt; frames of another attempt are refused at the handshake. secret: what all
+        environments of a job must know, text or bytes; both sides of a connection prove it before
+        they say who they are. It never crosses the network and is in no message or repr, but
+        whoever can connect may try guesses: take 16 random bytes or more
+        (``secrets.token_bytes(16)``). By default there is none, and every program on this machine
+        that knows the job's name may take part. config: limits and defaults.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        worker_id: str | None = None,
+        job: str = "embedded",
+        attempt: int = 0,
+        secret: bytes | str | None = None,
+        config: NetworkConfig | None = None,
+    ) -> None:
+        if not is_loopback(host):
+            raise ConfigurationError(
+                f"cannot listen on {host}: what is exchanged is not encrypted, so only loopback "
+                f"addresses (127.0.0.1, ::1, localhost) are allowed"
+            )
+        if not 0 <= port <= 65535:
+            raise ConfigurationError(f"port is {port}: choose 0 (any free one) to 65535")
+        if secret is not None and not secret:
+            raise ConfigurationError(
+                "the secret is empty: give one of 16 random bytes or more, or leave it out"
+            )
+        self.config = config if config is not None else NetworkConfig()
+        self.worker_id = worker_id if worker_id is not None else f"worker-{os.urandom(6).hex()}"
+        self.network_pool: NetworkBufferPool
+        self._host = host
+        self._port = port
+        self._job = job
+        self._attempt = attempt
+        self._secret = secret.encode() if isinstance(secret, str) else secret or b""
+        self._address = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: asyncio.Server | None = None
+        self._registry = PartitionRegistry(
+            self.config.rendezvous_timeout_ms / 1000, self.config.rendezvous_notice_ms / 1000
+        )
+        self._reassembly = ReassemblyMemory.of(self.config)
+        self._peers: PeerDirectory
+        self._request_timer: RequestTimer
+        self._writer_rendezvous: WriterRendezvous
+        self._requests: GateRequests
+        self._flusher: EventLoopFlusher
+        self._clock: TaskClock
+        self._debloat_timer: DebloatTimer
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Allocate the network memory and listen.
+
+        Raises ConfigurationError if the port is taken, a name is too long for a handshake, or this
+        machine lacks what the configuration asks for: the file descriptors, too.
+        """
+        if self._loop is not None:
+            raise LocalProtocolError("a network environment is entered once")
+        check_machine(self.config)
+        self._identity().encode()
+        loop = asyncio.get_running_loop()
+        self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
+        self._clock = TaskClock(loop)
+        self._debloat_timer = DebloatTimer(loop, self.config.debloat)
+        self._request_timer = RequestTimer(loop, self._registry)
+        self._writer_rendezvous = WriterRendezvous(loop, self.config)
+        try:
+            server = await loop.create_server(
+                self._accept,
+                self._host,
+                self._port,
+                backlog=ACCEPTS_PER_TURN,
+                start_serving=False,
+            )
+            self._address = join_address(self._host, server.sockets[0].getsockname()[1])
+            self._peers = PeerDirectory(
+                self._identity(), self._registry, self.config, loop, self._secret
+            )
+            self._flusher = EventLoopFlusher(loop, self.config, self._peers)
+            self._requests = GateRequests(
+                loop, self._registry, self._peers, self.config, self.worker_id
+            )
+            await server.start_serving()
+            deepen_backlog(server.sockets)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on {join_address(self._host, self._port)}: "
+                f"{error.strerror or error}; choose another port, or 0 for any free one"
+            ) from error
+        self._loop, self._server = loop, server
+        return self
+
+    def _identity(self) -> WorkerIdentity:
+        return WorkerIdentity(
+            self.worker_id,
+            self._address,
+            self._job,
+            self._attempt,
+            self.config.segment_bytes,
+            flow_control=self.config.flow_control,
+        )
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release everything, let connections send what they have, close.
+
+        Cancelled meanwhile, it cuts the connections off.
+        """
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        tasks = self._requests.release()
+        self._registry.close()
+        for partition in self._registry.partitions():
+            if exc is not None:
+                partition.fail(exc)
+            else:
+                partition.release()
+        try:
+            await self._peers.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            self._request_timer.cancel()
+            self._reassembly.close()
+            self.network_pool.destroy()
+        if server is not None:
+            await server.wait_closed()
+
+    def _accept(self) -> PeerProtocol:
+        return self._peers.accept()
+
+    @property
+    def address(self) -> str:
+        """Where this environment listens, as ``host:port``. Raises LocalProtocolError before it
+        does."""
+        self._running()
+        return self._address
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self._server is None:
+            raise LocalProtocolError(
+                "the network environment is not running: use it inside its `async with` block"
+            )
+        return self._loop
+
+    # -- producing --------------------------------------------------------------------------------
+
+    def create_result_partition(
+        self,
+        partition_id: str,
+        *,
+        subpartitions: int,
+        consumers: Sequence[str] | None = None,
+    ) -> ResultPartition:
+        """Make a partition and register it under its name, where consumers may already wait for it.
+
+        ``consumers`` are the ids of the workers that may consume it, one for each subpartition;
+        whoever else asks hears what it would hear if there were none. By default any worker of the
+        job may.
+
+        Raises InsufficientNetworkBuffersError, LocalProtocolError if the name is in use.
+        """
+        self._running()
+        if consumers is not None and len(consumers) != subpartitions:
+            raise ConfigurationError(
+                f"partition {partition_id} has {subpartitions} subpartitions and {len(consumers)} "
+                f"consumers: name the worker that consumes each subpartition"
+            )
+        partition = ResultPartition(partition_id, subpartitions, self.network_pool, self.config)
+        try:
+            self._registry.register(partition, consumers)
+        except LocalProtocolError:
+            partition.release()
+            raise
+        return partition
+
+    def create_record_writer(
+        self,
+        partition: ResultPartition,
+        partitioner: Partitioner | None = None,
+        *,
+        buffer_timeout_ms: BufferTimeout | None = None,
+        task_times: TaskTimes | None = None,
+        types: Registered = None,
+    ) -> RecordWriter:
+        """Make the writer of a partition; the buffer timeout is the configured one by default.
+
+        ``types`` are the classes whose objects may be in records, see ``RecordTypes``; the reader's
+        must be the same.
+
+        A task with several writers and readers gives them one ``task_times``.
+        """
+        timeout = self.config.buffer_timeout_ms if buffer_timeout_ms is None else buffer_timeout_ms
+        check_buffer_timeout(timeout)
+        wait = self._clock.measured_wait(partition, partition.partition_id, task_times)
+        writer = RecordWriter(
+            partition,
+            partitioner,
+            wait=self._writer_rendezvous.bounded(partition, wait),
+            flusher=self._flusher,
+            buffer_timeout_ms=timeout,
+            record_bytes_max=self.config.record_bytes_max,
+            record_elements_max=self.config.record_elements_max,
+            record_keys_max=self.config.record_keys_max,
+            types=types,
+        )
+        partition.when_released(lambda _: self._flusher.forget(writer))
+        return writer
+
+    @asynccontextmanager
+    async def open_writer(
+        self,
+        name: str,
+        *,
+        subpartitions: int = 1,
+        consumers: Sequence[str] | None = None,
+        partitioner: Partitioner | None = None,
+        buffer_timeout_ms: BufferTimeout | None = None,
+        types: Registered = None,
+    ) -> AsyncIterator[RecordWriter]:
+        """Produce a partition called ``name``; ``consumers`` as for ``create_result_partition``,
+        ``types`` as for ``create_record_writer``.
+
+        A clean exit ends the partition and returns when every consumer has processed all of it; an
+        exception inside the block is what the consumers get. Consumers may start later: what fits
+        the partition's buffers is written meanwhile. A writer that has waited for one for
+        ``rendezvous_timeout_ms`` raises ConsumerNotFoundError.
+        """
+        partition = self.create_result_partition(
+            name, subpartitions=subpartitions, consumers=consumers
+        )
+        try:
+            writer = self.create_record_writer(
+                partition, partitioner, buffer_timeout_ms=buffer_timeout_ms, types=types
+            )
+        except FlinknetError as cause:
+            partition.fail(cause)  # consumers may be attached already
+            raise
+        try:
+            yield writer
+            await writer.finish()
+        except BaseException as cause:
+            writer.fail(cause)
+            raise
+        finally:
+            writer.close()
+
+    # -- consuming --------------------------------------------------------------------------------
+
+    def create_input_gate(
+        self, locations: Sequence[PartitionLocation | UnknownLocation], *, name: str = "gate"
+    ) -> InputGate:
+        """Make a gate and request its partitions in the background; errors come out of its first
+        poll, InsufficientNetworkBuffersError included if the gate's exclusive buffers are held by
+        others for longer than ``buffers_request_timeout_ms``. What has an UnknownLocation waits for
+        ``update_input_channel``.
+
+        Raises InsufficientNetworkBuffersError, ConfigurationError for a bad address.
+        """
+        self._running()
+        for location in locations:
+            if isinstance(location, PartitionLocation):
+                split_address(location.address)
+        gate = InputGate(name, locations, self._address, self.network_pool, self.config)
+        self._debloat_timer.add(gate)
+        self._requests.open(gate)
+        return gate
+
+    def update_input_channel(
+        self, gate: InputGate, index: int, location: PartitionLocation
+    ) -> None:
+        """Say where the producer of a channel is that had an UnknownLocation, and request its
+        partition, whose name need not be the one given before.
+
+        Raises LocalProtocolError if the channel is known, ClosedResourceError after the gate's
+        release, ConfigurationError for a bad address.
+        """
+        split_address(location.address)
+        channel = gate.update_channel(index, location)
+        if gate.is_set_up:
+            self._requests.request(gate, [channel])
+
+    def create_record_reader(
+        self,
+        gate: Gate,
+        *,
+        task_times: TaskTimes | None = None,
+        types: Registered = None,
+    ) -> RecordReader:
+        """Make the reader of a gate, or of a UnionInputGate; ``task_times`` and ``types`` as for a
+        writer."""
+        wait = self._clock.measured_wait(gate, gate.name, task_times)
+        wait = self._debloat_timer.measured(gate, wait)
+        unpacker = RecordUnpacker.of(self.config, types)
+        return RecordReader(gate, wait=wait, unpacker=unpacker, memory=self._reassembly)
+
+    @asynccontextmanager
+    async def open_reader(
+        self,
+        addresses: str | Sequence[str],
+        name: str,
+        *,
+        subpartition: int = 0,
+        types: Registered = None,
+    ) -> AsyncIterator[RecordReader]:
+        """Consume one subpartition of the partitions called ``name`` at one or several addresses,
+        whose writers have the same ``types``.
+
+        The producers may start later, within ``rendezvous_timeout_ms``.
+        Leaving the block cancels what has not been read.
+        """
+        listed = [addresses] if isinstance(addresses, str) else list(addresses)
+        locations = [PartitionLocation(address, name, subpartition) for address in listed]
+        gate = self.create_input_gate(locations, name=name)
+        reader = self.create_record_reader(gate, types=types)
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    # -- the clock --------------------------------------------------------------------------------
+
+    async def wait(self, availability: Availability) -> None:
+        """Suspend until something is available; a cancelled waiter leaves nothing behind."""
+        self._running()
+        await self._clock.wait(availability)
+
+    # -- accounts ---------------------------------------------------------------------------------
+
+    def memory_bound(self) -> MemoryBound:
+        """Return the most that this exchange, as it is now, can hold beyond a fresh process."""
+        connections = len(self._peers.connections())
+        shape = ExchangeShape.of(connections, self._registry.partitions(), self._requests.gates)
+        return memory_bound(self.config, shape)
+
+    def statistics(self) -> EnvironmentStatistics:
+        """Return the present counts of everything."""
+        self._running()
+        return EnvironmentStatistics(
+            network_pool=self.network_pool.statistics(),
+            peers=self._peers.statistics(),
+            connections=tuple(connection.statistics() for connection in self._peers.connections()),
+            partitions=tuple(partition.statistics() for partition in self._registry.partitions()),
+            gates=tuple(gate.statistics() for gate in self._requests.gates),
+            reassembly=self._reassembly.statistics(),
+            task_times=self._clock.statistics(),
+        )

@@ -1,0 +1,1 @@
+"""Arrow record batches as records, and the keyed exchange of their rows."""

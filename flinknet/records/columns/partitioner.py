@@ -1,0 +1,100 @@
+"""The keyed exchange of columns: Arrow record batches, cut by the keys of their rows.
+
+No row becomes a Python object: the key groups of all rows are computed at once, the rows are put in
+the order of their channels in one go, each channel's in the order they had, and a part is a slice
+of that. Needs ``flinknet[arrow]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinknet.errors import ConfigurationError, SerializationError
+from flinknet.records.columns.key_groups import key_groups
+from flinknet.records.key_groups import check_key_groups, operator_index
+from flinknet.records.partitioner import Partitioner
+
+__all__ = ["ColumnHashPartitioner"]
+
+
+class ColumnHashPartitioner(Partitioner):
+    """By key group of a row's key, the values in ``columns``: a channel gets a batch of its rows.
+
+    A key's rows meet where ``HashPartitioner`` sends a record with that key; the key of several
+    columns is the tuple of their values.
+
+    The parts of a batch are records of their own. If one of them cannot be written, or the batch is
+    itself over ``record_bytes_max``, none is. A cancelled ``emit`` may have written some of them,
+    each whole or not at all; but for one longer than a buffer, which may be torn as any record.
+    """
+
+    cuts_records = True
+
+    def __init__(self, *columns: str, max_parallelism: int = 128) -> None:
+        if not columns:
+            raise ConfigurationError("a keyed exchange of columns needs the name of at least one")
+        self._columns = columns
+        self._max_parallelism = max_parallelism
+
+    def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
+        """Check that there is a key group for every channel."""
+        check_key_groups(channels, self._max_parallelism)
+        super().setup(channels)
+        groups = range(self._max_parallelism)
+        self._channel_of_group = np.array(
+            [operator_index(group, self._max_parallelism, channels) for group in groups],
+            np.min_scalar_type(channels),
+        )
+
+    def select(self, record: Any) -> int:
+        """A batch has rows for many channels."""
+        raise AssertionError("a keyed exchange of columns does not select a channel")
+
+    def cut(self, record: Any) -> dict[int, pa.RecordBatch]:
+        """Return the batch of each channel that gets rows.
+
+        Raises SerializationError for what is no Arrow record batch, one without a key column, a key
+        that cannot be hashed, and a column that Arrow cannot put in another order."""
+        if not isinstance(record, pa.RecordBatch):
+            raise SerializationError(
+                f"a keyed exchange of columns takes Arrow record batches, not a record of type "
+                f"{type(record).__name__}"
+            )
+        groups = key_groups(
+            [self._column(record, name) for name in self._columns], self._max_parallelism
+        )
+        channels = self._channel_of_group[groups]
+        rows = np.bincount(channels, minlength=self.channels).tolist()
+        if record.num_rows in rows:
+            return {rows.index(record.num_rows): record} if record.num_rows else {}
+        ordered = self._in_order(record, np.argsort(channels, kind="stable"))
+        parts = {}
+        start = 0
+        for channel, count in enumerate(rows):
+            if count:
+                parts[channel] = ordered.slice(start, count)
+                start += count
+        return parts
+
+    @staticmethod
+    def _in_order(batch: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> pa.RecordBatch:
+        try:
+            return batch.take(pa.array(rows))
+        except pa.ArrowException as cause:
+            raise SerializationError(
+                f"an Arrow record batch cannot be cut: {cause}; its columns are of the types "
+                f"{', '.join(map(str, batch.schema.types))}"
+            ) from cause
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        places = batch.schema.get_all_field_indices(name)
+        if len(places) != 1:
+            raise SerializationError(
+                f'an Arrow record batch has {len(places) or "no"} columns "{name}", which is the '
+                f"key of the exchange; its columns are {', '.join(batch.schema.names)}"
+            )
+        return batch.column(places[0])

@@ -1,0 +1,1 @@
+"""Records as bytes, and back: packers, unpackers, and the records that span buffers."""

@@ -1,0 +1,87 @@
+"""Counting what a serialised record consists of, before anything of it is made.
+
+A record of empty maps takes one byte each and, once unpacked, sixty times that. So what a record
+may cost is limited by its elements: the items of its arrays and the entries of its maps, all
+together (``record_elements_max``). The content of an extension counts like any
+value, but for that of an Arrow batch, which has limits of its own. A record of n elements has at
+least n bytes, so only records of
+more bytes than that have to be counted, and the counting ends with the limit: a 64 MiB record that
+is mostly text or bytes is counted in a few steps.
+"""
+
+from __future__ import annotations
+
+from mmap import mmap
+
+from flinknet.records.serialization.extension_types import OWN_EXTENSIONS
+
+__all__ = ["Serialised", "check_elements"]
+
+Serialised = bytes | bytearray | memoryview | mmap
+"""The bytes of a record, wherever they lie."""
+
+_ARRAY, _MAP = 1, 2
+_LENGTH_BYTES = {
+    **dict.fromkeys((0xC4, 0xC7, 0xD9), 1),  # bin8, ext8, str8
+    **dict.fromkeys((0xC5, 0xC8, 0xDA), 2),
+    **dict.fromkeys((0xC6, 0xC9, 0xDB), 4),
+}
+_FIXED_EXTENSION_BYTES = {0xD4 + power: 2**power for power in range(5)}
+_LENGTH_BYTES.update(dict.fromkeys(_FIXED_EXTENSION_BYTES, 0))
+_EXTENSIONS = frozenset((0xC7, 0xC8, 0xC9, *_FIXED_EXTENSION_BYTES))
+_CONTAINERS = {0xDC: (_ARRAY, 2), 0xDD: (_ARRAY, 4), 0xDE: (_MAP, 2), 0xDF: (_MAP, 4)}
+_FIXED_BYTES = {
+    **dict.fromkeys((0xCC, 0xD0), 2),
+    **dict.fromkeys((0xCD, 0xD1), 3),
+    **dict.fromkeys((0xCA, 0xCE, 0xD2), 5),
+    **dict.fromkeys((0xCB, 0xCF, 0xD3), 9),
+    **{0xA0 + size: 1 + size for size in range(32)},  # fixstr
+}
+
+
+def _value_bytes(head: int) -> int:
+    """How many bytes a value has, by its first one; 0 if that depends on more."""
+    if head in _LENGTH_BYTES or head in _CONTAINERS or (0x80 < head < 0xA0 and head != 0x90):
+        return 0
+    return int(_FIXED_BYTES.get(head, 1))
+
+
+_VALUE_BYTES = bytes(map(_value_bytes, range(256)))
+
+
+def check_elements(record: Serialised, elements_max: int) -> None:
+    """Raise ValueError if a record has more elements than that.
+
+    Nothing else is checked: what is no record passes, or not.
+    """
+    size = len(record)
+    elements = position = 0
+    values = 1
+    while values and position < size:
+        head = record[position]
+        values -= 1
+        value_bytes = _VALUE_BYTES[head]
+        if value_bytes:
+            position += value_bytes
+            continue
+        position += 1
+        length_bytes = _LENGTH_BYTES.get(head)
+        if length_bytes is not None:
+            length = int.from_bytes(record[position : position + length_bytes], "big")
+            position += length_bytes
+            if head in _EXTENSIONS:
+                length = _FIXED_EXTENSION_BYTES.get(head, length)
+                position += 1
+                if position <= size and record[position - 1] in OWN_EXTENSIONS:
+                    values += 1  # its content
+                    continue
+            position += length
+            continue
+        kind, length_bytes = _CONTAINERS.get(head, (_MAP if head < 0x90 else _ARRAY, 0))
+        length = int.from_bytes(record[position : position + length_bytes], "big")
+        position += length_bytes
+        length = length if length_bytes else head & 0x0F
+        values += length * kind
+        elements += length
+        if elements > elements_max:
+            raise ValueError(f"its arrays and maps have more than {elements_max} elements together")

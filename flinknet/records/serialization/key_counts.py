@@ -1,0 +1,113 @@
+"""Counting the keys of a record that could collide, before a dict or a set is made of them.
+
+Python hashes text and bytes with a salt. Numbers, tuples, times and the like it does not, so a peer
+can choose them such that each is compared with all before: 20,000 in a map of 280 KiB take seconds.
+So a record may have only so many of them (``record_keys_max``), all together. Those of maps and
+sets with few of them do not count, nor those of a record that is not long: it has not enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgpack
+
+from flinknet.records.serialization.elements import Serialised
+from flinknet.records.serialization.extension_types import (
+    EXTENSIONS_NESTED_MAX,
+    OWN_EXTENSIONS,
+    SETS,
+)
+
+__all__ = ["COUNTED_FROM_BYTES", "FEW_KEYS", "check_keys"]
+
+COUNTED_FROM_BYTES = 32_768
+"""Shorter records are not counted: one has room for a few thousand keys."""
+
+FEW_KEYS = 64
+"""As many keys of a map or a set do not count, whatever they are."""
+
+_SALTED = (str, bytes)
+_LONG_HEADS = (b"\xde", b"\xdf", b"\xdc", b"\xdd")
+"""Maps of more than 15 entries, and arrays, which sets are written as."""
+
+
+def check_keys(content: Serialised, keys_max: int, *, records: bool = False) -> None:
+    """Raise ValueError if a record has more keys than that which are neither text nor bytes.
+
+    ``records`` says that the content is an array of records. Nothing else is checked: what is no
+    record passes, or not.
+    """
+    size = len(content)
+    if size <= COUNTED_FROM_BYTES or not _has_long_containers(content):
+        return
+    unpacker = msgpack.Unpacker(
+        use_list=False,
+        raw=True,
+        strict_map_key=False,
+        timestamp=0,
+        object_pairs_hook=(counter := _KeyCounter()).count_map,
+        ext_hook=counter.count_extension,
+        max_buffer_size=size,
+    )
+    try:
+        unpacker.feed(content)
+        number = unpacker.read_array_header() if records else 1
+        begun = unpacker.tell()
+        for _ in range(number):
+            counter.keys = 0
+            unpacker.unpack()
+            begun, size = unpacker.tell(), unpacker.tell() - begun
+            if counter.keys > keys_max and size > COUNTED_FROM_BYTES:
+                break
+        else:
+            return
+    except Exception:  # what it is instead of a record says whoever unpacks it
+        return
+    raise ValueError(
+        f"its maps and sets have {counter.keys} keys together that are neither text nor bytes, "
+        f"more than {keys_max}"
+    )
+
+
+def _has_long_containers(content: Serialised) -> bool:
+    if isinstance(content, memoryview):
+        return True
+    return any(content.find(head) >= 0 for head in _LONG_HEADS)
+
+
+class _KeyCounter:
+    """Counts while a record is unpacked, of which it keeps nothing that has a hash."""
+
+    def __init__(self) -> None:
+        self.keys = 0
+        self._level = 0
+
+    def count_map(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Count the keys of a map."""
+        if len(pairs) > FEW_KEYS:
+            self._count(key for key, _ in pairs)
+
+    def count_extension(self, code: int, content: bytes) -> None:
+        """Count the elements of a set, and what is in any extension."""
+        if code not in OWN_EXTENSIONS or self._level >= EXTENSIONS_NESTED_MAX:
+            return
+        self._level += 1
+        value = msgpack.unpackb(
+            content,
+            use_list=False,
+            raw=True,
+            strict_map_key=False,
+            timestamp=0,
+            object_pairs_hook=self.count_map,
+            ext_hook=self.count_extension,
+        )
+        self._level -= 1
+        if code in SETS and type(value) is tuple and len(value) > FEW_KEYS:
+            self._count(value)
+
+    def _count(self, keys: Iterable[Any]) -> None:
+        number = sum(type(key) not in _SALTED for key in keys)
+        if number > FEW_KEYS:
+            self.keys += number

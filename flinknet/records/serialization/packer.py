@@ -1,0 +1,91 @@
+"""Packing records: the one place that knows which packer the interpreter has, and says why a record
+cannot be sent.
+
+The packer copies; the caller may change the record afterwards. It does no I/O and has no state
+between two records, so whatever stores records can use it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flinknet.errors import SerializationError
+from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.records.serialization.extension_types import NESTING_MAX
+from flinknet.records.serialization.record_types import RecordTypes, Registered
+
+__all__ = ["RecordPacker"]
+
+
+class RecordPacker:
+    """Packs the records of one writer.
+
+    Args:
+        types: the classes whose objects may be in them, see ``RecordTypes``.
+    """
+
+    encode: Callable[[Any, Callable[[Any], Any], int], bytes]
+    """``encode(record, form, options)`` is ``pack(record)`` without a call of Python's, for most
+    records; for others it raises TypeError: ``pack_otherwise(record)`` is to be called at once."""
+
+    form: Callable[[Any], Any]
+    options: int
+
+    def __init__(self, types: Registered = None) -> None:
+        known = RecordTypes.of(types)
+        self._pack: Callable[[Any], bytes]
+        self._pack_otherwise: Callable[[Any], bytes]
+        if COMPILES_PYTHON:
+            from flinknet.records.serialization.python_packer import PythonPacker
+
+            self._pack = self._pack_otherwise = self.form = PythonPacker(known).pack
+            self.encode, self.options = (lambda record, *_: self.pack(record)), 0
+        else:
+            from flinknet.records.serialization.c_packer import CPacker
+
+            packer = CPacker(known)
+            self.encode, self.form, self.options = packer.encode, packer.form, packer.options
+            self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
+
+    def check_with(self, check: Callable[[bytes], None]) -> None:
+        """Show ``check``, which raises SerializationError, all that is packed from now on."""
+        encode, pack, pack_otherwise = self.encode, self.pack, self.pack_otherwise
+
+        def checked(data: bytes) -> bytes:
+            check(data)
+            return data
+
+        self.encode = lambda *arguments: checked(encode(*arguments))
+        self.pack = lambda record: checked(pack(record))  # type: ignore[method-assign]
+        self.pack_otherwise = (  # type: ignore[method-assign]
+            lambda record: checked(pack_otherwise(record))
+        )
+
+    def pack(self, record: Any) -> bytes:
+        """Return the bytes of a record. Raises SerializationError."""
+        try:
+            return self._pack(record)
+        except Exception as cause:
+            raise _unserializable(record, cause) from cause
+
+    def pack_otherwise(self, record: Any) -> bytes:
+        """Return the bytes of a record that ``encode`` has just refused. Raises
+        SerializationError."""
+        try:
+            return self._pack_otherwise(record)
+        except Exception as cause:
+            raise _unserializable(record, cause) from cause
+
+
+def _unserializable(record: Any, cause: Exception) -> SerializationError:
+    """Make the error for a record that cannot be packed; names its type and the reason."""
+    reason = str(cause) or type(cause).__name__
+    if "recursion limit exceeded" in reason:
+        reason = f"arrays and maps are nested more than {NESTING_MAX} levels deep"
+    return SerializationError(
+        f"a record of type {type(record).__name__} cannot be serialised: {reason} (records are "
+        f"made of None, bool, int of 64 bits, float, str, bytes, tuple, list, dict, set, "
+        f"frozenset, date, time, datetime, timedelta, Decimal, UUID, Arrow record batches and "
+        f"registered classes)"
+    )

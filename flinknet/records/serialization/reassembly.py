@@ -1,0 +1,194 @@
+"""Putting together records that span buffers: in memory up to a bound, beyond it on disk.
+
+Theory of operation (Flink's SpillingAdaptiveSpanningRecordDeserializer, with one account for all
+channels of a worker). A *spanning record* takes the pieces of one record of one channel. It is *in
+memory* until it is longer than ``record_spill_bytes`` or the account cannot reserve its next
+piece; then it moves *to disk* with everything it has, and stays there. When its last piece has
+come its content is unpacked where it lies, and it is released.
+
+``ReassemblyMemory`` owns the counters. Reserved bytes are the bytes of the records in memory, and
+never more than ``reassembly_memory_bytes``, however many channels stand inside a record. The last
+piece is not reserved, because the record is gone before anybody else can ask.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, Self
+
+from flinknet.config import NetworkConfig
+from flinknet.records.serialization.elements import Serialised
+from flinknet.records.serialization.spill_file import SpillFile
+
+__all__ = ["ReassemblyMemory", "ReassemblyStatistics", "SpanningRecord"]
+
+
+class ReassemblyStatistics(NamedTuple):
+    """Records that are being put together, and what they take."""
+
+    records: int
+    memory_bytes: int
+    memory_bytes_max: int
+    spilled_records: int
+    spilled_bytes: int
+    records_spilled_before: int
+    """How many records have gone to disk so far, those above included."""
+
+
+class ReassemblyMemory:
+    """What all records of a worker that are being put together may take; the arguments are named
+    as in ``NetworkConfig``."""
+
+    def __init__(
+        self,
+        *,
+        reassembly_memory_bytes: int,
+        record_spill_bytes: int,
+        record_bytes_max: int,
+        spill_directory: str,
+    ) -> None:
+        self.record_bytes_max = record_bytes_max
+        self.record_spill_bytes = min(record_spill_bytes, record_bytes_max)
+        self.memory_bytes_max = reassembly_memory_bytes
+        self.spill_file = SpillFile(spill_directory, record_bytes_max)
+        self.reserved = 0
+        self.records_spilled = 0
+        self.records: set[SpanningRecord] = set()
+
+    @classmethod
+    def of(cls, config: NetworkConfig) -> Self:
+        """Make the account of a worker."""
+        return cls(
+            reassembly_memory_bytes=config.reassembly_memory_bytes,
+            record_spill_bytes=config.record_spill_bytes,
+            record_bytes_max=config.record_bytes_max,
+            spill_directory=config.spill_directory,
+        )
+
+    def close(self) -> None:
+        """Drop every record that is still there; idempotent."""
+        for record in list(self.records):
+            record.release()
+
+    def check_size(self, size: int) -> None:
+        """Raise ValueError if that is more than a record may have."""
+        if size > self.record_bytes_max:
+            raise ValueError(f"it has more than {self.record_bytes_max} bytes")
+
+    def statistics(self) -> ReassemblyStatistics:
+        """Return the present counts."""
+        return ReassemblyStatistics(
+            records=len(self.records),
+            memory_bytes=self.reserved,
+            memory_bytes_max=self.memory_bytes_max,
+            spilled_records=self.spill_file.extents,
+            spilled_bytes=sum(record.size for record in self.records if record.is_on_disk),
+            records_spilled_before=self.records_spilled,
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError unless the counters are what the records take."""
+        in_memory = [record for record in self.records if not record.is_on_disk]
+        assert self.reserved == sum(record.size for record in in_memory)
+        assert self.reserved <= self.memory_bytes_max
+        assert self.spill_file.extents == len(self.records) - len(in_memory)
+        self.spill_file.check_invariants()
+
+
+class WholeRecords(Protocol):
+    """What makes a record of its bytes."""
+
+    def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
+        """Take the record that begins in ``gathered``, which may be changed, and ends with
+        ``rest``."""
+
+    def record(self, content: Serialised) -> Any:
+        """Take the record that ``content`` is."""
+
+
+class SpanningRecord:
+    """One record of one channel while its pieces come, of which ``size`` bytes are there; empty
+    between two records."""
+
+    __slots__ = ("_extent", "_gathered", "_memory", "size")
+
+    def __init__(self, memory: ReassemblyMemory) -> None:
+        self.size = 0
+        self._memory = memory
+        self._gathered = bytearray()
+        self._extent: int | None = None
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether it has moved to disk."""
+        return self._extent is not None
+
+    def append(self, data: memoryview, start: int, end: int) -> None:
+        """Add a piece of a buffer behind which more will come; it is copied.
+
+        Raises ValueError if the record becomes longer than ``record_bytes_max``,
+        SerializationError if the disk refuses.
+        """
+        memory = self._memory
+        size = self.size + end - start
+        if self._extent is None:
+            reserved = memory.reserved + end - start
+            if size <= memory.record_spill_bytes and reserved <= memory.memory_bytes_max:
+                memory.records.add(self)
+                memory.reserved = reserved
+                self._gathered += data[start:end]
+                self.size = size
+                return
+            memory.check_size(size)
+            self._extent = self._move_to_disk()
+        else:
+            memory.check_size(size)
+        memory.spill_file.write(self._extent, self.size, data, start, end)
+        self.size = size
+
+    def complete(self, data: memoryview, end: int, unpacker: WholeRecords) -> Any:
+        """Add the last piece, which begins with its buffer, and return what ``unpacker`` makes of
+        the whole; it is empty then.
+
+        Raises what ``append`` and ``unpacker`` raise, and is empty all the same.
+        """
+        memory = self._memory
+        if self._extent is None:
+            gathered = self._gathered
+            self.release()
+            memory.check_size(len(gathered) + end)
+            with data[:end] as rest:
+                return unpacker.joined_record(gathered, rest)
+        try:
+            memory.check_size(self.size + end)
+            memory.spill_file.write(self._extent, self.size, data, 0, end)
+            with memory.spill_file.map(self._extent, self.size + end) as mapping:
+                return unpacker.record(mapping)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Drop what is there; idempotent."""
+        memory = self._memory
+        memory.records.discard(self)
+        if self._extent is None:
+            memory.reserved -= self.size
+            self._gathered = bytearray()
+        else:
+            memory.spill_file.release(self._extent)
+            self._extent = None
+        self.size = 0
+
+    def _move_to_disk(self) -> int:
+        memory = self._memory
+        extent = memory.spill_file.acquire()
+        try:
+            with memoryview(self._gathered) as gathered:
+                memory.spill_file.write(extent, 0, gathered, 0, self.size)
+        except BaseException:
+            memory.spill_file.release(extent)
+            raise
+        memory.records.add(self)
+        memory.records_spilled += 1
+        memory.reserved -= self.size
+        self._gathered = bytearray()
+        return extent

@@ -1,0 +1,355 @@
+"""Serialising records: msgpack values, one after the other, in a channel's byte stream.
+
+There is no length before a record: msgpack values delimit themselves, and any msgpack library
+reads the stream. Records are packed by ``packer.py``.
+
+msgpack unpacks in CPython, because it makes tuples of arrays however deep they stand; PyPy compiles
+``python_unpacker``, which does the same. What msgpack has no form for is an extension
+(``extension_reader.py``), and arrives as what it was; lists arrive as tuples.
+
+Large bytes and Arrow batches need no packer: a few bytes stand before what they are already
+(``large_form``), and they are not copied but into buffers and out of them.
+
+Theory of operation of the deserializer (Flink's NonSpanningWrapper and SpanningWrapper). A buffer
+is the end of a record that was begun before, whole records, and the beginning of one that goes on,
+each of which may be missing; the buffer says where one ends and the next begins, and how many whole
+records there are. Behind the header of an array of so many they are one value, which is unpacked
+with one call, where it lies: the memory in front of a buffer's content has room for that header.
+Behind the end of another record there is none, so they are copied then. A record that spans buffers
+is put together (``reassembly.py``) and unpacked alone. So an idle channel costs nothing, with
+thousands of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any, Self
+
+import msgpack
+
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES
+from flinknet.config import RECORD_KEYS_MAX, NetworkConfig
+from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.records.serialization.elements import Serialised, check_elements
+from flinknet.records.serialization.extension_reader import ExtensionReader, read_arrow
+from flinknet.records.serialization.extension_types import ARROW_BATCH
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES, FEW_KEYS, check_keys
+from flinknet.records.serialization.python_unpacker import INCOMPLETE, PythonUnpacker
+from flinknet.records.serialization.reassembly import ReassemblyMemory, SpanningRecord
+from flinknet.records.serialization.record_types import RecordTypes, Registered
+from flinknet.records.serialization.value_forms import arrow_pieces, is_arrow_batch
+
+__all__ = [
+    "LARGE_RECORD_BYTES",
+    "UNPACK_ERRORS",
+    "LargeForm",
+    "RecordDeserializer",
+    "RecordUnpacker",
+    "check_limits",
+    "check_uncut",
+    "large_form",
+]
+
+UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
+"""What the unpacker raises for bytes that are no record: a key that cannot be hashed, text that is
+no UTF-8, a date that does not exist, and whatever is over the limits."""
+
+LARGE_RECORD_BYTES = 16_384
+"""From here on copying a record costs more than looking at what it is."""
+
+LargeForm = tuple[bytes, bytes | memoryview]
+"""A record in two pieces: its first bytes, if those are not in the second."""
+
+_BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
+_BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
+_LARGE_HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
+_LARGE_CODES: tuple[list[int], ...] = ([], [ARROW_BATCH])
+"""None, of bytes, or that of the only extension whose content is no msgpack."""
+_UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
+_ARRAY32_MARKER, _ARRAY32 = 0xDD, Struct(">BI")
+_CUT = "the peer cut a record where it announced a record's end, or it counted its records wrongly"
+
+
+def _record_unpacker(
+    bytes_max: int, elements_max: int, keys_max: int, types: RecordTypes
+) -> Callable[[Serialised], Any]:
+    """Return a function from the bytes of a value within the limits to the value.
+
+    ``keys_max`` limits each map and each set.
+    """
+
+    def read_extension(code: int, content: bytes) -> Any:
+        return extensions.read(code, content)
+
+    unpack: Callable[[Serialised], Any]
+    if COMPILES_PYTHON:
+        unpack = PythonUnpacker(bytes_max, elements_max, read_extension, keys_max).unpack
+    else:
+        unpack = partial(
+            msgpack.unpackb,
+            use_list=False,
+            timestamp=3,
+            strict_map_key=False,
+            max_str_len=bytes_max,
+            max_bin_len=bytes_max,
+            max_array_len=elements_max,
+            max_map_len=keys_max,
+            max_ext_len=bytes_max,
+            ext_hook=read_extension,
+        )
+    extensions = ExtensionReader(types, unpack, keys_max)
+    return unpack
+
+
+def check_limits(
+    data: bytes | memoryview,
+    record_bytes_max: int,
+    record_elements_max: int,
+    head: bytes = b"",
+    record_keys_max: int = RECORD_KEYS_MAX,
+) -> None:
+    """Raise SerializationError if a record is over a limit, so that its reader would refuse it.
+
+    With a ``head`` it is a large one, and has no elements.
+    """
+    size = len(head) + len(data)
+    if size > record_bytes_max:
+        raise SerializationError(
+            f"a record has {size} bytes when serialised; the limit is {record_bytes_max} "
+            f"(record_bytes_max)"
+        )
+    if head:
+        return
+    limit = "record_elements_max"
+    try:
+        if size > record_elements_max:
+            check_elements(data, record_elements_max)
+        limit = "record_keys_max"
+        check_keys(data, record_keys_max)
+    except ValueError as cause:
+        raise SerializationError(f"a record cannot be written: {cause} ({limit})") from cause
+
+
+def check_uncut(record: Any, record_bytes_max: int) -> None:
+    """Raise SerializationError for an Arrow record batch that is too large to be cut into records:
+    that takes a copy of all of it."""
+    if is_arrow_batch(record):
+        from flinknet.records.columns.record_batch import columns_bytes
+
+        size = columns_bytes(record)
+        if size > record_bytes_max:
+            raise SerializationError(
+                f"an Arrow record batch that is to be cut has {size} bytes; the limit is "
+                f"{record_bytes_max} (record_bytes_max): emit fewer rows at a time"
+            )
+
+
+def large_form(record: Any) -> LargeForm | None:
+    """Return the pieces of large bytes or of an Arrow record batch, None for any other record.
+
+    Raises SerializationError for a batch that Arrow cannot write."""
+    kind = type(record)
+    if kind is bytes:
+        content = record
+    elif kind is bytearray or (kind is memoryview and record.c_contiguous):
+        content = memoryview(record).cast("B")
+    elif is_arrow_batch(record):
+        head, content = arrow_pieces(record)
+        size = len(head) + len(content)
+        return (_EXT32.pack(_EXT32_MARKER, size, ARROW_BATCH) + head, content)
+    else:
+        return None
+    size = len(content)
+    if size < LARGE_RECORD_BYTES or size > _UINT32_MAX:
+        return None
+    form, marker = (_BIN16, _BIN16_MARKER) if size <= _UINT16_MAX else (_BIN32, _BIN32_MARKER)
+    return form.pack(marker, size), content
+
+
+def _large_head_bytes(data: Serialised, start: int, end: int, size: int) -> int:
+    """How many bytes stand before the content if ``size`` bytes, which begin with a part of
+    ``data``, are one large record; 0 if they are something else."""
+    if size < LARGE_RECORD_BYTES or end - start < _EXT32.size:
+        return 0
+    form = _LARGE_HEADS.get(data[start])
+    if form is None:
+        return 0
+    _, length, *code = form.unpack_from(data, start)
+    return form.size if form.size + length == size and code in _LARGE_CODES else 0
+
+
+def _large_value(head: Serialised, content: bytes) -> Any:
+    """Return the record that has such a content. Raises ValueError."""
+    return read_arrow(content) if head[0] == _EXT32_MARKER else content
+
+
+class RecordUnpacker:
+    """Unpacks the records of any number of channels, whose producers have registered the same
+    classes; it has no state between two records.
+
+    Its methods raise one of UNPACK_ERRORS for bytes that are no record within the limits, and
+    RemoteProtocolError if the bytes end inside a record or behind it.
+    """
+
+    def __init__(
+        self,
+        *,
+        record_bytes_max: int,
+        record_elements_max: int,
+        record_keys_max: int = RECORD_KEYS_MAX,
+        types: Registered = None,
+    ) -> None:
+        self._bytes_max = record_bytes_max
+        self._elements_max = record_elements_max
+        self._keys_max = record_keys_max
+        known = RecordTypes.of(types)
+        self._unpack = _record_unpacker(
+            record_bytes_max, record_elements_max, record_elements_max, known
+        )
+        self._unpack_few_keys = _record_unpacker(
+            record_bytes_max, record_elements_max, FEW_KEYS, known
+        )
+
+    @classmethod
+    def of(
+        cls,
+        config: NetworkConfig,
+        types: Registered = None,
+    ) -> Self:
+        """Make an unpacker with the configured limits."""
+        return cls(
+            record_bytes_max=config.record_bytes_max,
+            record_elements_max=config.record_elements_max,
+            record_keys_max=config.record_keys_max,
+            types=types,
+        )
+
+    def whole_records(self, data: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
+        """Return the records that part of a buffer consists of, so many.
+
+        What stands in front of them, at the start of ``data``, is overwritten if it is room.
+        """
+        size = end - start
+        if number == 1 and LARGE_RECORD_BYTES <= size <= self._bytes_max:
+            head_bytes = _large_head_bytes(data, start, end, size)
+            if head_bytes:
+                content = start + head_bytes
+                head = bytes(data[start:content])
+                return (_large_value(head, bytes(data[content:end])),)
+        records: tuple[Any, ...]
+        if start == ARRAY_HEADER_BYTES:
+            _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
+            if end == len(data):
+                records = self._records(data)
+            else:
+                with data[:end] as array:
+                    records = self._records(array)
+        else:
+            header = _ARRAY32.pack(_ARRAY32_MARKER, number)
+            records = self._records(b"".join((header, data[start:end])))
+        return records
+
+    def _records(self, content: Serialised) -> Any:
+        """Return the records that are the elements of an array."""
+        if len(content) > COUNTED_FROM_BYTES + ARRAY_HEADER_BYTES:
+            return self._counted_value(content, records=True)
+        return self._value(content)
+
+    def _counted_value(self, content: Serialised, *, records: bool = False) -> Any:
+        """Return the value of a long content, unless too many of its keys could collide."""
+        try:
+            return self._unpack_few_keys(content)
+        except Exception:  # a map or a set is larger, or it is no record
+            check_keys(content, self._keys_max, records=records)
+            return self._value(content)
+
+    def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
+        """Return the one record that begins in ``gathered`` and ends with ``rest``; what is
+        gathered belongs to the unpacker then."""
+        size = len(gathered) + len(rest)
+        head_bytes = _large_head_bytes(gathered, 0, len(gathered), size)
+        if head_bytes and size <= self._bytes_max:
+            with memoryview(gathered) as begun:
+                return _large_value(gathered, b"".join((begun[head_bytes:], rest)))
+        gathered += rest
+        return self.record(gathered)
+
+    def record(self, content: Serialised) -> Any:
+        """Return the one record that was put together from several buffers."""
+        if len(content) > self._elements_max:
+            check_elements(content, self._elements_max)
+        if len(content) > COUNTED_FROM_BYTES:
+            return self._counted_value(content)
+        return self._value(content)
+
+    def _value(self, content: Serialised) -> Any:
+        try:
+            return self._unpack(content)
+        except msgpack.ExtraData as error:
+            raise RemoteProtocolError(_CUT) from error
+        except ValueError as error:
+            if str(error) == INCOMPLETE:
+                raise RemoteProtocolError(_CUT) from error
+            raise
+        except UNPACK_ERRORS:
+            raise
+        except Exception as error:  # a map's key is an object whose own hash fails
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+class RecordDeserializer:
+    """Turns one channel's buffers into records."""
+
+    __slots__ = ("_spanning", "_unpacker")
+
+    def __init__(self, unpacker: RecordUnpacker, memory: ReassemblyMemory) -> None:
+        self._unpacker = unpacker
+        self._spanning = SpanningRecord(memory)
+
+    @property
+    def inside_record(self) -> bool:
+        """Whether the channel stands inside a record."""
+        return self._spanning.size > 0
+
+    def records(
+        self, data: memoryview, continued: int, unfinished: int, whole: int, *, clear_end: bool
+    ) -> tuple[Any, ...]:
+        """Return the records that end in a buffer, whose bytes are copied.
+
+        ``data`` is its content behind ARRAY_HEADER_BYTES of room, which are written to;
+        ``continued``, ``unfinished`` and ``whole``, its number of whole records, are those of
+        ``Buffer``.
+
+        Raises one of UNPACK_ERRORS for bytes that are no record within the limits,
+        RemoteProtocolError if records do not begin and end where the buffers say, and
+        SerializationError if the disk refuses a long one.
+        """
+        spanning = self._spanning
+        if clear_end and not continued and not spanning.size:
+            return self._unpacker.whole_records(data, ARRAY_HEADER_BYTES, len(data), whole)
+        goes_on = not clear_end and not unfinished
+        if not spanning.size and (continued or goes_on):
+            raise RemoteProtocolError("the peer continued a record that it had not begun")
+        start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
+        records: tuple[Any, ...] = ()
+        if goes_on:
+            spanning.append(data, ARRAY_HEADER_BYTES, start)
+        elif continued:
+            with data[ARRAY_HEADER_BYTES:] as content:
+                records = (spanning.complete(content, continued, self._unpacker),)
+        elif spanning.size:
+            raise RemoteProtocolError(
+                "the peer cut a record: it began one, and did not continue it in the next buffer"
+            )
+        if start < end or whole:
+            records += self._unpacker.whole_records(data, start, end, whole)
+        if unfinished:
+            spanning.append(data, end, len(data))
+        return records
+
+    def release(self) -> None:
+        """Drop a record that is not complete; idempotent."""
+        self._spanning.release()

@@ -1,0 +1,150 @@
+"""What stands on the wire for a value that msgpack has no form for, or why nothing does.
+
+Theory of operation. The packers pass on what is not of one of msgpack's own types, exactly. It is
+an extension if its type is known (``extension_types.py``) or registered (``record_types.py``), and
+a plainer value if numpy or pandas made it. Everything else is refused, also what is derived from a
+known type: it would arrive as something else than what was sent, at the network and only there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from flinknet.records.serialization.extension_types import (
+    ARROW_BATCH,
+    EXTENSIONS_NESTED_MAX,
+    WRITERS,
+    Pack,
+    WriteExtension,
+)
+from flinknet.records.serialization.record_types import RecordTypes, kind_of_class
+
+__all__ = ["Extension", "ValueForms", "arrow_pieces", "is_arrow_batch"]
+
+Extension = tuple[int, bytes]
+"""The code of an extension, and its content."""
+
+_KNOWN_KINDS = (
+    bool, int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset, datetime, date,
+    time, timedelta, Decimal, UUID,
+)  # fmt: skip
+_TOO_DEEP = (
+    f"objects, sets and other extensions are nested more than {EXTENSIONS_NESTED_MAX} levels deep"
+)
+_PLAIN_KINDS = (bool, int, float, str, bytes, datetime, date, timedelta)
+
+
+class ValueForms:
+    """The forms of values, for one packer, whose ``pack`` packs what stands in an extension.
+
+    ``failure`` is what the last form that failed has raised, for a packer that keeps no errors.
+    """
+
+    def __init__(self, types: RecordTypes, pack: Pack) -> None:
+        self.failure: BaseException | None = None
+        self._writers: dict[type, WriteExtension] = {**WRITERS, **types.writers}
+        self._pack = pack
+        self._level = 0
+
+    def made_with(self, extension: Callable[[int, bytes], Any]) -> Callable[[Any], Any]:
+        """Return a function from a value to a plainer one, or to what ``extension`` makes of its
+        code and content; it raises whatever says that there is none."""
+        writers, pack = self._writers, self._pack
+
+        def form(value: Any) -> Any:
+            try:
+                write = writers.get(type(value))
+                if write is None:
+                    if is_arrow_batch(value):
+                        return extension(ARROW_BATCH, b"".join(arrow_pieces(value)))
+                    value = _plainer(value)
+                    write = writers.get(type(value))
+                    if write is None:
+                        return value
+                self._level += 1
+                try:
+                    if self._level > EXTENSIONS_NESTED_MAX:
+                        raise ValueError(_TOO_DEEP)
+                    return extension(*write(value, pack))
+                finally:
+                    self._level -= 1
+            except BaseException as failure:
+                self.failure = failure
+                raise
+
+        return form
+
+
+def is_arrow_batch(value: Any) -> bool:
+    """Whether a value is an Arrow record batch."""
+    kind = type(value)
+    return kind.__name__ == "RecordBatch" and kind.__module__.startswith("pyarrow")
+
+
+def arrow_pieces(batch: Any) -> tuple[bytes, memoryview]:
+    """Return the content that stands for an Arrow record batch, in two pieces."""
+    from flinknet.records.columns.record_batch import batch_pieces
+
+    return batch_pieces(batch)
+
+
+def _plainer(value: Any) -> Any:
+    """Return a value of numpy or pandas as Python's; raises TypeError or ValueError otherwise."""
+    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    if pandas is not None and isinstance(value, pandas.Timestamp | pandas.Timedelta):
+        return _without_nanoseconds(value)
+    if numpy is not None and isinstance(value, numpy.generic):
+        plain = value.item()
+        if isinstance(value, numpy.datetime64 | numpy.timedelta64) and type(plain) is int:
+            plain = _in_microseconds(value)
+        if type(plain) in _PLAIN_KINDS:
+            return plain
+    raise TypeError(_refusal(value))
+
+
+def _without_nanoseconds(value: Any) -> Any:
+    if type(value).__name__ not in ("Timestamp", "Timedelta"):  # a class of the user's
+        raise TypeError(_refusal(value))
+    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+        raise ValueError(
+            f"{value!r} has nanoseconds, Python's datetime and timedelta have none: round it, "
+            f'as with .floor("us")'
+        )
+    return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value.to_pytimedelta()
+
+
+def _in_microseconds(value: Any) -> Any:
+    kind = "M8[us]" if value.dtype.kind == "M" else "m8[us]"
+    rounded = value.astype(kind)
+    if rounded != value:
+        raise ValueError(f"{value!r} has more than microseconds: round it to {kind}")
+    return rounded.item()
+
+
+def _refusal(value: Any) -> str:
+    """Say what a value is that has no form, and what to do."""
+    kind = type(value)
+    name = kind.__name__
+    if kind is int:
+        return "an int has at most 64 bits, -2**63 to 2**64 - 1: make it text or a Decimal"
+    if name == "NaTType" or (name in ("datetime64", "timedelta64") and str(value) == "NaT"):
+        return "NaT is no time: use None"
+    found = kind_of_class(kind)
+    if found is not None:
+        return (
+            f"{name} is {found} that is not registered: register it with "
+            f"env.register_type({name}), or with open_writer(types=[{name}]) and "
+            f"open_reader(types=[{name}])"
+        )
+    for known in _KNOWN_KINDS:
+        if isinstance(value, known):
+            return f"{name} is derived from {known.__name__}, and would arrive as one: convert it"
+    return (
+        f"{name} has no form on the wire: convert it, or put its values into a dataclass and "
+        f"register that"
+    )

@@ -1,0 +1,124 @@
+"""Jobs are shown as a live table on a terminal, and as occasional lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from flinknet.cli.display import LINE_INTERVAL_S, JobDisplay, result_table
+from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
+from flinknet.cluster.local.local_cluster import print_output
+
+SOURCE = VertexProgress(0, "Source: flights", 2, {"RUNNING": 2}, 1000, 1000, 0, 40_000, 0, 900, 100)
+SINK = VertexProgress(1, "Reduce", 2, {"RUNNING": 1, "FINISHED": 1}, 900, 0, 36_000, 0, 0, 0, 0)
+
+
+def progress(seconds: float, records: int = 1000, job_id: str = "job") -> JobProgress:
+    source = replace(SOURCE, records_in=records, records_out=records)
+    return JobProgress(
+        job_id, "flights", 0, "RUNNING", seconds, ("worker-0",), (source, SINK), None
+    )
+
+
+def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
+    written = io.StringIO()
+    return Console(file=written, force_terminal=terminal, width=160, color_system=None), written
+
+
+def test_a_terminal_gets_a_live_table_with_the_rate_of_the_moment() -> None:
+    target, written = console(terminal=True)
+    with JobDisplay(target) as display:
+        assert "starting the cluster" in written.getvalue()
+        display.show(progress(1.0, 1000))
+        display.show(progress(3.0, 5000))
+    shown = written.getvalue()
+    assert "flights: RUNNING, 3.0 s" in shown
+    assert "5,000" in shown
+    assert "2,000" in shown, "(5,000 - 1,000) records in 2 s"
+    assert "1 running, 1 finished" in shown
+
+
+def test_elsewhere_there_is_a_line_now_and_then() -> None:
+    target, written = console(terminal=False)
+    with JobDisplay(target) as display:
+        for tenth in range(51):
+            display.show(progress(tenth / 10))
+    lines = written.getvalue().splitlines()
+    assert len(lines) == 1 + int(5.0 / LINE_INTERVAL_S)
+    assert lines[0] == (
+        "flights: RUNNING, 0.0 s; Source: flights: 1,000 in, 1,000 out; Reduce: 900 in, 0 out"
+    )
+
+
+def test_the_next_job_starts_anew() -> None:
+    target, written = console(terminal=False)
+    display = JobDisplay(target)
+    for job_id in ("first", "second"):
+        with display:
+            display.show(progress(0.5, job_id=job_id))
+    assert len(written.getvalue().splitlines()) == 2
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_workers_print_is_shown_as_it_is(terminal: bool) -> None:
+    target, written = console(terminal=terminal)
+    with JobDisplay(target) as display:
+        display.show_output("worker-1", "[bold]not markup[/bold] :smile: " + "x" * 200)
+        display.show_output("coordinator", "chatter")
+    assert "worker-1 | [bold]not markup[/bold] :smile: " + "x" * 200 in written.getvalue()
+    assert "chatter" not in written.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_workers_print_does_not_rule_the_terminal(terminal: bool) -> None:
+    target, written = console(terminal=terminal)
+    with JobDisplay(target) as display:
+        display.show_output("worker-1", "\x1b]0;title\x07 \x1b[31m\ud800\rover")
+    assert r"worker-1 | \x1b]0;title\x07 \x1b[31m\ud800\rover" in written.getvalue()
+
+
+def test_the_default_of_an_embedded_cluster_does_not_rule_the_terminal_either(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_output("worker-1", "\x1b[31m\ud800")
+    assert capsys.readouterr().err == "worker-1 | \\x1b[31m\\ud800\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_names_are_neither_markup_nor_commands(terminal: bool) -> None:
+    target, written = console(terminal=terminal)
+    named = replace(progress(1.0), name="[bold]job[/bold]\x1b[2J")
+    vertex = replace(SINK, name="[red]Reduce\x07")
+    with JobDisplay(target) as display:
+        display.show(replace(named, vertices=(SOURCE, vertex)))
+    shown = written.getvalue()
+    assert r"[bold]job[/bold]\x1b[2J: RUNNING" in shown
+    assert r"[red]Reduce\x07" in shown
+
+
+def test_the_result_has_a_row_for_each_subtask() -> None:
+    row = {
+        "vertex": 0,
+        "name": "Reduce (1/2)",
+        "index": 0,
+        "parallelism": 2,
+        "worker_id": "worker-0",
+        "records_in": 3000,
+        "records_out": 0,
+        "bytes_in": 2_500_000,
+        "bytes_out": 0,
+        "idle_time_ms": 1240,
+        "busy_time_ms": 700,
+        "backpressured_time_ms": 60,
+        "metrics": {},
+    }
+    result = JobResult("job", "flights", "FINISHED", 2.0, ("worker-0",), (row,), {})
+    target, written = console(terminal=False)
+    target.print(result_table(result))
+    shown = written.getvalue()
+    for text in ("flights: FINISHED after 2.00 s", "Reduce (1/2)", "worker-0", "1,500", "2.5"):
+        assert text in shown
+    assert "35%, 3%" in shown, "of its time it was busy and backpressured"

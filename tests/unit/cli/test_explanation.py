@@ -1,0 +1,84 @@
+"""What ``flinknet explain`` shows of a job's memory."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from flinknet.cli.explanation import explanation
+from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.config import FlinknetConfig
+from flinknet.net.memory_bound import MemoryBound
+from flinknet.task.buffer_needs import BufferOwner, WorkerNeeds
+from tests.unit.cluster.graphs import keyed_graph
+
+
+def shown(buffers: int) -> list[str]:
+    """The lines for a source on worker-0 with two of four sinks, and two on worker-1."""
+    config = FlinknetConfig()
+    network = replace(config.network, network_memory_bytes=buffers * config.network.segment_bytes)
+    return rendered(
+        JobMemory.of_graph(keyed_graph(parallelism=4), replace(config, network=network))
+    )
+
+
+def rendered(memory: JobMemory) -> list[str]:
+    """The lines, with one space wherever there are several."""
+    written = io.StringIO()
+    Console(file=written, width=160, color_system=None).print(explanation(memory))
+    return [" ".join(line.split()) for line in written.getvalue().splitlines()]
+
+
+def test_every_owner_has_a_row_and_every_worker_a_total() -> None:
+    lines = shown(6)
+
+    assert "worker-0: fits" in lines
+    assert (
+        "Source: Collection -> Map (1/1) partition, HASH to Reduce -> Sink: Collect 2 2 5 5 16 5"
+        in lines
+    )
+    gate = "Reduce -> Sink: Collect (2/4) gate, HASH from Source: Collection -> Map 0 1 1 3 10 0"
+    assert gate in lines
+    assert "all 2 6 20 0" in lines
+    assert "in bytes 65,536 196,608 655,360 0" in lines
+
+
+def test_the_verdict_comes_with_the_settings_that_better_it() -> None:
+    assert 'Job "sums": comfortable; everybody gets the most that it can use.' in shown(20)
+    assert not any("network_memory_bytes = 196608 " in line for line in shown(20))
+
+    fits = shown(6)
+    assert "A worker has 6 buffers of 32768 bytes (network.network_memory_bytes = 196608)." in fits
+    assert "network.network_memory_bytes = 655360 for the most that it can use" in fits
+
+    degraded = shown(5)
+    assert 'Job "sums": degraded; it runs with fewer exclusive buffers than configured.' in degraded
+    assert "network.network_memory_bytes = 196608 to run as configured" in degraded
+    assert "network.required_buffers_per_gate_max = 2 is what it then runs with" in degraded
+
+    too_small = shown(4)
+    assert 'Job "sums": too small; it is refused.' in too_small
+    assert "network.network_memory_bytes = 163840 to run, degraded" in too_small
+
+
+def test_the_bound_is_shown_part_by_part() -> None:
+    lines = shown(6)
+
+    start = lines.index("part worker-0 worker-1 set by")
+    rows = [line for line in lines[start + 2 :] if line]
+    names = [part.replace("_", " ") for part in (*MemoryBound._fields, "total")]
+    assert len(rows) == len(names)
+    assert all(row.startswith(name) for row, name in zip(rows, names, strict=True))
+    assert rows[0] == "network memory 0.2 0.2 network_memory_bytes"
+
+
+def test_a_name_with_brackets_is_shown_as_it_is() -> None:
+    owner = BufferOwner("[bold] (1/1)", "gate", "HASH from [red]", local=0, remote=1)
+    worker = WorkerNeeds("worker-0", (owner,), frozenset())
+
+    lines = rendered(JobMemory("[dim]", FlinknetConfig(), (worker,)))
+
+    assert "[bold] (1/1) gate, HASH from [red] 0 1 1 3 10 0" in lines
+    assert any('Job "[dim]": ' in line for line in lines)

@@ -1,0 +1,221 @@
+"""The command line: what it prints, how it fails, and what it does not import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import flinknet
+from flinknet.cli.main import add_command, main
+from flinknet.config import FlinknetConfig
+from flinknet.config.loading import options
+from flinknet.errors import FlinknetError, JobFailedError, SerializationError
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("FLINKNET_TRACEBACK", raising=False)
+
+
+def exit_code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+# -- the root command
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--version") == 0
+    assert capsys.readouterr().out == f"flinknet {flinknet.__version__}\n"
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--help") == 0
+    shown = capsys.readouterr().out
+    assert all(command in shown for command in ("run", "explain", "demo", "config"))
+
+
+def test_an_unknown_command_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("rnu") == 2
+    assert "rnu" in capsys.readouterr().err
+
+
+def test_help_imports_no_optional_library() -> None:
+    program = (
+        "import sys\n"
+        "from flinknet.cli.main import main\n"
+        "optional = {'pyspark', 'pyarrow', 'pandas', 'numpy', 'matplotlib', 'aiohttp'}\n"
+        "try:\n"
+        "    main(['--help'])\n"
+        "finally:\n"
+        "    assert not optional & set(sys.modules), optional & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
+# -- errors
+
+
+class Failing:
+    """A command line whose one command raises ``error``, as a program of its own module."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = tmp_path / "failing_commands.py"
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "failing_commands", raising=False)
+        self.group = typer.Typer(pretty_exceptions_enable=False)
+        self.group.callback()(lambda: None)
+        add_command(self.group, "work", "failing_commands", "Work.")
+        monkeypatch.setattr("flinknet.cli.main.app", self.group)
+
+    def write(self, body: str) -> None:
+        self._path.write_text(f"from flinknet.errors import *\n\n{body}\n")
+
+
+@pytest.fixture
+def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Failing:
+    return Failing(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(SerializationError, 2), (JobFailedError, 1), (FlinknetError, 2)]
+)
+def test_an_error_is_one_line_and_an_exit_code(
+    failing: Failing, capsys: pytest.CaptureFixture[str], error: type[Exception], code: int
+) -> None:
+    failing.write(f"def work(): raise {error.__name__}('map: cannot write a set')")
+    assert exit_code("work") == code
+    assert capsys.readouterr() == ("", "flinknet: map: cannot write a set\n")
+
+
+@pytest.mark.parametrize("verbose", ["0", "1"])
+def test_an_error_does_not_rule_the_terminal(
+    failing: Failing,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    verbose: str,
+) -> None:
+    """Its lines stay: a remote traceback has many."""
+    monkeypatch.setenv("FLINKNET_TRACEBACK", verbose)
+    failing.write(r"def work(): raise JobFailedError('\x1b[2J\ud800\nsecond line')")
+    assert exit_code("work") == 1
+    shown = capsys.readouterr().err
+    assert shown.endswith("flinknet: \\x1b[2J\\ud800\nsecond line\n")
+    assert "\x1b" not in shown
+
+
+def test_the_environment_asks_for_the_traceback(
+    failing: Failing, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLINKNET_TRACEBACK", "1")
+    failing.write("def work(): raise JobFailedError('lost')")
+    assert exit_code("work") == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert shown.endswith("flinknet: lost\n")
+
+
+def test_verbose_asks_for_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--verbose", "config", "show", "--config", "none.toml") == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert "cannot read the configuration file none.toml" in shown.splitlines()[-1]
+
+
+def test_a_bug_is_not_hidden(failing: Failing) -> None:
+    failing.write("def work(): raise AssertionError('credit below zero')")
+    with pytest.raises(AssertionError, match="credit below zero"):
+        main(["work"])
+
+
+def test_ctrl_c_is_130(failing: Failing) -> None:
+    failing.write("def work(): raise KeyboardInterrupt")
+    assert exit_code("work") == 130
+
+
+# -- commands that live elsewhere
+
+
+def test_a_command_gets_its_arguments_as_written(
+    failing: Failing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.write(
+        "def work(job: str, rest: list[str], workers: int = 2): print(job, workers, rest)"
+    )
+    assert exit_code("work", "--workers", "4", "job.py", "--", "--workers", "-x") == 0
+    assert capsys.readouterr().out == "job.py 4 ['--workers', '-x']\n"
+
+
+def test_a_command_shows_its_own_help(failing: Failing, capsys: pytest.CaptureFixture[str]) -> None:
+    failing.write('def work(workers: int = 2):\n    """Work hard."""')
+    assert exit_code("work", "--help") == 0
+    shown = capsys.readouterr().out
+    assert "Work hard." in shown
+    assert "--workers" in shown
+    assert "flinknet work" in shown
+
+
+def test_a_command_refuses_what_it_does_not_know(
+    failing: Failing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.write("def work(workers: int = 2): pass")
+    assert exit_code("work", "--wrokers", "4") == 2
+    assert "--wrokers" in capsys.readouterr().err
+
+
+# -- config show
+
+
+def test_config_show_lists_every_value_with_its_origin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.toml").write_text("[network]\nsegment_bytes = '64KiB'\n")
+    monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "3")
+    assert exit_code("config", "show", "--config", "c.toml") == 0
+
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert rows[0] == ["option", "value", "origin"]
+    assert [row[0] for row in rows[2:]] == list(options())
+    assert ["network.segment_bytes", "64KiB", "file", "c.toml"] in rows
+    assert ["cluster.workers", "3", "environment", "FLINKNET_CLUSTER_WORKERS"] in rows
+    assert ["cluster.stop_timeout_ms", "5s", "default"] in rows
+
+
+def test_config_show_as_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "3")
+    assert exit_code("config", "show", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert list(shown) == list(options())
+    assert shown["cluster.workers"] == {
+        "value": 3,
+        "origin": "environment",
+        "source": "FLINKNET_CLUSTER_WORKERS",
+    }
+    assert shown["network.segment_bytes"] == {
+        "value": FlinknetConfig().network.segment_bytes,
+        "origin": "default",
+        "source": None,
+    }
+
+
+def test_config_show_refuses_what_nothing_would_start_with(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "many")
+    assert exit_code("config", "show") == 2
+    assert capsys.readouterr().err == (
+        "flinknet: cluster.workers is 'many' (environment FLINKNET_CLUSTER_WORKERS): "
+        "write a whole number\n"
+    )

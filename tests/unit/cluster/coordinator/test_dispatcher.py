@@ -1,0 +1,383 @@
+"""The coordinator's decisions, driven without processes and without a clock."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.messages import (
+    Cancel,
+    Deploy,
+    Failed,
+    Heartbeat,
+    Message,
+    Opened,
+    Progress,
+    Register,
+    Released,
+    Run,
+)
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.job_execution import JobState
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.config import ClusterConfig
+from flinknet.errors import InsufficientSlotsError, JobError, RemoteProtocolError
+from flinknet.task.subtask import SubtaskProgress
+from tests.unit.cluster.graphs import keyed_graph
+
+CONFIG = ClusterConfig(
+    heartbeat_interval_ms=1_000.0,
+    heartbeat_timeout_ms=10_000.0,
+    cause_grace_ms=1_000.0,
+    cancel_timeout_ms=5_000.0,
+    collect_bytes_max=1024,
+    jobs_retained=2,
+)
+RESULT = {
+    **SubtaskProgress(3, 2, 10, 20, 400, 500, 100)._asdict(),
+    "metrics": {},
+    "committables": b"",
+}
+WORKERS = ("worker-0", "worker-1")
+
+
+class Cluster:
+    """A dispatcher with two workers of two slots, and what it wants them to do."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.sent: list[tuple[str, Message]] = []
+        self.dispatcher = Dispatcher(
+            CONFIG, now=self.now, send=lambda *sent: self.sent.append(sent)
+        )
+        for number, worker_id in enumerate(WORKERS):
+            message = Register(worker_id, 100 + number, f"127.0.0.1:{1000 + number}", 2)
+            self.dispatcher.register(message, self.now)
+
+    def submit(self, parallelism: int = 2) -> JobRecord:
+        # Over the wire, so that the dispatcher has what it really gets: a shape without functions.
+        body = Submission.of_graph(keyed_graph(parallelism=parallelism)).to_bytes()
+        return self.dispatcher.submit(Submission.from_bytes(body), self.now)
+
+    def running(self, parallelism: int = 2) -> JobRecord:
+        record = self.submit(parallelism)
+        for worker_id in record.execution.workers:
+            self.say(worker_id, Opened(record.job_id, 0))
+        assert record.execution.state is JobState.RUNNING
+        self.sent.clear()
+        return record
+
+    def say(self, worker_id: str, message: Message) -> None:
+        self.dispatcher.receive(worker_id, message, self.now)
+
+    def finish(self, record: JobRecord, collected: bytes = b"") -> None:
+        for subtask in record.execution.subtask_states():
+            result = {**RESULT, "collected": collected}
+            self.dispatcher.take_result(record, subtask, result, self.now)
+        for worker_id in record.execution.workers:
+            self.say(worker_id, Released(record.job_id, 0))
+
+    def free_slots(self) -> list[int]:
+        return [worker.free_slots for worker in self.dispatcher.workers.workers()]
+
+    def pass_time(self, until: float) -> None:
+        """Tick when the dispatcher asks for it; the workers live."""
+        while self.dispatcher.deadline <= until:
+            self.now = self.dispatcher.deadline
+            for worker in self.dispatcher.workers.registered():
+                self.say(worker.worker_id, Heartbeat())
+                assert self.sent.pop() == (worker.worker_id, Heartbeat())
+            self.dispatcher.tick(self.now)
+        self.now = until
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def failed(record: JobRecord, worker_id: str, gravity: Gravity, message: str = "boom") -> Failed:
+    vertex, index = next(
+        subtask
+        for subtask in record.execution.subtask_states()
+        if record.execution.worker_of(subtask) == worker_id
+    )
+    cause = FailureCause(gravity, worker_id, 100, "ValueError", message, "Map (1/1)")
+    return Failed(record.job_id, 0, vertex, index, cause.to_dict())
+
+
+def test_a_job_is_deployed_run_and_finished(cluster: Cluster) -> None:
+    record = cluster.submit()
+    job_id = record.job_id
+    assert cluster.sent == [(worker_id, Deploy(job_id, 0)) for worker_id in WORKERS]
+    assert cluster.free_slots() == [1, 1]
+    cluster.sent.clear()
+    cluster.say("worker-0", Opened(job_id, 0))
+    assert cluster.sent == []
+    cluster.say("worker-1", Opened(job_id, 0))
+    assert cluster.sent == [(worker_id, Run(job_id, 0)) for worker_id in WORKERS]
+    cluster.now = 2.5
+    cluster.finish(record)
+    assert record.execution.state is JobState.FINISHED
+    assert record.submission.graph == b"", "nobody needs it any more"
+    assert cluster.free_slots() == [2, 2]
+    status = record.status(now=99.0)
+    assert (status["state"], status["seconds"], status["cause"]) == ("FINISHED", 2.5, None)
+    assert [vertex["states"] for vertex in status["vertices"]] == [
+        {"FINISHED": 1},
+        {"FINISHED": 2},
+    ]
+
+
+def test_the_coordinator_never_reads_user_code(cluster: Cluster) -> None:
+    record = cluster.submit()
+    assert all(not vertex.operators for vertex in record.submission.shape.vertices)
+    with pytest.raises(AssertionError):
+        record.submission.shape.edges[0].partitioner()
+
+
+def test_a_job_that_does_not_fit_is_refused_and_leaves_nothing(cluster: Cluster) -> None:
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots"):
+        cluster.submit(parallelism=5)
+    cluster.running(parallelism=3)
+    with pytest.raises(InsufficientSlotsError, match=r"needs 2 slots.*has 1"):
+        cluster.submit(parallelism=2)
+    assert len(cluster.dispatcher.jobs()) == 1
+
+
+def shape(parallelism: int) -> Submission:
+    return Submission.of_graph(keyed_graph(parallelism=parallelism))
+
+
+def test_slots_on_their_way_back_are_waited_for(cluster: Cluster) -> None:
+    record = cluster.running(parallelism=4)
+    assert not cluster.dispatcher.may_fit_soon(shape(2)), "a running job may run for ever"
+    for subtask in record.execution.subtask_states():
+        result = {**RESULT, "collected": b""}
+        cluster.dispatcher.take_result(record, subtask, result, cluster.now)
+    assert cluster.dispatcher.may_fit_soon(shape(4))
+    assert not cluster.dispatcher.may_fit_soon(shape(5)), "it never fits"
+    cluster.say("worker-0", Released(record.job_id, 0))
+    assert not cluster.dispatcher.may_fit_soon(shape(2)), "it fits now"
+    assert cluster.dispatcher.may_fit_soon(shape(3))
+    cluster.say("worker-1", Released(record.job_id, 0))
+    assert record.execution.state is JobState.FINISHED
+    assert cluster.submit(parallelism=4).execution.state is JobState.DEPLOYING
+
+
+def test_slots_of_a_lost_worker_are_not_waited_for(cluster: Cluster) -> None:
+    record = cluster.running(parallelism=4)
+    cluster.dispatcher.worker_exited("worker-1", "exited with status 1", cluster.now)
+    assert record.execution.state is JobState.FAILING
+    assert not cluster.dispatcher.may_fit_soon(shape(3))
+    assert cluster.dispatcher.may_fit_soon(shape(2))
+
+
+def test_a_refusal_names_the_workers_that_are_lost(cluster: Cluster) -> None:
+    cluster.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", cluster.now)
+    with pytest.raises(
+        InsufficientSlotsError,
+        match=r"has 2 on 1 workers: .*; worker worker-1 \(pid 101\) was lost: killed by signal 9",
+    ):
+        cluster.submit(parallelism=3)
+
+
+def test_two_jobs_share_the_cluster(cluster: Cluster) -> None:
+    first, second = cluster.running(), cluster.running()
+    assert cluster.free_slots() == [0, 0]
+    cluster.finish(first)
+    assert cluster.free_slots() == [1, 1]
+    assert second.execution.state is JobState.RUNNING
+
+
+def test_progress_is_summed_over_the_subtasks_of_a_vertex(cluster: Cluster) -> None:
+    record = cluster.running()
+    rows = [[0, 0, 7, 7, 0, 70, 0, 9, 1], [1, 0, 3, 0, 30, 0, 8, 2, 0]]
+    cluster.say("worker-0", Progress(record.job_id, 0, rows))
+    cluster.say("worker-1", Progress(record.job_id, 0, [[1, 1, 4, 0, 40, 0, 1, 8, 1]]))
+    source, sink = record.status(cluster.now)["vertices"]
+    assert (source["records_in"], source["records_out"], source["bytes_out"]) == (7, 7, 70)
+    assert (sink["records_in"], sink["records_out"], sink["bytes_in"]) == (7, 0, 70)
+    times = [sink[f"{state}_time_ms"] for state in ("idle", "busy", "backpressured")]
+    assert times == [9, 10, 1]
+
+
+def test_the_numbers_of_a_finished_subtask_are_final(cluster: Cluster) -> None:
+    record = cluster.running()
+    result = {**RESULT, "collected": b""}
+    cluster.dispatcher.take_result(record, (0, 0), result, cluster.now)
+    cluster.say("worker-0", Progress(record.job_id, 0, [[0, 0, 1, 1, 1, 1, 1, 1, 1]]))
+    assert record.status(cluster.now)["vertices"][0]["records_in"] == RESULT["records_in"]
+
+
+def test_a_killed_worker_fails_the_job_with_its_exit_status(cluster: Cluster) -> None:
+    """The echo comes first, then the closed connection, then the launcher's news."""
+    record = cluster.running()
+    cluster.say("worker-0", failed(record, "worker-0", Gravity.SYMPTOM, "connection lost"))
+    cluster.dispatcher.connection_closed("worker-1", cluster.now)
+    assert cluster.sent == []
+    cluster.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", cluster.now)
+    assert cluster.sent == [("worker-0", Cancel(record.job_id, 0))]
+    cluster.say("worker-0", Released(record.job_id, 0))
+    assert record.execution.state is JobState.FAILED
+    assert record.execution.cause is not None
+    assert record.execution.cause.message == "killed by signal 9 (SIGKILL)"
+    assert cluster.free_slots() == [2, 0]
+
+
+def test_a_lost_worker_does_not_touch_jobs_elsewhere(cluster: Cluster) -> None:
+    record = cluster.running(parallelism=1)
+    (worker_id,) = record.execution.workers
+    (other,) = set(WORKERS) - {worker_id}
+    cluster.dispatcher.worker_exited(other, "killed by signal 9 (SIGKILL)", cluster.now)
+    assert record.execution.state is JobState.RUNNING
+
+
+def test_a_symptom_becomes_the_cause_when_nothing_better_comes(cluster: Cluster) -> None:
+    record = cluster.running()
+    cluster.say("worker-0", failed(record, "worker-0", Gravity.SYMPTOM, "connection lost"))
+    cluster.pass_time(0.9)
+    assert cluster.sent == []
+    cluster.pass_time(1.0)
+    assert [worker_id for worker_id, _ in cluster.sent] == list(WORKERS)
+    assert record.execution.state is JobState.FAILING
+
+
+def test_every_heartbeat_is_answered(cluster: Cluster) -> None:
+    """So that a worker hears of a coordinator that hangs by its silence."""
+    cluster.say("worker-1", Heartbeat())
+    assert cluster.sent == [("worker-1", Heartbeat())]
+
+
+def test_a_coordinator_that_is_told_to_stop_is_the_cause_of_what_follows(cluster: Cluster) -> None:
+    """Its workers, which it sends away, are not."""
+    record, ended = cluster.running(), cluster.running()
+    cluster.finish(ended)
+    cause = FailureCause.of_coordinator(7, "was told to stop")
+    cluster.dispatcher.stop(cause, cluster.now)
+    for worker_id in WORKERS:
+        cluster.dispatcher.connection_closed(worker_id, cluster.now)
+        cluster.dispatcher.worker_exited(worker_id, "exited with status 0", cluster.now)
+    assert record.execution.state is JobState.FAILED
+    assert record.execution.cause == cause
+    assert str(cause.to_error("sums")) == (
+        'job "sums" failed: the coordinator (pid 7) was told to stop'
+    )
+    assert ended.execution.state is JobState.FINISHED
+
+
+def test_a_silent_worker_fails_its_job(cluster: Cluster) -> None:
+    record = cluster.running()
+    while record.execution.state is JobState.RUNNING and cluster.now < 60:
+        cluster.now = cluster.dispatcher.deadline
+        cluster.say("worker-0", Heartbeat())
+        cluster.dispatcher.tick(cluster.now)
+    assert cluster.now == CONFIG.heartbeat_timeout_ms / 1000
+    assert record.execution.cause is not None
+    assert record.execution.cause.worker_id == "worker-1"
+    assert "no heartbeat" in record.execution.cause.message
+
+
+def test_slots_of_a_subtask_that_never_ends_stay_taken(cluster: Cluster) -> None:
+    record = cluster.running()
+    cluster.dispatcher.cancel(record, cluster.now)
+    cluster.say("worker-0", Released(record.job_id, 0))
+    cluster.pass_time(5.0)
+    assert record.execution.state is JobState.CANCELED
+    assert cluster.free_slots() == [2, 1]
+    assert record.status(cluster.now)["holders"] == ["worker-1"]
+    assert not cluster.dispatcher.may_fit_soon(shape(4)), "nobody knows when they come"
+    with pytest.raises(InsufficientSlotsError, match=r"worker-1 holds slots of job .* has ended"):
+        cluster.submit(parallelism=4)
+    cluster.say("worker-1", Released(record.job_id, 0))
+    assert cluster.free_slots() == [2, 2]
+
+
+def test_collected_records_are_bounded_over_all_subtasks(cluster: Cluster) -> None:
+    record = cluster.running()
+    fits = {**RESULT, "collected": bytes(CONFIG.collect_bytes_max)}
+    cluster.dispatcher.take_result(record, (1, 0), fits, cluster.now)
+    one_more = {**RESULT, "collected": b"x"}
+    with pytest.raises(JobError, match=r"1025 bytes.*cluster.collect_bytes_max = 1024.*Parquet"):
+        cluster.dispatcher.take_result(record, (1, 1), one_more, cluster.now)
+    assert record.execution.state is JobState.RUNNING
+
+
+def test_collected_records_of_a_failed_job_are_dropped(cluster: Cluster) -> None:
+    record = cluster.running()
+    result = {**RESULT, "collected": bytes(100)}
+    cluster.dispatcher.take_result(record, (1, 1), result, cluster.now)
+    assert record.collected_bytes() == 100
+    cluster.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 0))
+    assert record.execution.state is JobState.FAILED
+    assert record.collected_bytes() == 0
+
+
+def test_results_are_one_row_per_subtask_in_order(cluster: Cluster) -> None:
+    record = cluster.running()
+    cluster.finish(record)
+    rows = record.result()
+    assert [(row["vertex"], row["index"]) for row in rows] == [(0, 0), (1, 0), (1, 1)]
+    assert {row["worker_id"] for row in rows} == set(WORKERS)
+    assert rows[1]["name"] == "Reduce -> Sink: Collect (1/2)"
+    assert msgpack.unpackb(msgpack.packb(rows)) == rows
+
+
+def test_only_the_last_jobs_are_remembered(cluster: Cluster) -> None:
+    records = []
+    for _ in range(4):
+        records.append(cluster.running())
+        cluster.finish(records[-1])
+    running = cluster.running()
+    kept = [record.job_id for record in cluster.dispatcher.jobs()]
+    assert kept == [*(record.job_id for record in records[-2:]), running.job_id]
+    assert cluster.dispatcher.job(records[0].job_id) is None
+
+
+def test_messages_of_unknown_jobs_and_attempts_are_dropped(cluster: Cluster) -> None:
+    record = cluster.running()
+    cluster.say("worker-0", Opened("no-such-job", 0))
+    cluster.say("worker-0", Released(record.job_id, 7))
+    assert record.execution.state is JobState.RUNNING
+    assert cluster.sent == []
+
+
+@pytest.mark.parametrize(
+    ("vertex", "index", "cause"),
+    [(9, 0, {}), (0, 0, {}), (0, 0, {"gravity": "WORSE"}), (-1, -1, {"gravity": "CAUSE"})],
+)
+def test_a_malformed_failure_breaks_the_protocol(
+    cluster: Cluster, vertex: int, index: int, cause: dict[str, str]
+) -> None:
+    record = cluster.running()
+    worker_id = record.execution.worker_of((0, 0))
+    with pytest.raises(RemoteProtocolError):
+        cluster.say(worker_id, Failed(record.job_id, 0, vertex, index, cause))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[1], [[0]], [[0, 0, *range(6)]], [[0, 0, *range(8)]], [[0, 0, "1", 2, 3, 4, 5, 6, 7]]],
+)
+def test_malformed_progress_breaks_the_protocol(cluster: Cluster, rows: list[object]) -> None:
+    record = cluster.running()
+    with pytest.raises(RemoteProtocolError, match="Progress"):
+        cluster.say("worker-0", Progress(record.job_id, 0, rows))
+
+
+def test_a_worker_reports_its_own_subtasks_only(cluster: Cluster) -> None:
+    record = cluster.running()
+    owner = record.execution.worker_of((0, 0))
+    (other,) = set(WORKERS) - {owner}
+    cause = FailureCause(Gravity.CAUSE, other, 101, "ValueError", "boom").to_dict()
+    with pytest.raises(RemoteProtocolError, match="does not run subtask"):
+        cluster.say(other, Failed(record.job_id, 0, 0, 0, cause))
+
+
+def test_a_worker_must_not_talk_like_the_coordinator(cluster: Cluster) -> None:
+    with pytest.raises(RemoteProtocolError, match="sent Run, which it must not"):
+        cluster.say("worker-0", Run("job", 0))

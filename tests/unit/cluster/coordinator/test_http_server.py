@@ -1,0 +1,162 @@
+"""What strangers do with connections to the control plane costs good clients nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.http_server import HttpServer
+from flinknet.config import ClusterConfig
+from flinknet.errors import ConfigurationError
+from tests.unit.cluster.control_plane import serve_control_plane
+from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.cluster.running_cluster import CONFIG, running_cluster
+
+QUICK = replace(CONFIG, http_request_timeout_ms=50.0)
+FEW = replace(CONFIG, http_connections_max=12)
+
+
+@asynccontextmanager
+async def connected(
+    address: str, sent: bytes = b""
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(sent)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        await asyncio.sleep(0)
+
+
+async def until_closed(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the other side ends the connection."""
+    received = b""
+    try:
+        while data := await reader.read(65_536):
+            received += data
+    except ConnectionResetError:
+        pass
+    return received
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\n", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ids=["silent", "half a head", "kept alive"],
+)
+async def test_a_connection_that_asks_for_nothing_is_reaped(sent: bytes) -> None:
+    async with (
+        serve_control_plane(QUICK) as served,
+        connected(served.address, sent) as (reader, _),
+    ):
+        answer = await until_closed(reader)
+        assert answer.endswith(b"ok\n") == sent.endswith(b"\r\n\r\n")
+
+
+async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> None:
+    """However many bytes come (slow loris)."""
+    async with (
+        serve_control_plane(QUICK) as served,
+        connected(served.address, b"GET /livez HTTP/1.1\r\n") as (reader, writer),
+    ):
+        closed = asyncio.create_task(until_closed(reader))
+        while not closed.done():
+            writer.write(b"X: y\r\n")
+            await asyncio.sleep(0.005)
+        assert await closed == b""
+
+
+async def test_a_body_that_does_not_come_is_given_up() -> None:
+    async with serve_control_plane(QUICK) as served:
+        token = authorization_headers(served.token)["Authorization"]
+        head = (
+            f"POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: {token}\r\n"
+            "Content-Length: 1000\r\n\r\nbeginning"
+        )
+        async with connected(served.address, head.encode()) as (reader, _):
+            answer = await until_closed(reader)
+            assert answer.startswith(b"HTTP/1.1 408 ")
+            assert b"cluster.http_request_timeout_ms" in answer
+
+
+async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> None:
+    body = b"x" * 30_000_000
+
+    async def give(request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    application = web.Application()
+    application.add_routes([web.get("/", give)])
+    server = HttpServer(application, QUICK)
+    try:
+        address = await server.start("127.0.0.1", 0)
+        request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        async with connected(address, request) as (reader, writer):
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            for is_there in (True, False):
+                while bool(len(server._connections)) != is_there:
+                    await asyncio.sleep(0)
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            assert len(await until_closed(reader)) < len(body)
+    finally:
+        await server.close()
+
+
+async def test_a_crowd_that_says_nothing_makes_room_for_a_job() -> None:
+    """As many as the limit allows, and as many again for each that is cut off."""
+    async with running_cluster(config=FEW) as cluster:
+        address = cluster.served.address
+        crowd: list[asyncio.StreamWriter] = []
+        host, _, port = address.rpartition(":")
+
+        async def come() -> None:
+            while True:
+                _, writer = await asyncio.open_connection(host, int(port))
+                crowd.append(writer)
+
+        coming = asyncio.create_task(come())
+        while len(crowd) < 3 * FEW.http_connections_max:
+            assert not coming.done()
+            await asyncio.sleep(0)
+        async with cluster.served.client() as client:
+            job_id = await client.submit(Submission.of_graph(keyed_graph()))
+            result = await client.follow(job_id, interval_ms=10)
+        assert result.state == "FINISHED"
+        assert not any(worker.done() for worker in cluster.workers)
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        for writer in crowd:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+
+async def test_a_long_poll_outlives_the_time_for_a_request() -> None:
+    """It is the coordinator that takes its time."""
+    async with running_cluster(config=QUICK) as cluster, cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        await client.follow(job_id, interval_ms=10_000)
+        progress = await client.progress(job_id, wait_ms=150)
+        assert progress.state == "FINISHED"
+
+
+async def test_a_port_that_is_taken_is_refused() -> None:
+    async with serve_control_plane(CONFIG) as served:
+        port = int(served.address.rpartition(":")[2])
+        server = HttpServer(web.Application(), CONFIG)
+        with pytest.raises(ConfigurationError, match=r"choose another cluster\.coordinator_port"):
+            await server.start("127.0.0.1", port)
+        await server.close()
+
+
+def test_fewer_connections_than_the_workers_need_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="http_connections_max is 11: choose at least"):
+        ClusterConfig(workers=2, http_connections_max=11)

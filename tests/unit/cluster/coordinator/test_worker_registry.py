@@ -1,0 +1,119 @@
+"""Workers come once, are lost for a reason, and their slots are counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.cluster.control.failure import Gravity
+from flinknet.cluster.control.messages import Register
+from flinknet.cluster.coordinator.worker_registry import WorkerRegistry, WorkerState
+from flinknet.errors import ConfigurationError
+
+INTERVAL, TIMEOUT = 1.0, 10.0
+
+
+@pytest.fixture
+def registry() -> WorkerRegistry:
+    registry = WorkerRegistry(now=0.0, heartbeat_interval_s=INTERVAL, heartbeat_timeout_s=TIMEOUT)
+    registry.register(Register("worker-0", 100, "127.0.0.1:1000", 2), now=0.0)
+    registry.register(Register("worker-1", 101, "127.0.0.1:1001", 3), now=0.0)
+    return registry
+
+
+def tick_until(
+    registry: WorkerRegistry, start: float, end: float, *, alive: list[str]
+) -> list[str]:
+    """Tick at every ``next_tick`` up to ``end``, with a heartbeat of ``alive`` before each."""
+    lost, now = [], start
+    while now < end:
+        now = registry.next_tick
+        for worker_id in alive:
+            registry.heard(worker_id, now)
+        lost += [f"{cause.worker_id}@{now:g}" for cause in registry.tick(now)]
+    return lost
+
+
+def test_a_worker_id_is_used_once(registry: WorkerRegistry) -> None:
+    with pytest.raises(ConfigurationError, match=r"worker-1 is taken by pid 101.*--worker-id"):
+        registry.register(Register("worker-1", 102, "127.0.0.1:1002", 2), now=1.0)
+    registry.connection_closed("worker-1")
+    with pytest.raises(ConfigurationError, match="taken"):
+        registry.register(Register("worker-1", 102, "127.0.0.1:1002", 2), now=1.0)
+
+
+def test_a_worker_without_slots_is_refused(registry: WorkerRegistry) -> None:
+    with pytest.raises(ConfigurationError, match="offers 0 slots"):
+        registry.register(Register("worker-2", 102, "127.0.0.1:1002", 0), now=1.0)
+
+
+def test_a_silent_worker_is_lost_after_the_timeout(registry: WorkerRegistry) -> None:
+    lost = tick_until(registry, 0.0, 30.0, alive=["worker-0"])
+    assert lost == [f"worker-1@{TIMEOUT:g}"]
+    worker = registry.get("worker-1")
+    assert worker is not None
+    assert worker.state is WorkerState.LOST
+    assert worker.loss is not None
+    assert worker.loss.gravity is Gravity.CAUSE
+    assert "no heartbeat for 10000 ms" in worker.loss.message
+    assert "cluster.heartbeat_timeout_ms" in worker.loss.message
+    assert [worker.worker_id for worker in registry.registered()] == ["worker-0"]
+
+
+def test_a_pause_shorter_than_the_timeout_is_no_loss(registry: WorkerRegistry) -> None:
+    """A user function may block a worker's loop for a while."""
+    assert tick_until(registry, 0.0, TIMEOUT - INTERVAL, alive=[]) == []
+    registry.heard("worker-0", TIMEOUT - INTERVAL / 2)
+    registry.heard("worker-1", TIMEOUT - INTERVAL / 2)
+    assert registry.tick(TIMEOUT) == []
+
+
+def test_the_absence_of_the_coordinator_is_not_blamed_on_workers(registry: WorkerRegistry) -> None:
+    """It was suspended itself: nobody's messages could be heard."""
+    assert tick_until(registry, 0.0, 5.0, alive=["worker-0", "worker-1"]) == []
+    assert registry.tick(1000.0) == []
+    assert tick_until(registry, 1000.0, 1005.0, alive=["worker-0"]) == []
+    assert tick_until(registry, 1005.0, 1020.0, alive=["worker-0"]) == ["worker-1@1010"]
+
+
+def test_a_closed_connection_is_a_suspicion_that_the_exit_status_explains(
+    registry: WorkerRegistry,
+) -> None:
+    suspicion = registry.connection_closed("worker-1")
+    assert suspicion is not None
+    assert suspicion.gravity is Gravity.SUSPICION
+    cause = registry.exited("worker-1", "killed by signal 9 (SIGKILL)")
+    assert cause is not None
+    assert cause.gravity is Gravity.CAUSE
+    assert cause.describe() == ("worker worker-1 (pid 101) was lost: killed by signal 9 (SIGKILL)")
+    assert registry.exited("worker-1", "exited with status 0") is None
+
+
+def test_an_exit_that_is_known_first_needs_no_suspicion(registry: WorkerRegistry) -> None:
+    assert registry.exited("worker-1", "exited with status 1") is not None
+    assert registry.connection_closed("worker-1") is None
+
+
+def test_the_exit_of_a_worker_that_never_came_is_nothing(registry: WorkerRegistry) -> None:
+    assert registry.exited("worker-9", "exited with status 1") is None
+    assert registry.get("worker-9") is None
+
+
+def test_slots_are_occupied_until_released(registry: WorkerRegistry) -> None:
+    worker = registry.get("worker-1")
+    assert worker is not None
+    registry.occupy("worker-1", "job-a", 2)
+    registry.occupy("worker-1", "job-b", 1)
+    assert worker.free_slots == 0
+    registry.release("worker-1", "job-a")
+    registry.release("worker-1", "job-a")
+    assert worker.free_slots == 2
+
+
+def test_a_lost_worker_has_no_free_slots(registry: WorkerRegistry) -> None:
+    registry.occupy("worker-1", "job-a", 1)
+    registry.connection_closed("worker-1")
+    worker = registry.get("worker-1")
+    assert worker is not None
+    assert worker.free_slots == 0
+    registry.release("worker-1", "job-a")
+    assert worker.free_slots == 0

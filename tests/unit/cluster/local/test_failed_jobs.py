@@ -1,0 +1,97 @@
+"""Failed jobs leave nothing behind: neither what they held nor what tells of them grows."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from flinknet.cluster.control.submission import Submission
+from flinknet.config import NetworkConfig
+from flinknet.datastream import (
+    GeneratorSource,
+    MapFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
+from flinknet.errors import JobFailedError
+from flinknet.task.graph import JobGraph
+from tests.traced_memory import traced_memory
+from tests.unit.cluster.running_cluster import running_cluster
+
+FAILED_JOBS = 250
+"""For each of two places."""
+
+WARM_UP_JOBS = 120
+"""More than the coordinator remembers, and until connections and caches are there."""
+
+KEPT_BYTES_MAX = 4096
+"""Of a failed job: the names of its partitions and a line of text for each. Its state has 100 times
+as much."""
+
+CONNECTION_BYTES = 2 * NetworkConfig().receive_buffer_bytes
+"""The two workers may connect anew meanwhile."""
+
+STATES_OF_A_JOB = 4
+
+STATES: weakref.WeakSet[State] = weakref.WeakSet()
+
+
+class State:
+    """What a subtask works with."""
+
+    def __init__(self) -> None:
+        self.memory = bytearray(100_000)
+        STATES.add(self)
+
+
+class FailsOn(MapFunction):
+    """Has state, and fails on one record, or on none."""
+
+    def __init__(self, fatal: int | None) -> None:
+        self._fatal = fatal
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._state = State()
+
+    def map(self, value: Any) -> Any:
+        if value == self._fatal:
+            raise ValueError("on purpose")
+        return value
+
+
+def failing(place: str) -> JobGraph:
+    """Two producers and two consumers on two workers; one of either fails."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    numbers = environment.from_source(GeneratorSource(int, 100))
+    produced = numbers.map(FailsOn(50 if place == "producer" else None))
+    produced.rebalance().map(FailsOn(50 if place == "consumer" else None)).sink_to(
+        lambda number: None
+    )
+    return environment.job_graph("failing")
+
+
+@pytest.mark.parametrize("place", ["producer", "consumer"])
+async def test_500_failed_jobs_leave_nothing_behind(place: str) -> None:
+    """What is kept of a failed partition is a line of text."""
+    submission = Submission.of_graph(failing(place))
+    async with running_cluster() as cluster, cluster.served.client() as client:
+
+        async def fail(times: int) -> None:
+            for _ in range(times):
+                with pytest.raises(JobFailedError, match="on purpose"):
+                    await client.follow(await client.submit(submission), interval_ms=10_000)
+                assert len(STATES) <= STATES_OF_A_JOB, "a job's end means that its state is gone"
+
+        with traced_memory() as traced:
+            await fail(WARM_UP_JOBS)
+            gc.collect()
+            before = traced.now
+            await fail(FAILED_JOBS - WARM_UP_JOBS)
+            gc.collect()
+            kept = traced.now - before - CONNECTION_BYTES
+            assert kept <= (FAILED_JOBS - WARM_UP_JOBS) * KEPT_BYTES_MAX
+        assert not STATES
+        assert cluster.nothing_is_held()

@@ -1,0 +1,94 @@
+"""The network memory of a job on a cluster: verdicts, settings that better them, the bound."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.config import FlinknetConfig
+from flinknet.net.memory_bound import MemoryBound, memory_bound
+from flinknet.task.buffer_needs import BufferNeed, Verdict
+from tests.unit.cluster.graphs import keyed_graph
+
+BUFFER = 32768
+
+
+def memory_with(buffers: int) -> JobMemory:
+    """A source on worker-0 with two of four sinks, the others on worker-1."""
+    config = FlinknetConfig()
+    network = replace(config.network, network_memory_bytes=buffers * BUFFER)
+    return JobMemory.of_graph(keyed_graph(parallelism=4), replace(config, network=network))
+
+
+def test_each_worker_has_its_need() -> None:
+    memory = memory_with(6)
+
+    assert memory.needs == {
+        "worker-0": BufferNeed(5, 5, 16, 5),
+        "worker-1": BufferNeed(2, 6, 20, 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("buffers", "verdict", "settings"),
+    [
+        (4, Verdict.TOO_SMALL, {"minimum": 5, "required": 6, "comfortable": 20}),
+        (5, Verdict.DEGRADED, {"required": 6, "comfortable": 20}),
+        (6, Verdict.FITS, {"comfortable": 20}),
+        (19, Verdict.FITS, {"comfortable": 20}),
+        (20, Verdict.COMFORTABLE, {}),
+    ],
+)
+def test_the_worker_that_is_worst_off_decides(
+    buffers: int, verdict: Verdict, settings: dict[str, int]
+) -> None:
+    memory = memory_with(buffers)
+
+    assert memory.verdict == verdict
+    assert memory.settings() == {level: need * BUFFER for level, need in settings.items()}
+
+
+def test_a_setting_reaches_its_level() -> None:
+    """With one byte less it does not."""
+    for level, reached in (
+        ("minimum", Verdict.DEGRADED),
+        ("required", Verdict.FITS),
+        ("comfortable", Verdict.COMFORTABLE),
+    ):
+        memory = memory_with(4)
+        network = memory.config.network
+        setting = memory.settings()[level]  # type: ignore[index]
+        for bytes_, expected in ((setting, True), (setting - 1, False)):
+            config = replace(memory.config, network=replace(network, network_memory_bytes=bytes_))
+            verdict = JobMemory.of_graph(keyed_graph(parallelism=4), config).verdict
+            assert (verdict == reached) is expected
+
+
+def test_the_bound_is_that_of_what_each_worker_exchanges() -> None:
+    memory = memory_with(6)
+
+    assert memory.bounds() == {
+        worker.worker_id: memory_bound(memory.config.network, worker.shape)
+        for worker in memory.workers
+    }
+
+
+def test_everything_is_in_the_json() -> None:
+    memory = memory_with(6)
+
+    shown = json.loads(json.dumps(memory.to_dict()))
+
+    assert (shown["job"], shown["verdict"], shown["buffers"]) == ("sums", "fits", 6)
+    assert shown["degraded_gate_limit"] is None
+    assert memory_with(5).to_dict()["degraded_gate_limit"] == 2
+    assert shown["network_memory_bytes"] == 6 * shown["segment_bytes"] == 6 * BUFFER
+    assert shown["network_memory_bytes_for"] == {"comfortable": 20 * BUFFER}
+    worker = shown["workers"][1]
+    assert (worker["worker_id"], worker["verdict"]) == ("worker-1", "fits")
+    assert worker["need"] == asdict(memory.needs["worker-1"])
+    assert [owner["need"]["required"] for owner in worker["owners"]] == [3, 3]
+    bound = dict(worker["memory_bound"])
+    assert bound.pop("total") == MemoryBound(**bound).total

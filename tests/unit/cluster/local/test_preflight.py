@@ -1,0 +1,117 @@
+"""What cannot work is refused before anything starts, with the numbers and the option to change."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from flinknet.cluster.local.preflight import check_cluster, check_job, fit_job
+from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.errors import (
+    ConfigurationError,
+    InsufficientNetworkBuffersError,
+    InsufficientSlotsError,
+)
+from tests.unit.cluster.graphs import keyed_graph
+
+
+def config(**cluster: object) -> FlinknetConfig:
+    return FlinknetConfig(cluster=ClusterConfig(**cluster))  # type: ignore[arg-type]
+
+
+def test_a_default_cluster_can_start() -> None:
+    check_cluster(FlinknetConfig())
+
+
+@pytest.mark.parametrize("option", ["coordinator_port", "data_port"])
+def test_a_port_in_use_is_refused(option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=rf"port {port} .*cluster.{option}, or 0"):
+            check_cluster(config(workers=1, **{option: port}))
+    check_cluster(config(workers=1, **{option: port}))
+
+
+def test_every_data_port_is_checked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        # The two ports before it may be in use as well.
+        with pytest.raises(ConfigurationError, match=f"port ({port - 2}|{port - 1}|{port}) "):
+            check_cluster(config(data_port=port - 2, workers=3))
+
+
+def test_an_address_that_others_can_reach_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0.*loopback only.*127\.0\.0\.1"):
+        check_cluster(config(host="0.0.0.0"))
+
+
+def test_more_memory_than_the_machine_has_is_refused() -> None:
+    huge = replace(config(workers=100), network=NetworkConfig(network_memory_bytes=2**43))
+    with pytest.raises(ConfigurationError, match=r"100 workers.*network_memory_bytes.*--workers"):
+        check_cluster(huge)
+
+
+def test_too_few_slots_name_what_would_do() -> None:
+    graph = keyed_graph(parallelism=7)
+    with pytest.raises(
+        InsufficientSlotsError,
+        match=r"needs 7 slots, but 2 workers with 2 slots each offer 4: .*--workers 4 .*--slots 4 ",
+    ):
+        check_job(graph, FlinknetConfig())
+    check_job(graph, config(workers=4))
+    check_job(graph, config(slots_per_worker=4))
+
+
+def network_of(buffers: int, config: FlinknetConfig) -> FlinknetConfig:
+    memory = buffers * config.network.segment_bytes
+    return replace(config, network=replace(config.network, network_memory_bytes=memory))
+
+
+SINKS = keyed_graph(parallelism=4)
+"""The source on worker-0 needs 4 + 1 buffers, each of two sinks on worker-1 one channel's 2 + 1."""
+
+
+def test_a_job_that_fits_runs_as_it_is() -> None:
+    config = network_of(6, FlinknetConfig())
+
+    assert fit_job(SINKS, config) == (config, None)
+    check_job(SINKS, config)
+
+
+def test_with_the_minimum_a_job_is_degraded_as_little_as_possible() -> None:
+    config = network_of(5, FlinknetConfig())
+
+    fitted, notice = fit_job(SINKS, config)
+
+    assert fitted.network == replace(config.network, required_buffers_per_gate_max=2)
+    assert fitted.cluster == config.cluster
+    assert notice == (
+        'job "sums" runs degraded: worker-1 needs 6 network buffers of 32768 bytes, but '
+        "network.network_memory_bytes = 163840 holds 5, so an input gate reserves at most 2 "
+        "(network.required_buffers_per_gate_max) and its channels share what else is free; raise "
+        "network.network_memory_bytes to 196608 to avoid this"
+    )
+    assert fit_job(SINKS, fitted) == (fitted, None)
+
+
+def test_a_running_cluster_does_not_degrade() -> None:
+    """Its workers have their configuration already."""
+    with pytest.raises(
+        InsufficientNetworkBuffersError,
+        match=r"worker-1 needs 6 .*with at least 196608, or .*required_buffers_per_gate_max = 2, ",
+    ):
+        check_job(SINKS, network_of(5, FlinknetConfig()))
+
+
+@pytest.mark.parametrize("check", [check_job, fit_job])
+def test_below_the_minimum_a_job_is_refused(check: Callable[..., object]) -> None:
+    with pytest.raises(
+        InsufficientNetworkBuffersError,
+        match=r'"sums" cannot run, not even degraded: worker-0 needs 5 network buffers of 32768 '
+        r"bytes, but network.network_memory_bytes = 131072 holds 4: raise it to 196608 \(at least "
+        r"to 163840\), or lower network.segment_bytes or the job's parallelism",
+    ):
+        check(SINKS, network_of(4, FlinknetConfig()))

@@ -1,0 +1,225 @@
+"""Workers that run real jobs, coordinator and workers all in the test's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST
+from flinknet.cluster.control.submission import Submission
+from flinknet.config import NetworkConfig
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
+from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
+from flinknet.task.graph import JobGraph
+from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.cluster.running_cluster import Cluster, running_cluster
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running_cluster() as cluster:
+        yield cluster
+
+
+def endless_graph(sink: Any = lambda record: None) -> JobGraph:
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+    numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(sink).name("out")
+    return environment.job_graph("endless")
+
+
+async def until_records_flow(cluster: Cluster, job_id: str) -> None:
+    async with cluster.served.client() as client:
+        while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
+            pass
+
+
+async def test_a_job_runs_on_two_workers(cluster: Cluster) -> None:
+    records = [(f"key {number % 10}", number) for number in range(1000)]
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph(records=records)))
+        result = await client.follow(job_id, interval_ms=10_000)
+    sums: dict[str, int] = {}
+    for key, value in result.collected["Collect"]:
+        sums[key] = max(value, sums.get(key, 0))
+    assert sums == {f"key {digit}": sum(range(digit, 1000, 10)) for digit in range(10)}
+    assert sum(row["records_in"] for row in result.vertices if row["vertex"] == 1) == 1000
+    assert {row["worker_id"] for row in result.vertices} == {"worker-0", "worker-1"}
+    assert cluster.nothing_is_held()
+
+
+async def test_jobs_come_one_after_the_other_and_side_by_side(cluster: Cluster) -> None:
+    async with cluster.served.client() as client:
+        for _ in range(3):
+            jobs = [await client.submit(Submission.of_graph(keyed_graph())) for _ in range(2)]
+            results = await asyncio.gather(
+                *(client.follow(job_id, interval_ms=10_000) for job_id in jobs)
+            )
+            assert [len(result.collected["Collect"]) for result in results] == [3, 3]
+    assert cluster.nothing_is_held()
+
+
+CONSECUTIVE_JOBS = 100
+
+
+async def test_jobs_that_take_all_slots_follow_each_other_and_none_is_refused(
+    cluster: Cluster,
+) -> None:
+    """Whether the job before finished, failed or was cancelled."""
+    async with cluster.served.client() as client:
+        for number in range(CONSECUTIVE_JOBS):
+            if number % 3 == 0:
+                graph = keyed_graph(parallelism=4)
+                await client.follow(
+                    await client.submit(Submission.of_graph(graph)), interval_ms=10_000
+                )
+            elif number % 3 == 1:
+                graph = keyed_graph(parallelism=4, function=fail_on_two)
+                job_id = await client.submit(Submission.of_graph(graph))
+                with pytest.raises(JobFailedError, match="two is not allowed"):
+                    await client.follow(job_id, interval_ms=10_000)
+            else:
+                graph = keyed_graph(parallelism=4)
+                await client.cancel(await client.submit(Submission.of_graph(graph)))
+    # The last one was finished: its end means that the slots are free.
+    workers = cluster.served.coordinator.dispatcher.workers.registered()
+    assert [worker.free_slots for worker in workers] == [2, 2]
+    assert cluster.nothing_is_held()
+
+
+def fail_on_two(record: Any) -> Any:
+    if record[1] == 2:
+        raise ValueError("two is not allowed")
+    return record
+
+
+def stray_cancellation(record: Any) -> Any:
+    raise asyncio.CancelledError
+
+
+def leave(record: Any) -> Any:
+    raise SystemExit(3)
+
+
+class WithoutTextError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even this")
+
+
+class LongTextError(Exception):
+    def __str__(self) -> str:
+        return "x" * 10_000_000
+
+
+def raises(error: type[Exception], *arguments: Any) -> Callable[[Any], Any]:
+    def fail(record: Any) -> Any:
+        raise error(*arguments)
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (fail_on_two, r'"Source: Collection -> Map \(1/1\)" on worker.*two is not allowed'),
+        (stray_cancellation, r"failed: CancelledError"),
+        (leave, r"failed: SystemExit: 3"),
+        (lambda record: (record[0], range(2)), r"range"),
+        (raises(ValueError, "half \ud83d"), r"ValueError: half \\ud83d"),
+        (raises(ValueError, "\x1b[2J\x07"), r"ValueError: \\x1b\[2J\\x07"),
+        (raises(WithoutTextError), r"WithoutTextError: <WithoutTextError without a text"),
+        (raises(LongTextError), r"LongTextError: xxxx"),
+    ],
+    ids=[
+        "ValueError",
+        "CancelledError",
+        "SystemExit",
+        "not serialisable",
+        "surrogate",
+        "escape sequence",
+        "no text",
+        "megabytes",
+    ],
+)
+async def test_whatever_a_function_raises_is_the_cause(
+    cluster: Cluster, function: Any, message: str
+) -> None:
+    """Its consumer fails, too, and may be heard first: the user sees the origin."""
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph(function=function)))
+        with pytest.raises(JobFailedError, match=message):
+            await client.follow(job_id, interval_ms=10_000)
+    assert cluster.nothing_is_held()
+    assert not any(worker.done() for worker in cluster.workers)
+
+
+async def test_a_job_that_cannot_be_opened_fails_with_the_reason() -> None:
+    """The other worker has opened its subtasks by then, and must let go of them."""
+    async with running_cluster(NetworkConfig(network_memory_bytes=3 * 32 * 1024)) as cluster:
+        async with cluster.served.client() as client:
+            job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=4)))
+            with pytest.raises(
+                JobFailedError, match=r"worker-\d \(pid \d+\) failed: InsufficientNetworkBuffers"
+            ):
+                await client.follow(job_id, interval_ms=10_000)
+        assert cluster.nothing_is_held()
+
+
+async def test_collected_records_over_the_limit_fail_the_job(cluster: Cluster) -> None:
+    graph = keyed_graph(function=lambda record: ("x" * 20_000, record[1]))
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(graph))
+        with pytest.raises(JobFailedError, match=r"collect_bytes_max = 10000.*Parquet sink"):
+            await client.follow(job_id, interval_ms=10_000)
+
+
+async def test_more_collected_records_than_the_limit_fail_the_job(cluster: Cluster) -> None:
+    """At once: the source never ends."""
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(endless_graph(CollectSink())))
+        with pytest.raises(
+            JobFailedError, match=r'"out" holds more than .*collect_records_max = 1000 '
+        ):
+            await client.follow(job_id, interval_ms=10_000)
+    assert cluster.nothing_is_held()
+
+
+async def test_a_job_without_end_is_cancelled(cluster: Cluster) -> None:
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(endless_graph()))
+        await until_records_flow(cluster, job_id)
+        await client.cancel(job_id)
+        with pytest.raises(JobCancelledError):
+            await client.follow(job_id, interval_ms=10_000)
+    assert cluster.nothing_is_held()
+
+
+async def test_a_worker_that_is_told_to_stop_cancels_what_it_runs(cluster: Cluster) -> None:
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(endless_graph()))
+        await until_records_flow(cluster, job_id)
+        cluster.stops[1].set()
+        worker_id = cluster.environments[1].worker_id
+        with pytest.raises(WorkerLostError, match=worker_id):
+            await client.follow(job_id, interval_ms=10_000)
+    ended, _ = await asyncio.wait(cluster.workers, return_when=asyncio.FIRST_COMPLETED)
+    assert [worker.result() for worker in ended] == [0]
+
+
+async def test_a_worker_that_loses_the_coordinator_cancels_everything_and_ends() -> None:
+    """Nobody could cancel its subtasks any more."""
+    async with running_cluster() as cluster:
+        async with cluster.served.client() as client:
+            job_id = await client.submit(Submission.of_graph(endless_graph()))
+            await until_records_flow(cluster, job_id)
+        for connection in list(cluster.served.coordinator._connections.values()):
+            connection.abort()
+        assert await asyncio.gather(*cluster.workers) == [EXIT_COORDINATOR_LOST] * 2
+
+
+async def test_a_worker_that_is_dismissed_ends_well(cluster: Cluster) -> None:
+    cluster.served.coordinator.close("enough")
+    assert await asyncio.gather(*cluster.workers) == [0, 0]

@@ -1,0 +1,83 @@
+"""Where a job is executed: by an installed executor, not inside a running event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flinknet.cluster.control.job_result import JobResult
+from flinknet.datastream import StreamExecutionEnvironment
+from flinknet.datastream.executor import embedded_config, execute, set_executor
+from flinknet.errors import ConfigurationError
+from flinknet.task.graph import JobGraph
+
+
+@pytest.fixture
+def executed() -> Iterator[list[JobGraph]]:
+    """The graphs that an installed executor was given."""
+    graphs: list[JobGraph] = []
+
+    def executor(graph: JobGraph) -> JobResult:
+        graphs.append(graph)
+        collected: dict[str, list[Any]] = {"execute_and_collect": [3, 1, 2]}
+        return JobResult("job", graph.name, "FINISHED", 1.0, (), (), collected)
+
+    set_executor(executor)
+    yield graphs
+    set_executor(None)
+
+
+def test_installed_executor_gets_the_jobs(executed: list[JobGraph]) -> None:
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    environment.from_collection([1]).print().name("first")
+    result = environment.execute("one")
+    environment.from_collection([1]).print().name("second")
+    environment.execute()
+
+    assert result.job_id == "job"
+    assert [graph.name for graph in executed] == ["one", "flinknet job"]
+    assert [graph.vertices[0].name for graph in executed] == [
+        "Source: Collection -> Sink: first",
+        "Source: Collection -> Sink: second",
+    ]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, [3, 1, 2]), (2, [3, 1])])
+def test_execute_and_collect(
+    executed: list[JobGraph], limit: int | None, expected: list[int]
+) -> None:
+    stream = StreamExecutionEnvironment().from_collection([1])
+
+    assert stream.execute_and_collect("collecting", limit) == expected
+    assert executed[0].name == "collecting"
+    assert executed[0].vertices[0].name.endswith("Sink: execute_and_collect")
+
+
+def test_refused_job_is_not_executed(executed: list[JobGraph]) -> None:
+    environment = StreamExecutionEnvironment()
+    environment.from_collection([1])
+
+    with pytest.raises(ConfigurationError, match="has no sink"):
+        environment.execute()
+    assert executed == []
+
+
+@pytest.mark.parametrize(("parallelism", "slots"), [(1, 2), (4, 2), (5, 3), (9, 5)])
+def test_embedded_cluster_has_slots_for_the_job(parallelism: int, slots: int) -> None:
+    environment = StreamExecutionEnvironment()
+    environment.from_collection([1]).rebalance().print().set_parallelism(parallelism)
+
+    config = embedded_config(environment.job_graph())
+
+    assert (config.cluster.workers, config.cluster.slots_per_worker) == (2, slots)
+
+
+async def test_execute_inside_an_event_loop() -> None:
+    """It would wait for a job that this very loop cannot serve."""
+    environment = StreamExecutionEnvironment()
+    environment.from_collection([1]).print()
+
+    with pytest.raises(ConfigurationError, match="cannot be called from a running event loop"):
+        execute(environment.job_graph())

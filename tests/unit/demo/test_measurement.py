@@ -1,0 +1,91 @@
+"""What a keyed subtask measures, against a plain count of the same records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from flinknet.demo.histogram import bucket_index
+from flinknet.demo.measurement import INTERVAL_NS, Measurement
+
+SUBTASK, SOURCES = 2, 3
+
+
+@pytest.fixture(params=[1, 64, 5_000], ids=lambda batch: f"batches of {batch}")
+def measured(request: pytest.FixtureRequest) -> tuple[Measurement, list[tuple[int, int, int]]]:
+    """A measurement of records on three channels, counted in batches, and those records."""
+    random = np.random.default_rng(7)
+    arrivals = np.cumsum(random.integers(0, 400_000, 3_000)) + 12 * INTERVAL_NS + 77
+    latencies = random.lognormal(13, 2, 3_000).astype(np.int64)
+    sources = random.integers(0, 2, 3_000) * 2  # nothing comes from source 1
+    records = list(
+        zip(arrivals.tolist(), (arrivals - latencies).tolist(), sources.tolist(), strict=True)
+    )
+    measurement = Measurement(SUBTASK, SOURCES)
+    for begin in range(0, len(records), request.param):
+        for record in records[begin : begin + request.param]:
+            measurement.taken.extend(record)
+        measurement.count()
+    return measurement, records
+
+
+def test_latency_rows_count_every_record_once(
+    measured: tuple[Measurement, list[tuple[int, int, int]]],
+) -> None:
+    measurement, records = measured
+    expected = Counter(
+        (source, int(bucket_index(np.array([arrival - intended]))[0]))
+        for arrival, intended, source in records
+    )
+    rows = list(measurement.latency_rows())
+    assert {row.subtask for row in rows} == {SUBTASK}
+    counted = {
+        (row.source, int(bucket_index(np.array([row.upper_ns]))[0])): row.records for row in rows
+    }
+    assert counted == dict(expected)
+
+
+def test_the_last_latency_row_of_a_channel_is_its_exact_maximum(
+    measured: tuple[Measurement, list[tuple[int, int, int]]],
+) -> None:
+    measurement, records = measured
+    rows = list(measurement.latency_rows())
+    for channel in {source for _, _, source in records}:
+        largest = max(
+            arrival - intended for arrival, intended, source in records if source == channel
+        )
+        assert max(row.upper_ns for row in rows if row.source == channel) == largest
+
+
+def test_arrival_rows_cover_exactly_the_time_of_the_records(
+    measured: tuple[Measurement, list[tuple[int, int, int]]],
+) -> None:
+    measurement, records = measured
+    rows = list(measurement.arrival_rows())
+    assert rows[0].begin_ns == records[0][0]
+    assert rows[-1].end_ns == records[-1][0]
+    assert all(before.end_ns <= after.begin_ns for before, after in pairwise(rows))
+    assert [row.records for row in rows] == list(
+        Counter(arrival // INTERVAL_NS for arrival, _, _ in records).values()
+    )
+
+
+def test_a_record_that_arrives_before_its_intended_time_has_no_latency() -> None:
+    measurement = Measurement(0, 1)
+    measurement.taken.extend((1_000, 1_001, 0))
+    assert [(row.upper_ns, row.records) for row in measurement.latency_rows()] == [(0, 1)]
+
+
+def test_a_subtask_without_records_has_no_rows() -> None:
+    measurement = Measurement(0, 2)
+    assert list(measurement.latency_rows()) == []
+    assert list(measurement.arrival_rows()) == []
+
+
+def test_the_longest_latency_is_exact_beyond_the_last_bucket() -> None:
+    measurement = Measurement(0, 1)
+    measurement.taken.extend((2**50, 0, 0))
+    assert [(row.upper_ns, row.records) for row in measurement.latency_rows()] == [(2**50, 1)]

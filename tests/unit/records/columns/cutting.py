@@ -1,0 +1,149 @@
+"""Cutting serialised records into buffers, as a writer whose buffers have any size would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+
+from flinknet.buffer.buffer import DataType
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES
+from flinknet.records.serialization.elements import Serialised
+from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.reassembly import ReassemblyMemory
+from flinknet.records.serialization.serializer import RecordDeserializer, RecordUnpacker
+
+KIB = 1024
+
+
+class Cut(NamedTuple):
+    """A buffer, and what it says of the records in it; see ``Buffer``."""
+
+    content: bytes
+    continued: int = 0
+    unfinished: int = 0
+    clear_end: bool = True
+
+    @property
+    def room_and_content(self) -> memoryview:
+        """What a deserializer reads, and writes to."""
+        return memoryview(bytearray(ARRAY_HEADER_BYTES) + self.content)
+
+    @property
+    def records(self) -> int:
+        """How many whole records there are, by what their first bytes say."""
+        return records_in(self.content[self.continued : len(self.content) - self.unfinished])
+
+    @property
+    def data_type(self) -> DataType:
+        """What a producer would call it."""
+        return DataType.DATA_BUFFER_WITH_CLEAR_END if self.clear_end else DataType.DATA_BUFFER
+
+
+def records_in(content: bytes) -> int:
+    """Count msgpack values; what is none, or not complete, counts as one."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(content) + 1)
+    unpacker.feed(content)
+    number = 0
+    while unpacker.tell() < len(content):
+        number += 1
+        try:
+            unpacker.skip()
+        except (ValueError, msgpack.UnpackException):
+            break
+    return number
+
+
+def cut(records: Iterable[Any], segment_bytes: int) -> list[Cut]:
+    """Serialise records and cut their bytes every ``segment_bytes``."""
+    return cut_packed([RecordPacker().pack(record) for record in records], segment_bytes)
+
+
+def cut_packed(packed: Sequence[bytes], segment_bytes: int) -> list[Cut]:
+    """Cut records that are bytes already."""
+    stream = b"".join(packed)
+    bounds = [0]
+    for data in packed:
+        bounds.append(bounds[-1] + len(data))
+    return [
+        cut_at(stream, bounds, start, min(start + segment_bytes, len(stream)))
+        for start in range(0, len(stream), segment_bytes)
+    ]
+
+
+def cut_at(stream: bytes, bounds: list[int], start: int, end: int) -> Cut:
+    """Cut one buffer out of a stream whose records begin and end at ``bounds``."""
+    inside = [bound for bound in bounds if start <= bound <= end]
+    if not inside:
+        return Cut(stream[start:end], end - start, 0, clear_end=False)
+    unfinished = end - inside[-1]
+    return Cut(stream[start:end], inside[0] - start, unfinished, clear_end=not unfinished)
+
+
+class Content:
+    """Takes a record for what it is in bytes, or refuses it."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+
+    def joined_record(self, gathered: bytearray, rest: memoryview) -> bytes:
+        return self.record(gathered + rest)
+
+    def record(self, content: Serialised) -> bytes:
+        if self.refuses:
+            raise ZeroDivisionError(len(content))
+        return bytes(content)
+
+
+def make_unpacker(
+    *, record_bytes_max: int = 1 << 20, record_elements_max: int = 1 << 16
+) -> RecordUnpacker:
+    """Make an unpacker for any buffer that a test may think of."""
+    return RecordUnpacker(
+        record_bytes_max=record_bytes_max,
+        record_elements_max=record_elements_max,
+    )
+
+
+def make_memory(
+    *,
+    reassembly_memory_bytes: int = 1 << 20,
+    record_spill_bytes: int = 1 << 20,
+    record_bytes_max: int = 1 << 20,
+    spill_directory: object = "",
+) -> ReassemblyMemory:
+    """Make an account that spills nothing unless ``options`` say otherwise."""
+    return ReassemblyMemory(
+        reassembly_memory_bytes=reassembly_memory_bytes,
+        record_spill_bytes=record_spill_bytes,
+        record_bytes_max=record_bytes_max,
+        spill_directory=str(spill_directory),
+    )
+
+
+def make_deserializer(memory: ReassemblyMemory | None = None) -> RecordDeserializer:
+    """Make the deserializer of a channel."""
+    return RecordDeserializer(make_unpacker(), memory if memory is not None else make_memory())
+
+
+def read(deserializer: RecordDeserializer, buffer: Cut) -> list[Any]:
+    """Feed one buffer; return the records that end in it."""
+    records = deserializer.records(
+        buffer.room_and_content,
+        buffer.continued,
+        buffer.unfinished,
+        buffer.records,
+        clear_end=buffer.clear_end,
+    )
+    return list(records)
+
+
+def read_each(deserializer: RecordDeserializer, buffers: Iterable[Cut]) -> list[list[Any]]:
+    """Feed buffers; return the records that ended in each."""
+    return [read(deserializer, buffer) for buffer in buffers]
+
+
+def read_all(deserializer: RecordDeserializer, buffers: Iterable[Cut]) -> list[Any]:
+    """Feed buffers; return all records."""
+    return [record for buffer in buffers for record in read(deserializer, buffer)]

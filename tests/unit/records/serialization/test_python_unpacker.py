@@ -1,0 +1,142 @@
+"""The unpacker in Python makes what msgpack's makes, and refuses what that refuses."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgpack import ExtraData, ExtType, StackError, Timestamp
+
+from flinknet.records.serialization.python_unpacker import INCOMPLETE, PythonUnpacker
+from flinknet.records.serialization.serializer import UNPACK_ERRORS
+
+BYTES_MAX, ELEMENTS_MAX = 70_000, 66_000
+KNOWN_EXTENSION = 5
+
+
+def read_extension(code: int, content: bytes) -> Any:
+    if code != KNOWN_EXTENSION:
+        raise ValueError(f"{code} is not known")
+    return "extension", content
+
+
+unpack = PythonUnpacker(BYTES_MAX, ELEMENTS_MAX, read_extension).unpack
+unpack_in_c = partial(
+    msgpack.unpackb,
+    use_list=False,
+    timestamp=3,
+    strict_map_key=False,
+    max_str_len=BYTES_MAX,
+    max_bin_len=BYTES_MAX,
+    max_array_len=ELEMENTS_MAX,
+    max_map_len=ELEMENTS_MAX,
+    max_ext_len=BYTES_MAX,
+    ext_hook=read_extension,
+)
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=300)
+    | st.binary(max_size=300)
+    | st.builds(Timestamp, st.integers(-(2**40), 2**40), st.integers(0, 999_999_999))
+    | st.builds(ExtType, st.sampled_from((KNOWN_EXTENSION, 6)), st.binary(max_size=300))
+)
+RECORDS = st.recursive(
+    VALUES,
+    lambda inner: (
+        st.lists(inner, max_size=20)
+        | st.dictionaries(
+            st.text(max_size=5) | st.integers(0, 9) | st.tuples(st.none()), inner, max_size=20
+        )
+    ),
+    max_leaves=30,
+)
+
+
+def outcome(unpack_value: Any, content: bytes) -> Any:
+    """Return the value, its type with it, or that there is none, and whether bytes are missing."""
+    try:
+        value = unpack_value(content)
+    except ExtraData as error:
+        return "more", repr(error.unpacked), error.extra
+    except UNPACK_ERRORS as error:
+        return "refused", str(error) == INCOMPLETE
+    return repr(value)
+
+
+def assert_same_but_for_the_fault(content: bytes) -> None:
+    """Which of two faults is found first may differ."""
+    got, expected = outcome(unpack, content), outcome(unpack_in_c, content)
+    assert got[0] == expected[0] == "refused" or got == expected
+
+
+@given(record=RECORDS)
+def test_any_record(record: Any) -> None:
+    content = msgpack.packb(record)
+    assert outcome(unpack, content) == outcome(unpack_in_c, content)
+
+
+@given(record=RECORDS, cut=st.integers(0, 1000), more=st.binary(max_size=3))
+def test_a_record_that_is_cut_or_goes_on(record: Any, cut: int, more: bytes) -> None:
+    content = msgpack.packb(record)
+    content = content[: len(content) - cut % (len(content) + 1)] + more
+    assert outcome(unpack, content) == outcome(unpack_in_c, content)
+
+
+@given(content=st.binary(max_size=40))
+@example(content=b"")
+@example(content=b"\xc1")
+@example(content=b"\x81\x90\x01")
+@example(content=b"\x81\x80\x01")
+@example(content=b"\xa1\xff")
+@example(content=b"\xd7\xff\xff\xff\xff\xff\xff\xff\xff\xff")
+@example(content=b"\xdd\xff\xff\xff\xff")
+@example(content=b"\xdf\x00\x00\x00\x02\x01")
+def test_any_bytes(content: bytes) -> None:
+    assert_same_but_for_the_fault(content)
+
+
+@given(head=st.integers(0, 255), rest=st.binary(max_size=20))
+def test_every_first_byte(head: int, rest: bytes) -> None:
+    assert_same_but_for_the_fault(bytes((head,)) + rest)
+
+
+@pytest.mark.parametrize("length", [15, 16, 255, 256, 65_535, 65_536])
+def test_lengths(length: int) -> None:
+    numbers = list(range(length))
+    for record in ("a" * length, b"a" * length, numbers, dict(zip(numbers, numbers, strict=True))):
+        content = msgpack.packb(record)
+        assert unpack(content) == unpack_in_c(content)
+        assert outcome(unpack, content[:-1]) == ("refused", True)
+
+
+@pytest.mark.parametrize("record", ["a" * (BYTES_MAX + 1), b"a" * (BYTES_MAX + 1)], ids=len)
+def test_what_is_too_long_is_refused(record: str | bytes) -> None:
+    with pytest.raises(ValueError, match=rf"exceeds max_(str|bin)_len\({BYTES_MAX}\)"):
+        unpack(msgpack.packb(record))
+
+
+@pytest.mark.parametrize("head", [b"\xdd", b"\xdf"])
+def test_what_has_too_many_elements_is_refused(head: bytes) -> None:
+    content = head + (ELEMENTS_MAX + 1).to_bytes(4, "big") + b"\x00" * 2 * (ELEMENTS_MAX + 1)
+    with pytest.raises(ValueError, match=rf"exceeds max_(array|map)_len\({ELEMENTS_MAX}\)"):
+        unpack(content)
+
+
+def test_what_is_too_deep_is_refused() -> None:
+    with pytest.raises(StackError):
+        unpack(b"\x91" * 60_000 + b"\x00")
+
+
+def test_memory_is_not_looked_at_later() -> None:
+    memory = bytearray(b"\x92\xa2ab\xc4\x02cd")
+    value = unpack(memoryview(memory))
+    memory[:] = bytes(len(memory))
+    assert value == ("ab", b"cd")

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import SerializationError
+from flinknet.records.serialization.reassembly import ReassemblyMemory, SpanningRecord
+from tests.unit.records.columns.cutting import KIB, Content, make_memory
+
+
+def append(record: SpanningRecord, piece: bytes) -> None:
+    """Add a piece out of the middle of a buffer."""
+    record.append(memoryview(b"before" + piece + b"behind"), 6, 6 + len(piece))
+
+
+def complete(record: SpanningRecord, piece: bytes) -> bytes:
+    content: bytes = record.complete(memoryview(piece + b"behind"), len(piece), Content())
+    return content
+
+
+def counts(memory: ReassemblyMemory) -> tuple[int, int, int, int]:
+    memory.check_invariants()
+    has = memory.statistics()
+    return has.records, has.memory_bytes, has.spilled_records, has.spilled_bytes
+
+
+def test_pieces_come_together_in_memory() -> None:
+    memory = make_memory()
+    record = SpanningRecord(memory)
+    for piece in (b"one ", b"two ", b"three "):
+        append(record, piece)
+    assert counts(memory) == (1, 14, 0, 0)
+    assert complete(record, b"four") == b"one two three four"
+    assert (record.size, counts(memory)) == (0, (0, 0, 0, 0))
+    append(record, b"next ")
+    assert complete(record, b"record") == b"next record"
+
+
+def test_a_record_over_the_threshold_goes_to_disk_and_back() -> None:
+    """A5, A6: with everything it has; the next one begins in memory again."""
+    memory = make_memory(record_spill_bytes=10)
+    record = SpanningRecord(memory)
+    append(record, b"0123456789")
+    assert counts(memory) == (1, 10, 0, 0)
+    append(record, b"a")
+    assert counts(memory) == (1, 0, 1, 11)
+    append(record, b"b" * 30_000)
+    assert complete(record, b"c") == b"0123456789a" + b"b" * 30_000 + b"c"
+    assert counts(memory) == (0, 0, 0, 0)
+    append(record, b"next")
+    assert counts(memory) == (1, 4, 0, 0)
+    assert memory.statistics().records_spilled_before == 1
+
+
+def test_many_records_take_no_more_than_the_bound() -> None:
+    """A channel whose next piece would exceed it goes to disk, whatever its size."""
+    memory = make_memory(reassembly_memory_bytes=1_000, record_spill_bytes=500)
+    records = [SpanningRecord(memory) for _ in range(200)]
+    for turn in range(3):
+        for number, record in enumerate(records):
+            append(record, bytes([number]) * 30)
+            memory.check_invariants()
+        assert memory.statistics().memory_bytes <= 1_000, turn
+    has = memory.statistics()
+    assert has.memory_bytes == 90 * (200 - has.spilled_records)
+    assert has.spilled_bytes == 90 * has.spilled_records
+    assert has.spilled_records >= 188
+    for number, record in enumerate(records):
+        assert complete(record, b"end") == bytes([number]) * 90 + b"end"
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("spill", [5, 1_000], ids=["on disk", "in memory"])
+def test_a_record_over_the_limit_is_refused(spill: int) -> None:
+    """With the piece that exceeds it, last or not; what is there is dropped by who owns it."""
+    memory = make_memory(record_bytes_max=20, record_spill_bytes=spill)
+    record = SpanningRecord(memory)
+    append(record, b"x" * 20)
+    with pytest.raises(ValueError, match="more than 20 bytes"):
+        append(record, b"y")
+    assert record.size == 20
+    with pytest.raises(ValueError, match="more than 20 bytes"):
+        complete(record, b"y")
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("spill", [5, 1_000], ids=["on disk", "in memory"])
+def test_what_cannot_be_unpacked_is_dropped(spill: int) -> None:
+    memory = make_memory(record_spill_bytes=spill)
+    record = SpanningRecord(memory)
+    append(record, b"x" * 10)
+    with pytest.raises(ZeroDivisionError, match="12"):
+        record.complete(memoryview(b"yz"), 2, Content(refuses=True))
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+def test_closing_drops_everything() -> None:
+    """Also of a reader that nobody closed."""
+    memory = make_memory(record_spill_bytes=10)
+    records = [SpanningRecord(memory) for _ in range(4)]
+    for number, record in enumerate(records):
+        append(record, b"x" * (number * 5 + 1))
+    assert counts(memory) == (4, 7, 2, 27)
+    memory.close()
+    memory.close()
+    assert counts(memory) == (0, 0, 0, 0)
+    assert [record.size for record in records] == [0] * 4
+
+
+def test_a_disk_that_refuses_leaves_the_others_alone(tmp_path: Path) -> None:
+    """What is in memory stays there, and the account with it."""
+    memory = make_memory(record_spill_bytes=10, spill_directory=tmp_path / "missing")
+    short, long = SpanningRecord(memory), SpanningRecord(memory)
+    append(short, b"short ")
+    append(long, b"x" * 10)
+    with pytest.raises(SerializationError, match="missing"):
+        append(long, b"x")
+    assert counts(memory) == (2, 16, 0, 0)
+    long.release()
+    assert complete(short, b"record") == b"short record"
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+def test_the_account_has_the_configured_limits(tmp_path: Path) -> None:
+    config = NetworkConfig(
+        record_spill_bytes=100 * KIB,
+        reassembly_memory_bytes=200 * KIB,
+        spill_directory=str(tmp_path / "missing"),
+    )
+    memory = ReassemblyMemory.of(config)
+    records = [SpanningRecord(memory) for _ in range(3)]
+    for record in records[:2]:
+        append(record, b"x" * 100 * KIB)
+    assert counts(memory) == (2, 200 * KIB, 0, 0)
+    assert memory.statistics().memory_bytes_max == 200 * KIB
+    with pytest.raises(SerializationError, match="missing"):
+        append(records[2], b"x")
