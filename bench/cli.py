@@ -207,16 +207,12 @@ def _draw(family: Family, rows: Sequence[Row], path: Path, console: Console) -> 
 
 def _require_verified(rows: Sequence[Row]) -> None:
     """Complain about wrong runs and failed ones; a system that could not take part is no fault."""
-    wrong = [_label(row) for row in rows if row.runs and not row.verified]
+    wrong = [f"{row.case}, {row.contestant}" for row in rows if row.runs and not row.verified]
     if wrong:
         raise BenchError(f"count or checksum of the two sides differ: {'; '.join(wrong)}")
-    failed = [_label(row) for row in rows if "failed" in row.parameters]
+    failed = [f"{row.case}, {row.contestant}" for row in rows if "failed" in row.parameters]
     if failed:
         raise BenchError(f"runs failed, see above: {'; '.join(failed)}")
-
-
-def _label(row: Row) -> str:
-    return f"{row.case}, {row.system} {row.variant}"
 
 
 class _RunProgress:

@@ -24,10 +24,10 @@ from bench.adaptive.setting import (
     Window,
 )
 from bench.adaptive.sides import consume, produce
-from bench.exchange.flinknet_system import network_parameters, version
 from bench.harness.case import Tally, record_bytes
 from bench.harness.family import Progress, Selection, plan_parameters
 from bench.harness.figure import draw_ratios
+from bench.harness.flinknet_system import network_parameters, version
 from bench.harness.interleaving import interleave
 from bench.harness.pinning import Pinning
 from bench.harness.process import Part

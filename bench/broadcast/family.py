@@ -10,16 +10,9 @@ from rich.console import Console
 
 from bench.broadcast.system import CHANNELS, SYSTEM
 from bench.exchange.cases import orders
-from bench.harness.figure import (
-    PEER_COLOURS,
-    SUBJECT_COLOURS,
-    draw_bars,
-    label_lines,
-    open_panels,
-    place_lines,
-)
+from bench.harness.comparison import ComparingFamily
+from bench.harness.figure import PEER_COLOURS, SUBJECT_COLOURS, draw_bar_panel, open_panels
 from bench.harness.row import Row
-from bench.harness.solo import SoloFamily
 from bench.harness.table import RATE, Column, print_table
 
 __all__ = ["BroadcastFamily", "further_channel"]
@@ -36,7 +29,7 @@ KEY = (
 )
 
 
-class BroadcastFamily(SoloFamily):
+class BroadcastFamily(ComparingFamily):
     """One producer, one connection, every record to 1, 2, 4 and 8 channels."""
 
     name = "broadcast"
@@ -61,16 +54,13 @@ class BroadcastFamily(SoloFamily):
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Draw the CPU of each side."""
-        places = place_lines([row.case for row in rows])
         with open_panels(path, len(SIDES), len(rows) + len(CASES)) as panels:
-            for axes, side, palette in zip(
+            for axes, side, colours in zip(
                 panels, SIDES, (SUBJECT_COLOURS, PEER_COLOURS), strict=True
             ):
+                title = f"CPU seconds of the {side} per million records emitted"
                 values = [cpu_of(row, side) for row in rows]
-                draw_bars(axes, places, values, [palette[0]] * len(rows), "{:.3g}".format)
-                axes.set_xlim(0, max(values) * 1.15)
-                axes.set_title(f"CPU seconds of the {side} per million records emitted")
-                label_lines(axes, places, [f"{row.case}  {row.variant}" for row in rows])
+                draw_bar_panel(axes, title, rows, values, "{:.3g}".format, colours=colours[:1])
 
 
 def cpu_of(row: Row, side: str) -> float:

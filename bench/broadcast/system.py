@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from bench.exchange import flinknet_system
-from bench.exchange.flinknet_system import (
-    FlinknetConsumer,
+from bench.harness.case import Block, Case, Tally, Weigh
+from bench.harness.flinknet_system import (
+    EMIT,
+    Ends,
     FlinknetProducer,
-    emit_blocks,
+    flinknet_system,
     network_parameters,
 )
-from bench.harness.case import Block, Case, Tally, Weigh
-from bench.harness.system import System
 from flinknet import (
     BroadcastPartitioner,
     NetworkConfig,
@@ -57,14 +57,12 @@ class BroadcastProducer(FlinknetProducer):
     _counted = 0
     _written: ResultPartition
 
-    def __init__(self, environment: NetworkEnvironment, channels: int) -> None:
-        super().__init__(
-            environment, self._emit_blocks, BroadcastPartitioner, channels, [CountedRecord]
-        )
+    def __init__(self, environment: NetworkEnvironment, ends: Ends) -> None:
+        super().__init__(environment, replace(ends, emit=self._emit_blocks))
 
     async def _emit_blocks(self, writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
         self._written = writer.partition
-        await emit_blocks(writer, blocks if self._counted else self._count(blocks))
+        await EMIT["bulk"](writer, blocks if self._counted else self._count(blocks))
 
     async def _count(self, blocks: AsyncIterable[Block]) -> AsyncIterator[Block]:
         async for block in blocks:
@@ -97,32 +95,33 @@ def _uncounted(record: Any) -> Any:
     return record.record if type(record) is CountedRecord else record
 
 
-@asynccontextmanager
-async def open_producer(case: Case, variant: str) -> AsyncIterator[BroadcastProducer]:
-    """Open an environment to produce in."""
-    async with NetworkEnvironment() as environment:
-        yield BroadcastProducer(environment, CHANNELS[variant])
-
-
-@asynccontextmanager
-async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
-    """Open an environment to consume in."""
+def _ends_of(case: Case, variant: str) -> Ends:
     channels = CHANNELS[variant]
+    return Ends(
+        EMIT["bulk"],
+        partial(consume_alike, channels),
+        BroadcastPartitioner,
+        channels,
+        types=[CountedRecord],
+    )
+
+
+@asynccontextmanager
+async def _open_producer(case: Case, variant: str) -> AsyncIterator[BroadcastProducer]:
     async with NetworkEnvironment() as environment:
-        consume = partial(consume_alike, channels)
-        yield FlinknetConsumer(environment, consume, address, channels, [CountedRecord])
+        yield BroadcastProducer(environment, _ends_of(case, variant))
 
 
 def _parameters(case: Case) -> dict[str, Any]:
     return {"partitioner": BroadcastPartitioner.__name__, **network_parameters(NetworkConfig())}
 
 
-SYSTEM = System(
-    name="flinknet",
-    summary="every record to each of some channels over one connection",
-    variants=tuple(CHANNELS),
-    version=flinknet_system.version,
-    parameters=_parameters,
-    open_producer=open_producer,
-    open_consumer=open_consumer,
+SYSTEM = replace(
+    flinknet_system(
+        "every record to each of some channels over one connection",
+        CHANNELS,
+        _ends_of,
+        _parameters,
+    ),
+    open_producer=_open_producer,
 )

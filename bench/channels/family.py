@@ -11,8 +11,8 @@ from rich.console import Console
 
 from bench.channels.figure import draw_channels
 from bench.channels.system import CASES, FORMS, SKEW, SYSTEM, TIMEOUTS_MS
+from bench.harness.comparison import ComparingFamily
 from bench.harness.row import Row, ratio
-from bench.harness.solo import SoloFamily
 from bench.harness.table import CPU, RATE_COLUMNS, Column, print_table
 
 __all__ = ["ChannelsFamily", "Floor", "floors"]
@@ -36,7 +36,7 @@ class Floor(NamedTuple):
     at_least: float
 
 
-class ChannelsFamily(SoloFamily):
+class ChannelsFamily(ComparingFamily):
     """The same records over 1 to 1,000 channels of one connection."""
 
     name = "channels"

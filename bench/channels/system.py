@@ -6,24 +6,21 @@ second half of the variant; the first is how records are emitted and read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain, cycle, repeat
 from typing import Any
 
 from bench.exchange.cases import small_tuples
-from bench.exchange.flinknet_system import (
+from bench.harness.case import Case
+from bench.harness.flinknet_system import (
     CONSUME,
     EMIT,
-    FlinknetConsumer,
-    FlinknetProducer,
+    Ends,
+    as_the_variant_says,
+    flinknet_system,
     network_parameters,
-    version,
 )
-from bench.harness.case import Case
-from bench.harness.system import System
-from flinknet import NetworkConfig, NetworkEnvironment, Partitioner, RebalancePartitioner
+from flinknet import NetworkConfig, Partitioner, RebalancePartitioner
 from flinknet.config import BufferTimeout
 
 __all__ = ["CASES", "CHANNELS", "FORMS", "SKEW", "SYSTEM", "TIMEOUTS_MS", "SkewedPartitioner"]
@@ -77,21 +74,15 @@ def _partitioner(case: Case) -> type[Partitioner]:
     return SkewedPartitioner if case.name == SKEW else RebalancePartitioner
 
 
-@asynccontextmanager
-async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
-    """Open an environment to produce in."""
+def _ends_of(case: Case, variant: str) -> Ends:
     form, _, timeout = variant.partition(", ")
-    config = NetworkConfig(buffer_timeout_ms=TIMEOUTS_MS[timeout])
-    async with NetworkEnvironment(config=config) as environment:
-        yield FlinknetProducer(environment, EMIT[form], _partitioner(case), CHANNELS[case.name])
-
-
-@asynccontextmanager
-async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
-    """Open an environment to consume in."""
-    form = variant.partition(", ")[0]
-    async with NetworkEnvironment() as environment:
-        yield FlinknetConsumer(environment, CONSUME[form], address, CHANNELS[case.name])
+    return Ends(
+        EMIT[form],
+        CONSUME[form],
+        _partitioner(case),
+        CHANNELS[case.name],
+        NetworkConfig(buffer_timeout_ms=TIMEOUTS_MS[timeout]),
+    )
 
 
 def _parameters(case: Case) -> dict[str, Any]:
@@ -101,16 +92,13 @@ def _parameters(case: Case) -> dict[str, Any]:
         "partitioner": _partitioner(case).__name__,
         "network_memory_bytes": config.network_memory_bytes,
         **network_parameters(config),
-        "buffer_timeout_ms": "as the variant says",
+        **as_the_variant_says("buffer_timeout_ms"),
     }
 
 
-SYSTEM = System(
-    name="flinknet",
-    summary="some number of channels over one connection",
-    variants=tuple(f"{form}, {timeout}" for form in FORMS for timeout in TIMEOUTS_MS),
-    version=version,
-    parameters=_parameters,
-    open_producer=open_producer,
-    open_consumer=open_consumer,
+SYSTEM = flinknet_system(
+    "some number of channels over one connection",
+    (f"{form}, {timeout}" for form in FORMS for timeout in TIMEOUTS_MS),
+    _ends_of,
+    _parameters,
 )

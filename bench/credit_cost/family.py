@@ -10,16 +10,9 @@ from rich.console import Console
 
 from bench.credit_cost.system import SYSTEM, WITH_CHECKSUMS, WITH_CREDIT, WITHOUT_CREDIT
 from bench.exchange.cases import CASES as EXCHANGE_CASES
-from bench.harness.figure import (
-    INK,
-    SUBJECT_COLOURS,
-    draw_bars,
-    label_lines,
-    open_panels,
-    place_lines,
-)
+from bench.harness.comparison import ComparingFamily
+from bench.harness.figure import draw_bar_panel, open_panels
 from bench.harness.row import Row, ratio
-from bench.harness.solo import SoloFamily
 from bench.harness.table import CPU, RATE_COLUMNS, Column, print_table
 
 __all__ = ["CreditCostFamily", "cost_ratio"]
@@ -38,7 +31,7 @@ COMPARED_WITH = {WITH_CREDIT: WITHOUT_CREDIT, WITH_CHECKSUMS: WITH_CREDIT}
 """What a variant has, and the one that has it not."""
 
 
-class CreditCostFamily(SoloFamily):
+class CreditCostFamily(ComparingFamily):
     """The family ``exchange``'s own cases, with credit flow control on and off, and with
     checksums."""
 
@@ -59,15 +52,16 @@ class CreditCostFamily(SoloFamily):
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Draw the ratios."""
-        drawn = [(row, value) for row in rows if (value := cost_ratio(rows, row)) is not None]
-        places = place_lines([row.case for row, _ in drawn])
-        with open_panels(path, 1, len(drawn) + len(CASES)) as (axes,):
-            values = [value for _, value in drawn]
-            draw_bars(axes, places, values, [SUBJECT_COLOURS[0]] * len(drawn), "{:.3f}".format)
-            axes.axvline(1.0, color=INK, linewidth=1)
-            axes.set_xlim(0, max(1.0, *values) * 1.15)
-            axes.set_title("Records per second with credit, or checksums, over without")
-            label_lines(axes, places, [f"{row.case}  {row.variant}" for row, _ in drawn])
+        ratios = [(row, value) for row in rows if (value := cost_ratio(rows, row)) is not None]
+        with open_panels(path, 1, len(ratios) + len(CASES)) as (axes,):
+            draw_bar_panel(
+                axes,
+                "Records per second with credit, or checksums, over without",
+                [row for row, _ in ratios],
+                [value for _, value in ratios],
+                "{:.3f}".format,
+                even=1.0,
+            )
 
 
 def cost_ratio(rows: Sequence[Row], row: Row) -> float | None:

@@ -3,14 +3,12 @@ each."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
-from bench.exchange import flinknet_system
-from bench.exchange.flinknet_system import FlinknetConsumer, FlinknetProducer
+from bench.exchange import system as exchange
 from bench.harness.case import Case
-from bench.harness.system import System
+from bench.harness.flinknet_system import Ends, as_the_variant_says, flinknet_system
 from flinknet import NetworkConfig
 
 __all__ = ["SYSTEM", "WITHOUT_CREDIT", "WITH_CHECKSUMS", "WITH_CREDIT"]
@@ -24,33 +22,18 @@ CONFIGS = {
 }
 
 
-@asynccontextmanager
-async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
-    """Open an environment to produce in."""
-    mode, _, credit = variant.partition(", ")
-    async with flinknet_system.open_producer(case, mode, CONFIGS[credit]) as producer:
-        yield producer
-
-
-@asynccontextmanager
-async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
-    """Open an environment to consume in."""
-    mode, _, credit = variant.partition(", ")
-    async with flinknet_system.open_consumer(case, mode, address, CONFIGS[credit]) as consumer:
-        yield consumer
+def _ends_of(case: Case, variant: str) -> Ends:
+    form, _, has = variant.partition(", ")
+    return replace(exchange.ends_of(case, form), config=CONFIGS[has])
 
 
 def _parameters(case: Case) -> dict[str, Any]:
-    said = "as the variant says"
-    return {**flinknet_system.parameters(case), "credit": said, "checksums": said}
+    return {**exchange.parameters(case), **as_the_variant_says("credit", "checksums")}
 
 
-SYSTEM = System(
-    name="flinknet",
-    summary="four channels over one connection, with credit, without, and with checksums",
-    variants=tuple(f"{mode}, {credit}" for mode in ("record", "bulk") for credit in CONFIGS),
-    version=flinknet_system.version,
-    parameters=_parameters,
-    open_producer=open_producer,
-    open_consumer=open_consumer,
+SYSTEM = flinknet_system(
+    "four channels over one connection, with credit, without, and with checksums",
+    (f"{form}, {has}" for form in ("record", "bulk") for has in CONFIGS),
+    _ends_of,
+    _parameters,
 )

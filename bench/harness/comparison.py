@@ -1,4 +1,4 @@
-"""Comparing systems: every variant of each on the same cases, interleaved."""
+"""Comparing systems: every variant of each on the same cases, interleaved; and the family of it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,56 @@ from functools import partial
 from statistics import median
 
 from bench.harness.case import Case, record_bytes
-from bench.harness.family import Progress, Selection, plan_parameters
+from bench.harness.family import Progress, Selection, chosen, plan_parameters, summaries
 from bench.harness.interleaving import interleave
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row, make_row
 from bench.harness.system import Contestant, System
 from bench.harness.trial import Measurement, Plan, measure
 
-__all__ = ["Run", "compare"]
+__all__ = ["ComparingFamily", "Run", "compare"]
 
 Run = Callable[[Contestant, Case, Plan, Pinning], Measurement]
 """Runs a contestant on a case once."""
+
+
+class ComparingFamily:
+    """The part of a Family that says and measures; a family adds how to print and draw its rows.
+
+    ``across_cases`` and ``run`` are as for ``compare``.
+    """
+
+    name: str
+    summary: str
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        system: System,
+        peers: Sequence[System] = (),
+        *,
+        across_cases: bool = False,
+        run: Run = measure,
+    ) -> None:
+        self.cases = summaries(cases)
+        self.systems = summaries(peers)
+        self._cases = cases
+        self._system = system
+        self._peers = peers
+        self._across_cases = across_cases
+        self._run = run
+
+    def run(self, selection: Selection, progress: Progress) -> list[Row]:
+        """Measure every variant of flinknet and of the chosen peers, run by run."""
+        return compare(
+            self.name,
+            chosen(self._cases, selection.cases),
+            [self._system, *chosen(self._peers, selection.against)],
+            selection,
+            progress,
+            across_cases=self._across_cases,
+            run=self._run,
+        )
 
 
 def compare(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
 
@@ -14,7 +14,7 @@ from bench.harness.pinning import Pinning
 from bench.harness.row import Row
 from bench.harness.trial import Plan
 
-__all__ = ["Family", "Progress", "Selection", "choose", "plan_parameters"]
+__all__ = ["Family", "Progress", "Selection", "choose", "chosen", "plan_parameters", "summaries"]
 
 
 class Progress(Protocol):
@@ -70,6 +70,31 @@ class Family(Protocol):
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Write the figure as PNG."""
+
+
+class Named(Protocol):
+    """A case, or a system."""
+
+    @property
+    def name(self) -> str:
+        """What an option takes."""
+
+    @property
+    def summary(self) -> str:
+        """What it is."""
+
+
+Each = TypeVar("Each", bound=Named)
+
+
+def summaries(named: Iterable[Named]) -> dict[str, str]:
+    """Return what each is, by name."""
+    return {each.name: each.summary for each in named}
+
+
+def chosen(existing: Iterable[Each], names: Sequence[str]) -> list[Each]:
+    """Return those that are named."""
+    return [each for each in existing if each.name in names]
 
 
 def choose(kind: str, wanted: str | None, existing: Mapping[str, object]) -> tuple[str, ...]:

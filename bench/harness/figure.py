@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import cycle, islice
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,10 @@ __all__ = [
     "PEER_COLOURS",
     "SUBJECT_COLOURS",
     "colour_of",
-    "draw_bars",
+    "draw_bar_panel",
     "draw_case_panels",
     "draw_ratios",
+    "draw_spread",
     "label_lines",
     "open_panels",
     "place_lines",
@@ -141,38 +143,57 @@ def _draw_throughput(axes: Axes, rows: Sequence[Row]) -> None:
     axes.xaxis.set_major_formatter(EngFormatter())
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title("Records per second: median, lowest to highest run")
-    label_lines(axes, places, [f"{row.case}  {row.system} {row.variant}" for row in rows])
+    label_lines(axes, places, [f"{row.case}  {row.contestant}" for row in rows])
 
 
 def _draw_ratios(axes: Axes, pairs: Sequence[tuple[Row, Row]]) -> None:
     """A bar for each variant of flinknet against each variant of a peer."""
-    colours = _colours([own for own, _ in pairs])
-    places = place_lines([own.case for own, _ in pairs])
-    values = [ratio(own, peer) for own, peer in pairs]
-    draw_bars(
+    own = [own for own, _ in pairs]
+    colours = _colours(own)
+    draw_bar_panel(
         axes,
-        places,
-        values,
-        [colours[own.system, own.variant] for own, _ in pairs],
+        "Times the other system's records per second",
+        own,
+        [ratio(*pair) for pair in pairs],
         "{:.2f}x".format,
+        colours=[colours[row.system, row.variant] for row in own],
+        labels=[f"{own.case}  {own.variant} / {peer.contestant}" for own, peer in pairs],
+        even=1.0,
     )
-    axes.axvline(1.0, color=INK, linewidth=1)
-    axes.set_xlim(0, max(1.0, *values) * 1.15)
-    axes.set_title("Times the other system's records per second")
-    labels = [f"{own.case}  {own.variant} / {peer.system} {peer.variant}" for own, peer in pairs]
-    label_lines(axes, places, labels)
 
 
-def draw_bars(
+def draw_bar_panel(
     axes: Axes,
-    places: Sequence[float],
+    title: str,
+    rows: Sequence[Row],
     values: Sequence[float],
-    colours: Sequence[str],
     text: Callable[[float], str],
+    *,
+    colours: Sequence[str] = SUBJECT_COLOURS[:1],
+    labels: Sequence[str] | None = None,
+    even: float | None = None,
 ) -> None:
-    """Bars to the right, each with its value behind it, as ``text`` says it."""
-    bars = axes.barh(places, values, height=0.8, color=colours)
+    """Fill a panel with a bar for each row, with its value behind it as ``text`` says it.
+
+    The rows take turns with the ``colours``; ``labels`` are their cases and variants by default. A
+    line marks where ``even`` is.
+    """
+    places = place_lines([row.case for row in rows])
+    bars = axes.barh(places, values, height=0.8, color=list(islice(cycle(colours), len(rows))))
     axes.bar_label(bars, [text(value) for value in values], padding=4)
+    if even is not None:
+        axes.axvline(even, color=INK, linewidth=1)
+    axes.set_xlim(0, max([even or 0.0, *values]) * 1.15)
+    axes.set_title(title)
+    label_lines(axes, places, labels or [f"{row.case}  {row.variant}" for row in rows])
+
+
+def draw_spread(axes: Axes, place: float, percentiles: Sequence[float], colour: str) -> None:
+    """Draw a point at the first of three, a line to the second and a tick at the third."""
+    first, second, third = percentiles
+    axes.plot([first, second], [place, place], color=colour, linewidth=3)
+    axes.plot(first, place, "o", color=colour, markersize=7)
+    axes.plot(third, place, "|", color=colour, markersize=9)
 
 
 def place_lines(cases: Sequence[str]) -> list[float]:

@@ -39,6 +39,11 @@ class Row:
     verified: bool
     parameters: dict[str, Any]
 
+    @property
+    def contestant(self) -> str:
+        """The system and its variant, as a table names them."""
+        return f"{self.system} {self.variant}".rstrip()
+
 
 def make_row(
     family: str,

@@ -114,7 +114,7 @@ def print_rows(rows: Sequence[Row], console: Console) -> None:
         KEY,
         console,
         name="system",
-        label=lambda row: f"{row.system} {row.variant}",
+        label=attrgetter("contestant"),
     )
 
 

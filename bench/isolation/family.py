@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rich.console import Console
 
-from bench.exchange.flinknet_system import network_parameters, version
 from bench.harness.case import record_bytes
 from bench.harness.family import Progress, Selection, plan_parameters
 from bench.harness.figure import (
-    INK,
     PEER_COLOURS,
     SUBJECT_COLOURS,
-    draw_bars,
+    draw_bar_panel,
+    draw_spread,
     label_lines,
     open_panels,
     place_lines,
 )
+from bench.harness.flinknet_system import network_parameters, version
 from bench.harness.interleaving import interleave
 from bench.harness.row import Row, median_row, ratio
 from bench.harness.table import RATE, SUBJECT, Column, print_table
@@ -91,7 +91,15 @@ class IsolationFamily:
         """Draw throughput relative to the run without, and the travel times."""
         lines = [row for row in rows if row.parameters["one_more"] != "without"]
         with open_panels(path, 2, len(rows) + 2 * len(CHANNELS)) as panels:
-            _draw_throughput(panels[0], rows, lines)
+            draw_bar_panel(
+                panels[0],
+                "Records/s of the others, in % of without",
+                lines,
+                [(to_run_without(rows, row) or 0.0) * 100 for row in lines],
+                "{:.1f} %".format,
+                colours=[COLOURS[row.parameters["flow_control"]] for row in lines],
+                even=100.0,
+            )
             _draw_travels(panels[1], rows)
 
 
@@ -174,18 +182,6 @@ def _format_arrived(row: Row) -> str:
     return "{barriers_arrived:,} of {barriers_sent:,}".format_map(row.parameters)
 
 
-def _draw_throughput(axes: Axes, rows: Sequence[Row], lines: Sequence[Row]) -> None:
-    """A bar for each run with one more, and a line where the run without is."""
-    places = place_lines([row.case for row in lines])
-    shares = [to_run_without(rows, row) or 0.0 for row in lines]
-    colours = [COLOURS[row.parameters["flow_control"]] for row in lines]
-    draw_bars(axes, places, [share * 100 for share in shares], colours, "{:.1f} %".format)
-    axes.axvline(100, color=INK, linewidth=1)
-    axes.set_xlim(0, max(1.0, *shares) * 115)
-    axes.set_title("Records/s of the others, in % of without")
-    label_lines(axes, places, [f"{row.case}  {row.variant}" for row in lines])
-
-
 def _draw_travels(axes: Axes, rows: Sequence[Row]) -> None:
     """The median as a point, a line to the 99th percentile, and a tick at the longest."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -197,11 +193,8 @@ def _draw_travels(axes: Axes, rows: Sequence[Row]) -> None:
                 0.02, place, "none arrived", va="center", transform=axes.get_yaxis_transform()
             )
             continue
-        p50, p99, longest = (row.latency_us[name] / 1000 for name in PERCENTILES)
-        colour = COLOURS[row.parameters["flow_control"]]
-        axes.plot([p50, p99], [place, place], color=colour, linewidth=3)
-        axes.plot(p50, place, "o", color=colour, markersize=7)
-        axes.plot(longest, place, "|", color=colour, markersize=9)
+        percentiles = [row.latency_us[name] / 1000 for name in PERCENTILES]
+        draw_spread(axes, place, percentiles, COLOURS[row.parameters["flow_control"]])
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter("{:g}".format))

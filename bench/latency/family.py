@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from bench.harness.case import Case
-from bench.harness.family import Progress, Selection
+from bench.harness.contest import Entrant, print_absences, run_case
+from bench.harness.family import Progress, Selection, chosen, summaries
 from bench.harness.open_loop import load_parameters, measure_load
 from bench.harness.row import Row
 from bench.harness.system import Contestant, System
@@ -20,8 +22,6 @@ from bench.latency.cases import LOADS, MAXIMUM, SHARES
 from bench.latency.figure import draw_latencies
 from bench.latency.system import SYSTEM
 from bench.peers import dask_comm, grpc_aio, pyzmq, pyzmq_asyncio, stream, websockets
-from bench.peers.contest import Entrant, run_case
-from bench.peers.family import absences
 
 __all__ = ["LatencyFamily"]
 
@@ -54,18 +54,18 @@ class LatencyFamily:
     summary = "how long a record takes at 10, 50 and 80 % of the maximum, in open loop"
 
     def __init__(self) -> None:
-        self.cases = {case.name: case.summary for case in LOADS}
-        self.systems = {system.name: system.summary for system in PEERS}
+        self.cases = summaries(LOADS)
+        self.systems = summaries(PEERS)
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
         """Measure everybody's maximum, then the chosen shares of it."""
-        systems = [SYSTEM, *(peer for peer in PEERS if peer.name in selection.against)]
+        systems = [SYSTEM, *chosen(PEERS, selection.against)]
         contestants = [
             Contestant(system, variant)
             for system in systems
             for variant in (system.variants if system is SYSTEM else ("record",))
         ]
-        cases = [case for case in LOADS if case.name in selection.cases]
+        cases = chosen(LOADS, selection.cases)
         progress.expect(selection.plan.runs * len(contestants) * (1 + len(cases)))
         at_full_speed = [_entrant(contestant, None, {}) for contestant in contestants]
         rows = run_case(self.name, MAXIMUM, at_full_speed, selection, progress)
@@ -107,10 +107,9 @@ class LatencyFamily:
             KEY,
             console,
             name="system",
-            label=lambda row: f"{row.system} {row.variant}",
+            label=attrgetter("contestant"),
         )
-        for line in absences(rows):
-            console.print(line, highlight=False, markup=False)
+        print_absences(rows, console)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Draw a panel for each load."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.harness.figure import colour_of, draw_case_panels, label_lines, place_lines
+from bench.harness.figure import colour_of, draw_case_panels, draw_spread, label_lines, place_lines
 from bench.harness.row import Row
 from bench.harness.table import format_rate, format_time
 
@@ -28,15 +28,12 @@ def _draw_case(axes: Axes, case: str, rows: Sequence[Row]) -> None:
     places = place_lines([row.case for row in rows])
     for place, row in zip(places, rows, strict=True):
         assert row.latency_us is not None
-        p50, p99, highest = (row.latency_us[name] for name in ("p50", "p99", "p99.9"))
-        colour = colour_of(row)
-        axes.plot([p50, p99], [place, place], color=colour, linewidth=3)
-        axes.plot(p50, place, "o", color=colour, markersize=7)
-        axes.plot(highest, place, "|", color=colour, markersize=9)
+        percentiles = [row.latency_us[name] for name in ("p50", "p99", "p99.9")]
+        draw_spread(axes, place, percentiles, colour_of(row))
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_time(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(f"{case}: p50 to p99, and p99.9")
-    names = [f"{row.system} {row.variant}, {format_rate(row.records_per_s)}/s" for row in rows]
+    names = [f"{row.contestant}, {format_rate(row.records_per_s)}/s" for row in rows]
     label_lines(axes, places, names)

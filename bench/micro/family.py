@@ -12,15 +12,9 @@ from statistics import median
 
 from rich.console import Console
 
-from bench.exchange.flinknet_system import version
-from bench.harness.family import Progress, Selection, plan_parameters
-from bench.harness.figure import (
-    SUBJECT_COLOURS,
-    draw_bars,
-    label_lines,
-    open_panels,
-    place_lines,
-)
+from bench.harness.family import Progress, Selection, chosen, plan_parameters, summaries
+from bench.harness.figure import draw_bar_panel, open_panels
+from bench.harness.flinknet_system import version
 from bench.harness.interleaving import interleave
 from bench.harness.row import Row, median_row
 from bench.harness.table import SUBJECT, Column, print_table
@@ -54,27 +48,26 @@ class MicroFamily:
     systems: Mapping[str, str] = {}
 
     def __init__(self) -> None:
-        self.cases = {step.name: step.summary for step in STEPS}
+        self.cases = summaries(STEPS)
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
         """Measure every variant of every step, run by run; then count instructions."""
         plan = selection.plan
-        chosen = [
+        parts = [
             (step.name, variant)
-            for step in STEPS
-            if step.name in selection.cases
+            for step in chosen(STEPS, selection.cases)
             for variant in step.variants
         ]
         seconds = plan.seconds * SHARE_OF_RUN
         trials = {
             f"{step}, {variant}": partial(measure, step, variant, seconds, selection.pinning)
-            for step, variant in chosen
+            for step, variant in parts
         }
         progress.expect(plan.runs * len(trials))
         outcomes = interleave(trials, plan.runs, progress).values()
         progress.begin("counting instructions")
         counter = find_counter()
-        counts = _count_all(counter, chosen)
+        counts = _count_all(counter, parts)
         common = {
             **plan_parameters(selection),
             "seconds": seconds,
@@ -83,7 +76,7 @@ class MicroFamily:
         }
         return [
             make_micro_row(step, variant, runs, count, common)
-            for (step, variant), runs, count in zip(chosen, outcomes, counts, strict=True)
+            for (step, variant), runs, count in zip(parts, outcomes, counts, strict=True)
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
@@ -105,17 +98,13 @@ class MicroFamily:
         panels = {"ns_per_operation": "CPU nanoseconds per record or buffer"}
         if all(row.parameters["instructions_per_operation"] is not None for row in rows):
             panels["instructions_per_operation"] = "Instructions per record or buffer"
-        places = place_lines([row.case for row in rows])
-        labels = [f"{row.case}  {row.variant}" for row in rows]
         lines = len(rows) + len({row.case for row in rows})
         with open_panels(path, len(panels), lines) as opened:
             for axes, (name, title) in zip(opened, panels.items(), strict=True):
                 values = [row.parameters[name] for row in rows]
-                draw_bars(axes, places, values, [SUBJECT_COLOURS[0]] * len(rows), "{:,.0f}".format)
+                draw_bar_panel(axes, title, rows, values, "{:,.0f}".format)
                 axes.set_xscale("log")
                 axes.set_xlim(min(values) / 2, max(values) * 5)
-                axes.set_title(title)
-                label_lines(axes, places, labels)
 
 
 def make_micro_row(
@@ -153,14 +142,12 @@ def make_micro_row(
     )
 
 
-def _count_all(
-    counter: Counter | None, chosen: Sequence[tuple[str, str]]
-) -> Sequence[float | None]:
+def _count_all(counter: Counter | None, parts: Sequence[tuple[str, str]]) -> Sequence[float | None]:
     """Count on all CPUs at once: it does not disturb the count."""
     if counter is None:
-        return [None] * len(chosen)
+        return [None] * len(parts)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda each: count_instructions(counter, *each), chosen))
+        return list(pool.map(lambda each: count_instructions(counter, *each), parts))
 
 
 def _format(name: str, row: Row) -> str:

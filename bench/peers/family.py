@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.harness.family import Progress, Selection
+from bench.harness.contest import Entrant, print_absences, run_case
+from bench.harness.family import Progress, Selection, chosen, summaries
 from bench.harness.row import Row
 from bench.harness.table import RATE_COLUMNS, SUBJECT, Column, print_rows, print_table
 from bench.peers.cases import CASES, PING_PONG
-from bench.peers.contest import Entrant, run_case
 from bench.peers.figure import draw_cases
 from bench.peers.pypy import is_pypy
 from bench.peers.roster import FLINKNET, PEERS
 
-__all__ = ["PeersFamily", "absences"]
+__all__ = ["PeersFamily"]
 
 LATENCY_KEY = (
     "trips/s: round trips of one record per second, median of the interleaved runs. p50, p99: "
@@ -33,16 +34,15 @@ class PeersFamily:
     summary = "flinknet beside Flink and what Python has, each at its best"
 
     def __init__(self) -> None:
-        self.cases = {case.name: case.summary for case in CASES}
-        self.systems = {peer.name: peer.summary for peer in PEERS}
+        self.cases = summaries(CASES)
+        self.systems = summaries(PEERS)
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
         """Measure flinknet and the chosen peers, case by case."""
-        peers = [FLINKNET, *(peer for peer in PEERS if peer.name in selection.against)]
+        peers = [FLINKNET, *chosen(PEERS, selection.against)]
         contests = [
             (case, [entered for peer in peers for entered in peer.enter(case)])
-            for case in CASES
-            if case.name in selection.cases
+            for case in chosen(CASES, selection.cases)
         ]
         entrants = [each for _, entered in contests for each in entered]
         progress.expect(selection.plan.runs * sum(isinstance(each, Entrant) for each in entrants))
@@ -62,27 +62,11 @@ class PeersFamily:
                 print_rows(part, console)
         if round_trips:
             _print_round_trips(round_trips, console)
-        for line in absences(rows):
-            console.print(line, highlight=False, markup=False)
+        print_absences(rows, console)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Draw a panel for each case."""
         draw_cases([row for row in rows if row.runs], path)
-
-
-def absences(rows: Sequence[Row]) -> list[str]:
-    """Return a line for every reason: which systems it keeps from which cases."""
-    systems: dict[tuple[str, str], dict[str, None]] = {}
-    for row in rows:
-        for what in ("not_run", "failed"):
-            if what in row.parameters:
-                name = f"{row.system} {row.variant}".rstrip() if what == "failed" else row.system
-                reason = f"{what.replace('_', ' ')}: {row.parameters[what]}"
-                systems.setdefault((row.case, reason), {})[name] = None
-    cases: dict[tuple[str, str], list[str]] = {}
-    for (case, reason), names in systems.items():
-        cases.setdefault((", ".join(names), reason), []).append(case)
-    return [f"{', '.join(on)}: {names}: {reason}" for (names, reason), on in cases.items()]
 
 
 def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
@@ -133,7 +117,7 @@ def _print_round_trips(rows: Sequence[Row], console: Console) -> None:
         LATENCY_KEY,
         console,
         name="system",
-        label=lambda row: f"{row.system} {row.variant}",
+        label=attrgetter("contestant"),
     )
 
 

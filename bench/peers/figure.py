@@ -45,7 +45,7 @@ def _draw_case(axes: Axes, case: str, rows: Sequence[Row]) -> None:
         if round_trips
         else f"{case}: records/s, and flinknet's best over it"
     )
-    label_lines(axes, places, [f"{row.system} {row.variant}" for row in rows])
+    label_lines(axes, places, [row.contestant for row in rows])
 
 
 def _microseconds(value: float) -> str:

@@ -16,16 +16,17 @@ from functools import partial
 from typing import Any
 
 from bench.errors import BenchError
-from bench.exchange.flinknet_system import (
+from bench.harness.case import Block, Case, Tally, Weigh
+from bench.harness.flinknet_system import (
     CONSUME,
     EMIT,
-    FlinknetConsumer,
-    FlinknetProducer,
+    Consume,
+    Emit,
+    Ends,
+    flinknet_system,
     network_parameters,
     version,
 )
-from bench.harness.case import Block, Case, Tally, Weigh
-from bench.harness.system import System
 from bench.peers.columns import ColumnBlock, tally_of
 from bench.peers.pingpong.system import BUSY_POLL, Echo, Ping, PingPongSystem
 from flinknet import (
@@ -42,6 +43,7 @@ __all__ = [
     "SYSTEM",
     "consume_columns",
     "emit_columns",
+    "ends_of",
     "parameters",
 ]
 
@@ -50,17 +52,6 @@ BUSY_POLL_US = 200.0
 
 LARGE_BUFFERS = "-132k"
 KIB = 1024
-
-
-class BatchProducer(FlinknetProducer):
-    """Variant ``columnar``: one awaited emit for every record batch."""
-
-    def __init__(self, environment: NetworkEnvironment, case: Case) -> None:
-        super().__init__(environment, self._emit_batches, ForwardPartitioner, subpartitions=1)
-        self._columns = ColumnBlock(case)
-
-    async def _emit_batches(self, writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
-        await emit_columns(self._columns, writer, blocks)
 
 
 async def emit_columns(
@@ -83,24 +74,15 @@ async def consume_columns(case: Case, reader: RecordReader, weigh: Weigh) -> Tal
     return Tally(records, checksum)
 
 
-@asynccontextmanager
-async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
-    """Open an environment to produce in."""
+def ends_of(case: Case, variant: str) -> Ends:
+    """Return the ends for a variant: one channel."""
     form = variant.removesuffix(LARGE_BUFFERS)
-    async with NetworkEnvironment(config=config_of(variant)) as environment:
-        if form == "columnar":
-            yield BatchProducer(environment, case)
-        else:
-            yield FlinknetProducer(environment, EMIT[form], ForwardPartitioner, subpartitions=1)
-
-
-@asynccontextmanager
-async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
-    """Open an environment to consume in."""
-    form = variant.removesuffix(LARGE_BUFFERS)
-    consume = partial(consume_columns, case) if form == "columnar" else CONSUME[form]
-    async with NetworkEnvironment(config=config_of(variant)) as environment:
-        yield FlinknetConsumer(environment, consume, address, subpartitions=1)
+    if form == "columnar":
+        emit: Emit = partial(emit_columns, ColumnBlock(case))
+        consume: Consume = partial(consume_columns, case)
+    else:
+        emit, consume = EMIT[form], CONSUME[form]
+    return Ends(emit, consume, ForwardPartitioner, config=config_of(variant))
 
 
 class FlinknetEcho:
@@ -172,14 +154,8 @@ def parameters(variant: str, case: Case) -> dict[str, Any]:
     }
 
 
-SYSTEM = System(
-    name="flinknet",
-    summary="one channel with credit",
-    variants=("record", "bulk"),
-    version=version,
-    parameters=partial(parameters, "record"),
-    open_producer=open_producer,
-    open_consumer=open_consumer,
+SYSTEM = flinknet_system(
+    "one channel with credit", ("record", "bulk"), ends_of, partial(parameters, "record")
 )
 PING_PONGS = tuple(
     PingPongSystem(

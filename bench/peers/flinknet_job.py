@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bench.errors import BenchError
-from bench.exchange.flinknet_system import network_parameters
 from bench.harness.case import Block, Case, Tally, fingerprint
+from bench.harness.flinknet_system import network_parameters
 from bench.harness.pinning import Pinning, pin
 from bench.harness.process import Clocks
 from bench.harness.side import Round

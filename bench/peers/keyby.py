@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from bench.exchange.flinknet_system import CONSUME, EMIT, Consume, Emit, network_parameters
 from bench.harness.case import Case, Tally, Weigh
+from bench.harness.flinknet_system import CONSUME, EMIT, Consume, Emit, network_parameters
 from bench.harness.pinning import Pinning
 from bench.harness.process import Clocks, Part, Pipe
 from bench.harness.side import BlockFeed, Round

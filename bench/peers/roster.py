@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from bench.harness import trial
 from bench.harness.case import Case
+from bench.harness.contest import Absence, Entrant
 from bench.harness.pinning import Pinning
 from bench.harness.system import Contestant, System
 from bench.harness.trial import Measurement, Plan
@@ -28,7 +29,6 @@ from bench.peers import (
 )
 from bench.peers.cases import COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import PAYLOADS
-from bench.peers.contest import Absence, Entrant
 from bench.peers.flink import system as flink
 from bench.peers.flinknet_ends import LARGE_BUFFERS
 from bench.peers.pingpong import trial as ping_pong_trial

@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.exchange.flinknet_system import network_parameters, version
 from bench.harness.case import record_bytes
 from bench.harness.family import Progress, Selection
-from bench.harness.figure import SUBJECT_COLOURS, draw_bars, label_lines, open_panels, place_lines
+from bench.harness.figure import draw_bar_panel, open_panels
+from bench.harness.flinknet_system import network_parameters, version
 from bench.harness.interleaving import interleave
 from bench.harness.row import Row, median_row
 from bench.harness.table import RATE_COLUMNS, SUBJECT, Column, format_rate, print_table
@@ -108,18 +108,11 @@ class ScaleFamily:
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Draw throughput, and CPU time."""
-        places = place_lines([row.case for row in rows])
         rates = [row.records_per_s for row in rows]
         cpu_s = [row.cpu_s_per_million_records for row in rows]
-        with open_panels(path, 2, len(rows) + 2) as panels:
-            for axes, title, values, text in (
-                (panels[0], "Records per second", rates, format_rate),
-                (panels[1], "CPU seconds per million records", cpu_s, "{:.3g}".format),
-            ):
-                draw_bars(axes, places, values, [SUBJECT_COLOURS[0]] * len(rows), text)
-                axes.set_xlim(0, max(values) * 1.15)
-                axes.set_title(title)
-                label_lines(axes, places, [f"{row.case}  {row.variant}" for row in rows])
+        with open_panels(path, 2, len(rows) + 2) as (throughput, cost):
+            draw_bar_panel(throughput, "Records per second", rows, rates, format_rate)
+            draw_bar_panel(cost, "CPU seconds per million records", rows, cpu_s, "{:.3g}".format)
 
 
 def make_channels_row(

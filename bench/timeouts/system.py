@@ -3,14 +3,13 @@ credit and without."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from bench.exchange import flinknet_system
-from bench.exchange.flinknet_system import FlinknetConsumer, FlinknetProducer
+from bench.exchange import system as exchange
 from bench.harness.case import Case
-from bench.harness.system import System
+from bench.harness.flinknet_system import Ends, as_the_variant_says, flinknet_system
 from flinknet import NetworkConfig
 from flinknet.config import ADAPTIVE, BufferTimeout, FlowControl
 
@@ -43,32 +42,17 @@ def config_of(variant: str) -> NetworkConfig:
     return NetworkConfig(buffer_timeout_ms=TIMEOUTS[timeout], flow_control=CREDIT[credit])
 
 
-@asynccontextmanager
-async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
-    """Open an environment to produce in."""
-    async with flinknet_system.open_producer(case, "record", config_of(variant)) as producer:
-        yield producer
-
-
-@asynccontextmanager
-async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
-    """Open an environment to consume in."""
-    config = config_of(variant)
-    async with flinknet_system.open_consumer(case, "record", address, config) as consumer:
-        yield consumer
+def _ends_of(case: Case, variant: str) -> Ends:
+    return replace(exchange.ends_of(case, "record"), config=config_of(variant))
 
 
 def _parameters(case: Case) -> dict[str, Any]:
-    said = dict.fromkeys(("buffer_timeout_ms", "credit"), "as the variant says")
-    return {**flinknet_system.parameters(case), **said}
+    return {**exchange.parameters(case), **as_the_variant_says("buffer_timeout_ms", "credit")}
 
 
-SYSTEM = System(
-    name="flinknet",
-    summary="four channels over one connection, with every buffer timeout",
-    variants=tuple(f"{timeout}, {credit}" for credit in CREDIT for timeout in TIMEOUTS),
-    version=flinknet_system.version,
-    parameters=_parameters,
-    open_producer=open_producer,
-    open_consumer=open_consumer,
+SYSTEM = flinknet_system(
+    "four channels over one connection, with every buffer timeout",
+    (f"{timeout}, {credit}" for credit in CREDIT for timeout in TIMEOUTS),
+    _ends_of,
+    _parameters,
 )

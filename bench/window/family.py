@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from bench.harness.case import Case
-from bench.harness.comparison import compare
-from bench.harness.family import Progress, Selection
+from bench.harness.comparison import ComparingFamily
 from bench.harness.figure import INK, PEER_COLOURS, SUBJECT_COLOURS, open_panels
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row, ratio
@@ -38,21 +37,14 @@ KEY = (
 )
 
 
-class WindowFamily:
+class WindowFamily(ComparingFamily):
     """One channel over a relay that delays every byte."""
 
     name = "window"
     summary = "throughput against the credit window and the round-trip time of the link"
 
     def __init__(self) -> None:
-        self.cases = {case.name: case.summary for case in CASES}
-        self.systems = {LINK.name: LINK.summary}
-
-    def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure every window, and the link itself, with every delay, run by run."""
-        cases = [case for case in CASES if case.name in selection.cases]
-        systems = [SYSTEM, *(system for system in (LINK,) if system.name in selection.against)]
-        return compare(self.name, cases, systems, selection, progress, run=_run)
+        super().__init__(CASES, SYSTEM, (LINK,), run=_run)
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
         """Print throughput, and what it is of the link's."""

@@ -6,24 +6,21 @@ One channel has the connection to itself, so the window of its gate is the windo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from bench.exchange.cases import payloads
-from bench.exchange.flinknet_system import (
-    FlinknetConsumer,
-    FlinknetProducer,
-    consume_batches,
-    emit_blocks,
-    network_parameters,
-    version,
-)
 from bench.harness.case import Case
-from bench.harness.system import System
+from bench.harness.flinknet_system import (
+    CONSUME,
+    EMIT,
+    Ends,
+    as_the_variant_says,
+    flinknet_system,
+    network_parameters,
+)
 from bench.peers import sockets
-from flinknet import ForwardPartitioner, NetworkConfig, NetworkEnvironment
+from flinknet import ForwardPartitioner, NetworkConfig
 
 __all__ = ["CASES", "DELAYS_S", "LINK", "SYSTEM", "WINDOWS", "window_bytes"]
 
@@ -58,37 +55,19 @@ def window_bytes(config: NetworkConfig) -> int:
     return buffers * config.segment_bytes
 
 
-@asynccontextmanager
-async def open_producer(case: Case, variant: str) -> AsyncIterator[FlinknetProducer]:
-    """Open an environment to produce in."""
-    async with NetworkEnvironment(config=WINDOWS[variant]) as environment:
-        yield FlinknetProducer(environment, emit_blocks, ForwardPartitioner, subpartitions=1)
-
-
-@asynccontextmanager
-async def open_consumer(case: Case, variant: str, address: str) -> AsyncIterator[FlinknetConsumer]:
-    """Open an environment to consume in; ``address`` is the relay's."""
-    async with NetworkEnvironment(config=WINDOWS[variant]) as environment:
-        yield FlinknetConsumer(environment, consume_batches, address, subpartitions=1)
+def _ends_of(case: Case, variant: str) -> Ends:
+    return Ends(EMIT["bulk"], CONSUME["bulk"], ForwardPartitioner, config=WINDOWS[variant])
 
 
 def _parameters(case: Case) -> dict[str, Any]:
-    buffers = "as the variant says"
     return {
         **network_parameters(NetworkConfig()),
-        "buffers_per_channel": buffers,
-        "floating_buffers_per_gate": buffers,
+        **as_the_variant_says("buffers_per_channel", "floating_buffers_per_gate"),
     }
 
 
-SYSTEM = System(
-    name="flinknet",
-    summary="one channel with a window of some buffers",
-    variants=tuple(WINDOWS),
-    version=version,
-    parameters=_parameters,
-    open_producer=open_producer,
-    open_consumer=open_consumer,
+SYSTEM = flinknet_system(
+    "one channel with a window of some buffers", WINDOWS, _ends_of, _parameters
 )
 LINK = replace(
     sockets.SYSTEM,

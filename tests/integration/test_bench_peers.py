@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from bench.harness.case import Case
+from bench.harness.contest import Entrant
 from bench.harness.pinning import choose_pinning
 from bench.harness.trial import Plan
 from bench.peers.cases import CASES
-from bench.peers.contest import Entrant
 from bench.peers.pingpong.trial import RoundTrips
 from bench.peers.pypy import is_pypy
 from bench.peers.roster import FLINKNET, PEERS, Peer

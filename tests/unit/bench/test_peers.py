@@ -18,6 +18,7 @@ from rich.console import Console
 from bench.cli import _require_verified
 from bench.errors import BenchError, UnavailableError
 from bench.harness.case import Case, Tally, fingerprint
+from bench.harness.contest import Absence, Entrant, absences, run_case
 from bench.harness.family import Selection
 from bench.harness.percentiles import percentiles_us
 from bench.harness.pinning import Pinning
@@ -27,8 +28,7 @@ from bench.peers.arrow_flight import form_of
 from bench.peers.cases import CASES, COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import END, PAYLOADS, codec_of
 from bench.peers.columns import ROW_CASES, ColumnBlock, tally_of
-from bench.peers.contest import Absence, Entrant, run_case
-from bench.peers.family import PeersFamily, absences
+from bench.peers.family import PeersFamily
 from bench.peers.pingpong.trial import RoundTrips
 from bench.peers.pypy import is_pypy
 from bench.peers.roster import FLINKNET, PEERS, Peer

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.exchange.flinknet_system import SYSTEM as FLINKNET
+from bench.exchange.system import SYSTEM as FLINKNET
 from bench.harness.machine import machine_facts
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row, make_row, ratio, write_json

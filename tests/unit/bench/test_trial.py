@@ -6,7 +6,7 @@ import pytest
 
 from bench.errors import BenchError
 from bench.exchange.cases import CASES
-from bench.exchange.flinknet_system import SYSTEM as FLINKNET
+from bench.exchange.system import SYSTEM as FLINKNET
 from bench.harness.case import Case
 from bench.harness.pinning import choose_pinning
 from bench.harness.system import Contestant, System

@@ -1,48 +1,44 @@
-"""flinknet as the system under test: one result partition, one input gate, every default kept.
+"""flinknet as the system under test: a result partition at one end, an input gate at the other.
 
-The producer's partition has four subpartitions; the consumer reads all four with one gate, so four
-logical channels share one TCP connection, each with its own credit. Every round is a partition of
-its own over the same connection. The four loops at the top are all that happens per record.
+A family says with ``Ends`` what is between the two for each of its variants. The channels of a
+partition share one TCP connection, each with its own credit; every round is a partition of its own
+over the same connection. The four loops at the top are all that happens per record.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import flinknet
 from bench.harness.case import Block, Case, Tally, Weigh
 from bench.harness.system import System
+from bench.harness.table import SUBJECT
 from flinknet import (
-    HashPartitioner,
     NetworkConfig,
     NetworkEnvironment,
     Partitioner,
     PartitionLocation,
-    RebalancePartitioner,
     RecordReader,
     RecordWriter,
 )
 
 __all__ = [
-    "SUBPARTITIONS",
-    "SYSTEM",
+    "CONSUME",
+    "EMIT",
     "Consume",
     "Emit",
+    "Ends",
     "FlinknetConsumer",
     "FlinknetProducer",
-    "consume_batches",
-    "emit_blocks",
+    "as_the_variant_says",
+    "flinknet_system",
     "network_parameters",
-    "open_consumer",
-    "open_producer",
-    "parameters",
     "version",
 ]
-
-SUBPARTITIONS = 4
 
 
 async def emit_each(writer: RecordWriter, blocks: AsyncIterable[Block]) -> None:
@@ -84,22 +80,25 @@ EMIT: dict[str, Emit] = {"record": emit_each, "bulk": emit_blocks}
 CONSUME: dict[str, Consume] = {"record": consume_each, "bulk": consume_batches}
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How flinknet takes part in a variant; ``config`` is that of both processes, ``types`` are
+    registered at both ends."""
+
+    emit: Emit
+    consume: Consume
+    partitioner: Callable[[], Partitioner]
+    subpartitions: int = 1
+    config: NetworkConfig | None = None
+    types: Sequence[type] = ()
+
+
 class FlinknetProducer:
     """Writes each round to a partition of its own."""
 
-    def __init__(
-        self,
-        environment: NetworkEnvironment,
-        emit: Emit,
-        partitioner: Callable[[], Partitioner],
-        subpartitions: int = SUBPARTITIONS,
-        types: Sequence[type] = (),
-    ) -> None:
+    def __init__(self, environment: NetworkEnvironment, ends: Ends) -> None:
         self._environment = environment
-        self._types = types
-        self._emit = emit
-        self._partitioner = partitioner
-        self._subpartitions = subpartitions
+        self._ends = ends
         self._round = 0
 
     @property
@@ -112,29 +111,20 @@ class FlinknetProducer:
         self._round += 1
         async with self._environment.open_writer(
             f"round {self._round}",
-            subpartitions=self._subpartitions,
-            partitioner=self._partitioner(),
-            types=self._types,
+            subpartitions=self._ends.subpartitions,
+            partitioner=self._ends.partitioner(),
+            types=self._ends.types,
         ) as writer:
-            await self._emit(writer, blocks)
+            await self._ends.emit(writer, blocks)
 
 
 class FlinknetConsumer:
     """Reads all subpartitions of each round's partition with one gate."""
 
-    def __init__(
-        self,
-        environment: NetworkEnvironment,
-        consume: Consume,
-        address: str,
-        subpartitions: int = SUBPARTITIONS,
-        types: Sequence[type] = (),
-    ) -> None:
+    def __init__(self, environment: NetworkEnvironment, ends: Ends, address: str) -> None:
         self._environment = environment
-        self._types = types
-        self._consume = consume
+        self._ends = ends
         self._address = address
-        self._subpartitions = subpartitions
         self._round = 0
 
     async def consume(self, weigh: Weigh) -> Tally:
@@ -142,32 +132,54 @@ class FlinknetConsumer:
         self._round += 1
         locations = [
             PartitionLocation(self._address, f"round {self._round}", subpartition)
-            for subpartition in range(self._subpartitions)
+            for subpartition in range(self._ends.subpartitions)
         ]
         gate = self._environment.create_input_gate(locations)
-        reader = self._environment.create_record_reader(gate, types=self._types)
+        reader = self._environment.create_record_reader(gate, types=self._ends.types)
         try:
-            return await self._consume(reader, weigh)
+            return await self._ends.consume(reader, weigh)
         finally:
             reader.close()
 
 
+EndsOf = Callable[[Case, str], Ends]
+"""Makes the ends of a case in a variant; called in each process, so it is a module's function."""
+
+
+def flinknet_system(
+    summary: str,
+    variants: Iterable[str],
+    ends_of: EndsOf,
+    parameters: Callable[[Case], dict[str, Any]],
+) -> System:
+    """Return flinknet with the variants that a family compares."""
+    return System(
+        name=SUBJECT,
+        summary=summary,
+        variants=tuple(variants),
+        version=version,
+        parameters=parameters,
+        open_producer=partial(_open_producer, ends_of),
+        open_consumer=partial(_open_consumer, ends_of),
+    )
+
+
 @asynccontextmanager
-async def open_producer(
-    case: Case, variant: str, config: NetworkConfig | None = None
+async def _open_producer(
+    ends_of: EndsOf, case: Case, variant: str
 ) -> AsyncIterator[FlinknetProducer]:
-    """Open an environment to produce in."""
-    async with NetworkEnvironment(config=config) as environment:
-        yield FlinknetProducer(environment, EMIT[variant], partial(_partitioner, case))
+    ends = ends_of(case, variant)
+    async with NetworkEnvironment(config=ends.config) as environment:
+        yield FlinknetProducer(environment, ends)
 
 
 @asynccontextmanager
-async def open_consumer(
-    case: Case, variant: str, address: str, config: NetworkConfig | None = None
+async def _open_consumer(
+    ends_of: EndsOf, case: Case, variant: str, address: str
 ) -> AsyncIterator[FlinknetConsumer]:
-    """Open an environment to consume in."""
-    async with NetworkEnvironment(config=config) as environment:
-        yield FlinknetConsumer(environment, CONSUME[variant], address)
+    ends = ends_of(case, variant)
+    async with NetworkEnvironment(config=ends.config) as environment:
+        yield FlinknetConsumer(environment, ends, address)
 
 
 def network_parameters(config: NetworkConfig) -> dict[str, Any]:
@@ -181,31 +193,11 @@ def network_parameters(config: NetworkConfig) -> dict[str, Any]:
     }
 
 
-def _partitioner(case: Case) -> Partitioner:
-    return HashPartitioner(case.key) if case.key is not None else RebalancePartitioner()
-
-
-def parameters(case: Case) -> dict[str, Any]:
-    """Return what matters for a fair reading."""
-    return {
-        "subpartitions": SUBPARTITIONS,
-        "partitioner": type(_partitioner(case)).__name__,
-        "credit": "on",
-        **network_parameters(NetworkConfig()),
-    }
+def as_the_variant_says(*names: str) -> dict[str, str]:
+    """Return the parameters in which variants differ."""
+    return dict.fromkeys(names, "as the variant says")
 
 
 def version() -> str:
     """Return flinknet's version."""
     return flinknet.__version__
-
-
-SYSTEM = System(
-    name="flinknet",
-    summary="four channels with credit over one connection",
-    variants=("record", "bulk"),
-    version=version,
-    parameters=parameters,
-    open_producer=open_producer,
-    open_consumer=open_consumer,
-)

@@ -8,6 +8,8 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 
+from rich.console import Console
+
 from bench.errors import BenchError, UnavailableError
 from bench.harness.case import Case, record_bytes
 from bench.harness.family import Progress, Selection, plan_parameters
@@ -16,7 +18,7 @@ from bench.harness.pinning import Pinning
 from bench.harness.row import Row, median_latency, median_row
 from bench.harness.trial import Measurement, Plan
 
-__all__ = ["Absence", "Entrant", "absent_row", "run_case"]
+__all__ = ["Absence", "Entrant", "absences", "absent_row", "print_absences", "run_case"]
 
 EXTRA = "python -m pip install 'flinknet[bench]'"
 
@@ -115,6 +117,27 @@ def absent_row(family: str, case: Case, absent: Entrant | Absence, **why: str) -
         verified=False,
         parameters=dict(why),
     )
+
+
+def absences(rows: Sequence[Row]) -> list[str]:
+    """Return a line for every reason: which systems it keeps from which cases."""
+    systems: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for what in ("not_run", "failed"):
+            if what in row.parameters:
+                name = row.contestant if what == "failed" else row.system
+                reason = f"{what.replace('_', ' ')}: {row.parameters[what]}"
+                systems.setdefault((row.case, reason), {})[name] = None
+    cases: dict[tuple[str, str], list[str]] = {}
+    for (case, reason), names in systems.items():
+        cases.setdefault((", ".join(names), reason), []).append(case)
+    return [f"{', '.join(on)}: {names}: {reason}" for (names, reason), on in cases.items()]
+
+
+def print_absences(rows: Sequence[Row], console: Console) -> None:
+    """Print who did not run, and why."""
+    for line in absences(rows):
+        console.print(line, highlight=False, markup=False)
 
 
 def _entrants(entered: Sequence[Entrant | Absence]) -> list[Entrant]:
