@@ -4,8 +4,10 @@
 
     local/  (your program)    coordinator/                     worker/
     local_cluster.py          coordinator.py  shell, clock     worker.py  shell
-    child_process.py          http_server.py, rest.py  HTTP    job_attempt.py
-    preflight.py, run.py      worker_connection.py             settlement.py
+    child_process.py          http_server.py  the socket       job_attempt.py
+    preflight.py, run.py      rest.py  public, client and      settlement.py
+                              worker routes
+                              worker_connection.py
                               dispatcher.py, job_execution.py, worker_registry.py  no I/O
 
 What they say to each other, and what each needs for it, is in ``control/``.

@@ -3,8 +3,8 @@
 A worker keeps one websocket to the coordinator; each binary websocket message is one msgpack array
 ``[name, field, ...]`` of a message below, with exactly its fields. Only small messages travel here,
 so that a heartbeat never queues behind a megabyte: job graphs, deployments and results are HTTP
-bodies (``rest.py``). The registry is closed: an unknown name, a missing field or a wrong type is a
-``RemoteProtocolError`` and ends the connection.
+bodies (``client_routes.py``, ``worker_routes.py``). The registry is closed: an unknown name, a
+missing field or a wrong type is a ``RemoteProtocolError`` and ends the connection.
 
 ::
 
@@ -15,7 +15,7 @@ bodies (``rest.py``). The registry is closed: an unknown name, a missing field o
     Opened, Finished*, Failed, Released        Settle, Stop
     Settled
 
-    * Finished is the HTTP upload of a subtask's result, see rest.py.
+    * Finished is the HTTP upload of a subtask's result, see worker_routes.py.
 """
 
 from __future__ import annotations

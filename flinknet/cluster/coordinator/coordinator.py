@@ -30,7 +30,7 @@ from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.http_server import HttpServer
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.rest import ControlPlane
+from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection
 from flinknet.config import ClusterConfig
 from flinknet.config.loading import load_settings
@@ -67,12 +67,16 @@ class Coordinator:
 
     # -- workers
 
+    def registered_workers(self) -> int:
+        """How many workers are there now."""
+        return len(self.dispatcher.workers.registered())
+
     def join(self, message: Register, connection: WorkerConnection) -> None:
         """A worker has introduced itself on a connection; ConfigurationError refuses it."""
         self.dispatcher.register(message, self.now())
         self._connections[message.worker_id] = connection
         log.info("worker %s (pid %d) registered", message.worker_id, message.pid)
-        if len(self.dispatcher.workers.registered()) >= self.config.workers:
+        if self.registered_workers() >= self.config.workers:
             self.ready.set()
         self._settle()
 
@@ -192,7 +196,7 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
     if has_launcher:
         launcher = _Launcher(coordinator, loop)
         watch_parent(launcher.hear, launcher.ended)
-    server = HttpServer(ControlPlane(coordinator, token).application(), config)
+    server = HttpServer(control_plane(coordinator, token), config)
     try:
         address = await server.start(config.host, config.coordinator_port)
         log.info("listening on %s", address)

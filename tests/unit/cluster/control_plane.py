@@ -6,7 +6,9 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
@@ -16,16 +18,26 @@ from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.messages import Message, Register
 from flinknet.cluster.coordinator.coordinator import Coordinator
 from flinknet.cluster.coordinator.http_server import HttpServer
-from flinknet.cluster.coordinator.rest import ControlPlane
+from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.config import ClusterConfig
 
 __all__ = [
+    "CONFIG",
     "ServedCoordinator",
     "expect",
+    "get",
     "mute_server",
     "serve_control_plane",
     "served_websocket",
 ]
+
+CONFIG = ClusterConfig(
+    workers=2,
+    cause_grace_ms=20.0,
+    control_message_bytes_max=64 * 1024,
+    job_bytes_max=200_000,
+    collect_bytes_max=1024,
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class ServedCoordinator:
 async def serve_control_plane(config: ClusterConfig) -> AsyncIterator[ServedCoordinator]:
     """Serve a coordinator on a free port."""
     coordinator, token = Coordinator(config), new_token()
-    server = HttpServer(ControlPlane(coordinator, token).application(), config)
+    server = HttpServer(control_plane(coordinator, token), config)
     try:
         yield ServedCoordinator(coordinator, await server.start(config.host, 0), token)
     finally:
@@ -95,3 +107,9 @@ async def expect(link: ControlLink, kind: type[Message]) -> Message:
     message = await link.receive()
     assert isinstance(message, kind), message
     return message
+
+
+async def get(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
+    """Status and body of an answer in JSON."""
+    async with session.get(path) as response:
+        return response.status, await response.json()

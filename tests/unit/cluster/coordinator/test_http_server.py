@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.http_server import HttpServer
 from flinknet.config import ClusterConfig
@@ -73,19 +72,6 @@ async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> No
             writer.write(b"X: y\r\n")
             await asyncio.sleep(0.005)
         assert await closed == b""
-
-
-async def test_a_body_that_does_not_come_is_given_up() -> None:
-    async with serve_control_plane(QUICK) as served:
-        token = authorization_headers(served.token)["Authorization"]
-        head = (
-            f"POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: {token}\r\n"
-            "Content-Length: 1000\r\n\r\nbeginning"
-        )
-        async with connected(served.address, head.encode()) as (reader, _):
-            answer = await until_closed(reader)
-            assert answer.startswith(b"HTTP/1.1 408 ")
-            assert b"cluster.http_request_timeout_ms" in answer
 
 
 async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> None:

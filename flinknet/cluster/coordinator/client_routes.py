@@ -1,0 +1,142 @@
+"""What clients ask of the coordinator.
+
+::
+
+    GET  /api/v1/overview            counts of workers, slots and jobs
+    GET  /api/v1/workers
+    GET  /api/v1/jobs
+    GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
+    POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots
+    POST /api/v1/jobs/{job}/cancel
+    GET  /api/v1/jobs/{job}/result   msgpack, once: collected records are handed out and dropped
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Protocol
+
+import msgpack
+from aiohttp import web
+
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.job_execution import JobState
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.requests import named_job, read_body
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.config import ClusterConfig
+from flinknet.errors import ConfigurationError
+
+__all__ = ["ClientRoutes", "Jobs"]
+
+_WAIT_MS_MAX = 60_000
+
+
+class Jobs(Protocol):
+    """What these routes need of the coordinator."""
+
+    config: ClusterConfig
+    dispatcher: Dispatcher
+
+    def now(self) -> float: ...
+    async def wait_for_slots(self, submission: Submission) -> None: ...
+    def submit(self, submission: Submission) -> JobRecord: ...
+    def cancel(self, record: JobRecord) -> None: ...
+    async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None: ...
+
+
+class ClientRoutes:
+    """The routes, bound to one coordinator."""
+
+    def __init__(self, coordinator: Jobs) -> None:
+        self._coordinator = coordinator
+        self._dispatcher = coordinator.dispatcher
+        self._config = coordinator.config
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        return [
+            web.get("/api/v1/overview", self._overview),
+            web.get("/api/v1/workers", self._workers),
+            web.get("/api/v1/jobs", self._jobs),
+            web.get("/api/v1/jobs/{job}", self._job),
+            web.post("/api/v1/jobs", self._submit),
+            web.post("/api/v1/jobs/{job}/cancel", self._cancel),
+            web.get("/api/v1/jobs/{job}/result", self._result),
+        ]
+
+    async def _overview(self, request: web.Request) -> web.Response:
+        workers = self._dispatcher.workers.registered()
+        return web.json_response(
+            {
+                "workers": len(workers),
+                "slots": sum(worker.slots for worker in workers),
+                "free_slots": sum(worker.free_slots for worker in workers),
+                "jobs": Counter(job.execution.state.value for job in self._dispatcher.jobs()),
+            }
+        )
+
+    async def _workers(self, request: web.Request) -> web.Response:
+        now = self._coordinator.now()
+        workers = self._dispatcher.workers.workers()
+        return web.json_response({"workers": [_worker_row(worker, now) for worker in workers]})
+
+    async def _jobs(self, request: web.Request) -> web.Response:
+        now = self._coordinator.now()
+        return web.json_response({"jobs": [job.status(now) for job in self._dispatcher.jobs()]})
+
+    async def _job(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        wait_ms = _milliseconds(request.query.get("wait_ms", "0"))
+        await self._coordinator.wait_for_end(record, min(wait_ms, _WAIT_MS_MAX) / 1000)
+        return web.json_response(record.status(self._coordinator.now()))
+
+    async def _submit(self, request: web.Request) -> web.Response:
+        body = await read_body(request, self._config.http_request_timeout_ms)
+        if len(body) > self._config.job_bytes_max:
+            raise web.HTTPRequestEntityTooLarge(
+                self._config.job_bytes_max,
+                len(body),
+                text=f"the job graph has {len(body)} bytes, more than cluster.job_bytes_max = "
+                f"{self._config.job_bytes_max}: read large collections from files, or raise that "
+                "option",
+            )
+        submission = Submission.from_bytes(body)
+        await self._coordinator.wait_for_slots(submission)
+        if request.transport is None or request.transport.is_closing():
+            raise web.HTTPConflict(text="the client has gone before its job could be started")
+        record = self._coordinator.submit(submission)
+        return web.json_response({"job_id": record.job_id}, status=201)
+
+    async def _cancel(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        self._coordinator.cancel(record)
+        return web.json_response(record.status(self._coordinator.now()))
+
+    async def _result(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        if record.execution.state is not JobState.FINISHED:
+            raise web.HTTPConflict(text=f"the job is {record.execution.state.value}: no result")
+        body = msgpack.packb(record.result())
+        record.forget_collected()
+        return web.Response(body=body, content_type="application/msgpack")
+
+
+def _milliseconds(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise ConfigurationError(f"wait_ms is {text[:20]!r}: write a whole number of milliseconds")
+    return int(text)
+
+
+def _worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
+    return {
+        "worker_id": worker.worker_id,
+        "pid": worker.pid,
+        "address": worker.address,
+        "state": worker.state.value,
+        "slots": worker.slots,
+        "free_slots": worker.free_slots,
+        "heard_ms_ago": round((now - worker.heard_at) * 1000, 1),
+        "loss": None if worker.loss is None else worker.loss.message,
+    }

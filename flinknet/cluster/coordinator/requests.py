@@ -1,0 +1,33 @@
+"""What the requests of clients and workers have in common: the job in their path, and a body."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.texts import printable
+
+__all__ = ["named_job", "read_body"]
+
+
+def named_job(request: web.Request, dispatcher: Dispatcher) -> JobRecord:
+    """The job that the path names; 404 if it is unknown or forgotten."""
+    record = dispatcher.job(request.match_info["job"])
+    if record is None:
+        raise web.HTTPNotFound(text=printable(f"no job {request.match_info['job']}"))
+    return record
+
+
+async def read_body(request: web.Request, timeout_ms: float) -> bytes:
+    """The whole body; 408 if it takes longer than ``timeout_ms``."""
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(
+            text=f"the body has not come within {timeout_ms:.0f} ms "
+            "(cluster.http_request_timeout_ms)"
+        ) from None

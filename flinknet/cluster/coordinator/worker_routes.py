@@ -1,0 +1,94 @@
+"""What workers ask of the coordinator: their websocket, and what is too large for it.
+
+::
+
+    GET  /api/v1/worker              the websocket of messages.py
+    GET  /api/v1/jobs/{job}/attempts/{attempt}/deployment/{worker}
+    PUT  /api/v1/jobs/{job}/attempts/{attempt}/subtasks/{vertex}/{index}/result
+    GET  /api/v1/jobs/{job}/attempts/{attempt}/committables
+
+A request for an attempt that is not the job's present one is a conflict (409): it is late.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgpack
+from aiohttp import web
+
+from flinknet.cluster.control.subtask_result import decode_result
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.job_execution import SubtaskKey
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.requests import named_job, read_body
+from flinknet.cluster.coordinator.worker_connection import WorkerConnection, Workers
+
+__all__ = ["Attempts", "WorkerRoutes"]
+
+_ATTEMPT = r"/api/v1/jobs/{job}/attempts/{attempt:\d+}"
+
+
+class Attempts(Workers, Protocol):
+    """What these routes need of the coordinator."""
+
+    dispatcher: Dispatcher
+
+    def take_result(
+        self, record: JobRecord, subtask: SubtaskKey, result: dict[str, Any]
+    ) -> None: ...
+
+
+class WorkerRoutes:
+    """The routes, bound to one coordinator."""
+
+    def __init__(self, coordinator: Attempts) -> None:
+        self._coordinator = coordinator
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        result = _ATTEMPT + r"/subtasks/{vertex:\d+}/{index:\d+}/result"
+        return [
+            web.get("/api/v1/worker", self._worker),
+            web.get(_ATTEMPT + "/deployment/{worker}", self._deployment),
+            web.get(_ATTEMPT + "/committables", self._committables),
+            web.put(result, self._take_result),
+        ]
+
+    async def _worker(self, request: web.Request) -> web.StreamResponse:
+        return await WorkerConnection(self._coordinator, request).serve()
+
+    async def _deployment(self, request: web.Request) -> web.Response:
+        record = self._job_at_attempt(request)
+        descriptors = record.deployment.get(request.match_info["worker"], ())
+        return _msgpack(
+            {
+                "graph": record.submission.graph,
+                "subtasks": [descriptor.to_dict() for descriptor in descriptors],
+            }
+        )
+
+    async def _committables(self, request: web.Request) -> web.Response:
+        record = self._job_at_attempt(request)
+        return _msgpack({"graph": record.submission.graph, "committables": record.prepared()})
+
+    async def _take_result(self, request: web.Request) -> web.Response:
+        record = self._job_at_attempt(request)
+        subtask = int(request.match_info["vertex"]), int(request.match_info["index"])
+        record.execution.worker_of(subtask)
+        timeout_ms = self._coordinator.config.http_request_timeout_ms
+        result = decode_result(await read_body(request, timeout_ms))
+        if record.ended_at is not None:
+            raise web.HTTPConflict(text=f"job {record.job_id} has ended")
+        self._coordinator.take_result(record, subtask, result)
+        return web.json_response({})
+
+    def _job_at_attempt(self, request: web.Request) -> JobRecord:
+        record = named_job(request, self._coordinator.dispatcher)
+        if record.execution.attempt != int(request.match_info["attempt"]):
+            raise web.HTTPConflict(text=f"job {record.job_id} is at another attempt")
+        return record
+
+
+def _msgpack(value: object) -> web.Response:
+    return web.Response(body=msgpack.packb(value), content_type="application/msgpack")

@@ -1,0 +1,69 @@
+"""A worker's websocket: who is let in, and what ends it."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.messages import Heartbeat, Register, Registered, Run, Stop, encode
+from flinknet.errors import ConfigurationError
+from tests.unit.cluster.control_plane import CONFIG, ServedCoordinator
+
+
+async def test_a_worker_id_that_is_taken_is_refused(served: ServedCoordinator) -> None:
+    async with served.worker("worker-0"), served.link() as second:
+        with pytest.raises(ConfigurationError, match="worker-0 is taken"):
+            await second.register(Register("worker-0", 2, "127.0.0.1:2", 1))
+        assert await second.receive() is None
+
+
+async def test_a_worker_hears_the_pace_of_its_reports(served: ServedCoordinator) -> None:
+    async with served.link() as link:
+        registered = await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
+    assert registered == Registered(CONFIG.heartbeat_interval_ms, CONFIG.progress_interval_ms)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"garbage",
+        "text",
+        encode(Run("job", 0)),
+        encode(Register("worker-9", 1, "127.0.0.1:1", 1)),
+        encode(Stop("x" * CONFIG.control_message_bytes_max)),
+    ],
+    ids=["garbage", "text", "coordinator's message", "second Register", "too large"],
+)
+async def test_a_worker_that_breaks_the_protocol_is_lost_and_no_other(
+    served: ServedCoordinator, frame: bytes | str
+) -> None:
+    async with served.worker("worker-0") as good, served.worker("worker-1"):
+        async with aiohttp.ClientSession(headers=authorization_headers(served.token)) as session:
+            socket = await session.ws_connect(f"http://{served.address}/api/v1/worker")
+            await socket.send_bytes(encode(Register("worker-2", 1, "127.0.0.1:1", 1)))
+            await socket.receive_bytes()
+            if isinstance(frame, str):
+                await socket.send_str(frame)
+            else:
+                await socket.send_bytes(frame)
+            closing = await socket.receive()
+            assert closing.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+        workers = served.coordinator.dispatcher.workers
+        await good.send(Heartbeat())
+        assert [worker.worker_id for worker in workers.registered()] == ["worker-0", "worker-1"]
+
+
+async def test_the_first_message_must_be_register(served: ServedCoordinator) -> None:
+    async with aiohttp.ClientSession(headers=authorization_headers(served.token)) as session:
+        socket = await session.ws_connect(f"http://{served.address}/api/v1/worker")
+        await socket.send_bytes(encode(Heartbeat()))
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+    assert served.coordinator.dispatcher.workers.workers() == ()
+
+
+async def test_workers_are_told_when_the_coordinator_stops(served: ServedCoordinator) -> None:
+    async with served.worker("worker-0") as link:
+        served.coordinator.close("enough")
+        assert await link.receive() == Stop("enough")
+        assert await link.receive() is None
