@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +37,7 @@ from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import JobCancelledError
+from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.task_clock import task_time
 from flinknet.partition.result_partition import ResultPartitionStatistics
@@ -51,44 +52,22 @@ from flinknet.task.source import SourceOperator
 if TYPE_CHECKING:
     from flinknet.net.network_environment import NetworkEnvironment
 
-__all__ = ["Subtask", "SubtaskProgress", "SubtaskResult", "SubtaskStatistics"]
-
-
-class SubtaskProgress(NamedTuple):
-    """Counters of a subtask since it was opened, and where its time went.
-
-    An Arrow record batch is one record, and so is each part that a keyed exchange cuts it into.
-    """
-
-    records_in: int
-    records_out: int
-    bytes_in: int
-    bytes_out: int
-    idle_time_ms: int
-    busy_time_ms: int
-    backpressured_time_ms: int
+__all__ = ["Subtask", "SubtaskResult", "SubtaskStatistics"]
 
 
 class SubtaskStatistics(NamedTuple):
     """All that can be seen of a subtask: its counters, its times, its inputs and its outputs."""
 
-    progress: SubtaskProgress
+    io_metrics: IOMetrics
     times: TaskTimesStatistics
     gates: tuple[InputGateStatistics, ...]
     partitions: tuple[ResultPartitionStatistics, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SubtaskResult:
-    """What a subtask leaves when it has come to its end."""
+class SubtaskResult(IOMetrics):
+    """What a subtask leaves when it has come to its end: its counters, and what it has made."""
 
-    records_in: int
-    records_out: int
-    bytes_in: int
-    bytes_out: int
-    idle_time_ms: int
-    busy_time_ms: int
-    backpressured_time_ms: int
     collected: dict[str, list[Any]] = field(repr=False)
     """Records of the chain's collect sinks, by sink name."""
     metrics: dict[str, Any]
@@ -176,7 +155,7 @@ class Subtask:
         finally:
             self.close()
         return SubtaskResult(
-            **self.progress()._asdict(),
+            **asdict(self.io_metrics()),
             collected=self._context.collected,
             metrics=chain.metrics(),
             committables=chain.committables(),
@@ -194,20 +173,20 @@ class Subtask:
     def statistics(self) -> SubtaskStatistics:
         """Return the present counts and times of everything."""
         return SubtaskStatistics(
-            progress=self.progress(),
+            io_metrics=self.io_metrics(),
             times=self._times.statistics(task_time()),
             gates=tuple(gate.statistics() for gate in self._gates),
             partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
         )
 
-    def progress(self) -> SubtaskProgress:
+    def io_metrics(self) -> IOMetrics:
         """Return the counters now."""
         head = self._chain.head if self._chain is not None else None
         reader = self._reader
         received = reader.records_in if reader is not None else 0
         writers = [output.writer for output in self._outputs]
         times = self._times.statistics(task_time())
-        return SubtaskProgress(
+        return IOMetrics(
             records_in=head.records_read if isinstance(head, SourceOperator) else received,
             records_out=sum(writer.records_out for writer in writers),
             bytes_in=reader.bytes_in if reader is not None else 0,

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flinknet.cluster.control.failure import FailureCause
+from flinknet.metrics.io_metrics import IOMetrics
 
 __all__ = ["JobProgress", "JobResult", "VertexProgress"]
 
 
-@dataclass(frozen=True, slots=True)
-class VertexProgress:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VertexProgress(IOMetrics):
     """Counters and times of one vertex, summed over its subtasks."""
 
     id: int
@@ -19,13 +20,6 @@ class VertexProgress:
     parallelism: int
     states: dict[str, int]
     """How many subtasks are in each state."""
-    records_in: int
-    records_out: int
-    bytes_in: int
-    bytes_out: int
-    idle_time_ms: int
-    busy_time_ms: int
-    backpressured_time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +68,8 @@ class JobResult:
     seconds: float
     workers: tuple[str, ...]
     vertices: tuple[dict[str, Any], ...]
-    """One row per subtask: vertex, name, index, parallelism, worker_id, records_in, records_out,
-    bytes_in, bytes_out, idle_time_ms, busy_time_ms, backpressured_time_ms, metrics. Plain JSON
-    types."""
+    """One row per subtask: vertex, name, index, parallelism, worker_id, metrics, and its
+    ``IOMetrics``. Plain JSON types."""
     collected: dict[str, list[Any]]
     """Records of the collect sinks, by sink name, subtask after subtask."""
 

@@ -80,7 +80,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Counters of running subtasks: rows of vertex, index and the fields of SubtaskProgress."""
+    """Counters of running subtasks: rows of vertex, index and those of its IOMetrics."""
 
     job_id: str
     attempt: int

@@ -15,13 +15,12 @@ from typing import Any
 import msgpack
 
 from flinknet.errors import ConfigurationError, JobError, SerializationError
+from flinknet.metrics.io_metrics import IO_METRICS
 from flinknet.task.pickler import dumps
-from flinknet.task.subtask import SubtaskProgress, SubtaskResult
+from flinknet.task.subtask import SubtaskResult
 from flinknet.texts import text_of
 
 __all__ = ["check_collected_bytes", "decode_result", "encode_result", "merge_by_sink"]
-
-COUNTERS = SubtaskProgress._fields
 
 
 def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
@@ -41,11 +40,10 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
             ) from error
     check_collected_bytes(len(pickled), collect_bytes_max)
     committables = dumps(result.committables) if result.committables else b""
-    counters = {name: getattr(result, name) for name in COUNTERS}
     try:
         body: bytes = msgpack.packb(
             {
-                **counters,
+                **dict(zip(IO_METRICS, result.row(), strict=True)),
                 "metrics": result.metrics,
                 "collected": pickled,
                 "committables": committables,
@@ -66,7 +64,7 @@ def decode_result(body: bytes) -> dict[str, Any]:
     except Exception as error:
         raise ConfigurationError(f"the request's body is no result: {error}") from error
     expected = {
-        **dict.fromkeys(COUNTERS, int),
+        **dict.fromkeys(IO_METRICS, int),
         "metrics": dict,
         "collected": bytes,
         "committables": bytes,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from operator import index as as_integer
 from typing import Any
 
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
+from flinknet.metrics.io_metrics import IO_METRICS, IOMetrics
 from flinknet.task.deployment import SubtaskDescriptor
-from flinknet.task.subtask import SubtaskProgress
 
 __all__ = ["JobRecord"]
 
@@ -32,7 +32,7 @@ class JobRecord:
     execution: JobExecution
     submitted_at: float
     ended_at: float | None = None
-    counters: dict[SubtaskKey, SubtaskProgress] = field(default_factory=dict)
+    counters: dict[SubtaskKey, IOMetrics] = field(default_factory=dict)
     results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
     """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
     committables: dict[SubtaskKey, bytes] = field(default_factory=dict, repr=False)
@@ -50,15 +50,13 @@ class JobRecord:
         for row in rows:
             vertex, index, *counters = map(as_integer, row)
             if (vertex, index) not in self.results:
-                self.counters[vertex, index] = SubtaskProgress(*counters)
+                self.counters[vertex, index] = IOMetrics(*counters)
 
     def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
         """Take in what a finished subtask uploaded."""
         self.committables[subtask] = result.pop("committables")
         self.results[subtask] = result
-        self.counters[subtask] = SubtaskProgress(
-            **{counter: result[counter] for counter in SubtaskProgress._fields}
-        )
+        self.counters[subtask] = IOMetrics(*(result[counter] for counter in IO_METRICS))
 
     def collected_bytes(self) -> int:
         """Bytes of collected records that are held for the client."""
@@ -120,12 +118,7 @@ class JobRecord:
                     "name": vertex.name,
                     "parallelism": vertex.parallelism,
                     "states": dict(Counter(states[key].value for key in keys)),
-                    **_total(counters)._asdict(),
+                    **asdict(IOMetrics.total(counters)),
                 }
             )
         return rows
-
-
-def _total(counters: Sequence[SubtaskProgress]) -> SubtaskProgress:
-    nothing = [0] * len(SubtaskProgress._fields)
-    return SubtaskProgress(*map(sum, zip(nothing, *counters, strict=True)))

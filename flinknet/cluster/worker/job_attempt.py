@@ -61,7 +61,7 @@ class JobAttempt:
         if not self._subtasks:
             return None
         rows = [
-            [descriptor.vertex, descriptor.index, *subtask.progress()]
+            [descriptor.vertex, descriptor.index, *subtask.io_metrics().row()]
             for descriptor, subtask in self._subtasks
         ]
         return Progress(self._job_id, self._attempt, rows)

@@ -12,8 +12,32 @@ from flinknet.cli.display import LINE_INTERVAL_S, JobDisplay, result_table
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
 from flinknet.cluster.local.local_cluster import print_output
 
-SOURCE = VertexProgress(0, "Source: flights", 2, {"RUNNING": 2}, 1000, 1000, 0, 40_000, 0, 900, 100)
-SINK = VertexProgress(1, "Reduce", 2, {"RUNNING": 1, "FINISHED": 1}, 900, 0, 36_000, 0, 0, 0, 0)
+SOURCE = VertexProgress(
+    1000,
+    1000,
+    0,
+    40_000,
+    0,
+    900,
+    100,
+    id=0,
+    name="Source: flights",
+    parallelism=2,
+    states={"RUNNING": 2},
+)
+SINK = VertexProgress(
+    900,
+    0,
+    36_000,
+    0,
+    0,
+    0,
+    0,
+    id=1,
+    name="Reduce",
+    parallelism=2,
+    states={"RUNNING": 1, "FINISHED": 1},
+)
 
 
 def progress(seconds: float, records: int = 1000, job_id: str = "job") -> JobProgress:

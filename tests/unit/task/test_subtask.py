@@ -266,10 +266,10 @@ async def test_a_stopped_consumer_holds_the_source_back() -> None:
         subtasks = deploy(environment.job_graph(), workers)
         running = asyncio.create_task(run(subtasks))
         (source,) = (one for name, one in subtasks.items() if name.startswith("Source"))
-        await settled(lambda: source.progress().records_out)
+        await settled(lambda: source.io_metrics().records_out)
 
-        assert 0 < source.progress().records_out < 100_000
-        assert source.progress().records_in < 110_000
+        assert 0 < source.io_metrics().records_out < 100_000
+        assert source.io_metrics().records_in < 110_000
 
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -420,7 +420,7 @@ async def test_cancelling_releases_everything(tmp_path: Path) -> None:
     async with environments(2) as workers:
         subtasks = deploy(environment.job_graph(), workers)
         running = asyncio.create_task(run(subtasks))
-        await until(lambda: all(subtask.progress().records_in for subtask in subtasks.values()))
+        await until(lambda: all(subtask.io_metrics().records_in for subtask in subtasks.values()))
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

@@ -74,7 +74,9 @@ async def test_a_stopped_sink_backpressures_the_source_and_is_busy() -> None:
         producer, sink = subtasks.values()
         running = asyncio.create_task(run(subtasks))
         await until(
-            lambda: producer.statistics().times.is_backpressured and sink.progress().records_in > 0
+            lambda: (
+                producer.statistics().times.is_backpressured and sink.io_metrics().records_in > 0
+            )
         )
         [partition] = producer.statistics().partitions
         assert partition.queue_lengths.total > 0
@@ -83,7 +85,7 @@ async def test_a_stopped_sink_backpressures_the_source_and_is_busy() -> None:
         assert gate.queue_lengths.total > 0
         before = sink.statistics().times
         assert not before.is_backpressured
-        await until(lambda: sink.progress().busy_time_ms > before.accumulated_busy_time_ms)
+        await until(lambda: sink.io_metrics().busy_time_ms > before.accumulated_busy_time_ms)
         after = sink.statistics().times
         assert after.accumulated_idle_time_ms == before.accumulated_idle_time_ms
         shown = {seen.name for worker in workers for seen in worker.statistics().task_times}
@@ -128,7 +130,7 @@ async def test_a_subtask_is_idle_when_all_its_gates_wait() -> None:
         running = asyncio.create_task(run(subtasks))
         merged = subtasks["merged -> Sink: out (1/1)"]
         source = subtasks["Source: ending (1/1)"]
-        await until(lambda: merged.progress().records_in == 11)
+        await until(lambda: merged.io_metrics().records_in == 11)
         await until(lambda: all(part.released for part in source.statistics().partitions))
         await assert_only_idle(merged)
         await assert_only_idle(subtasks["Source: held (1/1)"])

@@ -17,7 +17,8 @@ from flinknet.cluster.control.subtask_result import (
     merge_by_sink,
 )
 from flinknet.errors import ConfigurationError, JobError, SerializationError
-from flinknet.task.subtask import SubtaskProgress, SubtaskResult
+from flinknet.metrics.io_metrics import IO_METRICS
+from flinknet.task.subtask import SubtaskResult
 
 LIMIT = 10_000
 
@@ -78,9 +79,7 @@ def test_metrics_must_be_plain() -> None:
         msgpack.packb([]),
         msgpack.packb({}),
         encode_result(result({}), LIMIT) + b"\x00",
-        msgpack.packb(
-            dict.fromkeys(SubtaskProgress._fields, 1.5) | {"metrics": {}, "collected": b""}
-        ),
+        msgpack.packb(dict.fromkeys(IO_METRICS, 1.5) | {"metrics": {}, "collected": b""}),
     ],
 )
 def test_a_body_that_is_no_result_is_refused(body: bytes) -> None:

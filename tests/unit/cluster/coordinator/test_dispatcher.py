@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import msgpack
 import pytest
 
@@ -24,7 +26,7 @@ from flinknet.cluster.coordinator.job_execution import JobState
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, JobError, RemoteProtocolError
-from flinknet.task.subtask import SubtaskProgress
+from flinknet.metrics.io_metrics import IOMetrics
 from tests.unit.cluster.graphs import keyed_graph
 
 CONFIG = ClusterConfig(
@@ -36,7 +38,7 @@ CONFIG = ClusterConfig(
     jobs_retained=2,
 )
 RESULT = {
-    **SubtaskProgress(3, 2, 10, 20, 400, 500, 100)._asdict(),
+    **asdict(IOMetrics(3, 2, 10, 20, 400, 500, 100)),
     "metrics": {},
     "committables": b"",
 }
