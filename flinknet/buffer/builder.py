@@ -8,8 +8,8 @@ all. So a segment goes back once the builder is sealed and every part of it recy
 
 The writer seals a builder that is full, or behind which something else must follow. A reader does
 if it takes from one that is more than half written: what is written until the next flush would
-often not fit, and leave in two parts. (`bench/README.md`, family `channels`, has what slices cost
-beside sealing at every flush: less, the more channels the more.)
+often not fit, and leave in two parts. (Slices pay with many channels: over 1,000 a record takes
+0.53 of the CPU of sealing at every flush with a buffer timeout of 0, and 0.91 with one of 1 ms.)
 
 An open builder is *paused* from the time that somebody takes from it until the writer comes by:
 ``remaining`` is 0, as in a sealed one. A record is never empty, so the next append does not fit and

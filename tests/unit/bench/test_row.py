@@ -13,7 +13,7 @@ from rich.console import Console
 from bench.exchange.system import SYSTEM as FLINKNET
 from bench.harness.machine import machine_facts
 from bench.harness.pinning import Pinning
-from bench.harness.row import Row, make_row, ratio, write_json
+from bench.harness.row import Row, make_row, ratio, read_json, write_json
 from bench.harness.system import Contestant, System
 from bench.harness.table import format_rate, format_time, print_rows
 from bench.harness.trial import Measurement
@@ -81,6 +81,15 @@ def test_the_json_has_the_fields_of_the_contract(tmp_path: Path) -> None:
     facts = {"cpu", "cores", "kernel", "python", "libraries", "load_average"}
     assert facts <= set(document["machine"])
     assert {name: type(value) for name, value in document["rows"][0].items()} == FIELDS
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    machine, rows = (
+        {"cpu": "one"},
+        [row(FLINKNET, "bulk", measured(1e6)), row(FLINKNET, "record", measured(2e6))],
+    )
+    write_json(machine, rows, tmp_path / "rows.json")
+    assert read_json(tmp_path / "rows.json") == (machine, rows)
 
 
 def test_the_table_shows_ratios_beside_the_peer_and_what_did_not_verify() -> None:
