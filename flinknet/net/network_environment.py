@@ -38,6 +38,7 @@ from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock
 from flinknet.net.transport import PeerProtocol
 from flinknet.net.writer_rendezvous import WriterRendezvous
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition, ResultPartitionStatistics
 from flinknet.records.partitioner import Partitioner
@@ -232,14 +233,16 @@ class NetworkEnvironment:
         *,
         subpartitions: int,
         consumers: Sequence[str] | None = None,
+        exchange_mode: ExchangeMode = ExchangeMode.PIPELINED_BOUNDED,
     ) -> ResultPartition:
         """Make a partition and register it under its name, where consumers may already wait for it.
 
         ``consumers`` are the ids of the workers that may consume it, one for each subpartition;
         whoever else asks hears what it would hear if there were none. By default any worker of the
-        job may.
+        job may. ``exchange_mode`` says when they may read.
 
-        Raises InsufficientNetworkBuffersError, LocalProtocolError if the name is in use.
+        Raises InsufficientNetworkBuffersError, LocalProtocolError if the name is in use,
+        ConfigurationError for an exchange mode that cannot run.
         """
         self._running()
         if consumers is not None and len(consumers) != subpartitions:
@@ -247,7 +250,13 @@ class NetworkEnvironment:
                 f"partition {partition_id} has {subpartitions} subpartitions and {len(consumers)} "
                 f"consumers: name the worker that consumes each subpartition"
             )
-        partition = ResultPartition(partition_id, subpartitions, self.network_pool, self.config)
+        partition = ResultPartition(
+            partition_id,
+            subpartitions,
+            self.network_pool,
+            self.config,
+            exchange_mode.subpartition_factory(),
+        )
         try:
             self._registry.register(partition, consumers)
         except LocalProtocolError:

@@ -1,13 +1,14 @@
 """The result partition: everything one producing subtask writes, one subpartition per consumer.
 
-Theory of operation (Flink's PipelinedResultPartition). States: *open* -> *ended* (the end of data
-is queued in every subpartition) -> *finished* (so is the end of the partition, which every reader
-has to acknowledge the data for, or to leave) -> *released*; or *failed* at any time, which releases
-it and hands the first cause to every reader. It is released by itself when every subpartition's
-reader is done and the producer has closed it; one that is released before that tells its readers
-so. If all readers go away before the end, there is nobody to write for: ``cancelled`` is set and
-the writer raises at its next buffer. Readers may come late, but a writer that can do nothing but
-wait for one that never came is given up (``give_up_readers``; the shell says when).
+Theory of operation (Flink's ResultPartition). States: *open* -> *ended* (the end of data is queued
+in every subpartition) -> *finished* (so is the end of the partition, which every reader has to
+acknowledge the data for, or to leave) -> *released*; or *failed* at any time, which releases it and
+hands the first cause to every reader. It is released by itself when every subpartition's reader is
+done and the producer has closed it, unless what is written outlives its readers; one that is
+released before that tells its readers so. If all readers go away before the end, there is nobody to
+write for: ``cancelled`` is set and the writer raises at its next buffer. Readers may come late, but
+a writer that can do nothing but wait for one that never came is given up (``give_up_readers``; the
+shell says when).
 
 The partition owns its local buffer pool: required is one buffer per subpartition and one more (the
 writer never deadlocks at the minimum), the maximum is bounded, so that a slow consumer holds the
@@ -44,8 +45,10 @@ from flinknet.errors import (
     ProducerFailedError,
     RemoteError,
 )
+from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from flinknet.partition.subpartition import (
-    PipelinedSubpartition,
+    ResultSubpartition,
+    SubpartitionFactory,
     SubpartitionOwner,
     SubpartitionStatistics,
 )
@@ -97,7 +100,8 @@ class ResultPartitionStatistics(NamedTuple):
 
 
 class ResultPartition(SubpartitionOwner):
-    """``subpartitions`` pipelined queues over one bounded pool."""
+    """``subpartitions`` subpartitions over one bounded pool; ``create_subpartition`` makes them, so
+    it says what kind they are (``exchange_mode.py``)."""
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class ResultPartition(SubpartitionOwner):
         subpartitions: int,
         network_pool: NetworkBufferPool,
         config: NetworkConfig,
+        create_subpartition: SubpartitionFactory = PipelinedSubpartition,
     ) -> None:
         if subpartitions < 1:
             raise LocalProtocolError(
@@ -119,6 +124,7 @@ class ResultPartition(SubpartitionOwner):
         self.lost: BaseException | None = None
         self.all_data_processed = Availability()
         self.all_consumed = Availability()
+        """Nobody needs the producer any more."""
         self._end_of_data = False
         self.readers_missing = subpartitions
         """Subpartitions that nobody has asked for so far."""
@@ -136,8 +142,8 @@ class ResultPartition(SubpartitionOwner):
             buffers_per_subpartition_max=config.buffers_per_subpartition_max,
             overdraft_max=config.overdraft_buffers_per_partition,
         )
-        self.subpartitions = [
-            PipelinedSubpartition(self, index, network_pool.segment_bytes, config.wire)
+        self.subpartitions: list[ResultSubpartition] = [
+            create_subpartition(self, index, network_pool.segment_bytes, config.wire)
             for index in range(subpartitions)
         ]
 
@@ -250,6 +256,8 @@ class ResultPartition(SubpartitionOwner):
         ``all_data_processed``."""
         self.broadcast_event(DataType.END_OF_PARTITION, END_OF_PARTITION)
         self.finished = True
+        if not any(part.released_on_consumption for part in self.subpartitions):
+            self.all_consumed.set(True)
 
     # -- the readers' side ------------------------------------------------------------------------
 
@@ -265,8 +273,10 @@ class ResultPartition(SubpartitionOwner):
             raise self.kept_failure.error()
         if self.released:
             raise released_error(f"partition {self.partition_id}")
-        view = self.subpartitions[index].create_view(listener)
-        self.readers_missing -= 1
+        subpartition = self.subpartitions[index]
+        was_missing = not subpartition.has_had_reader
+        view = subpartition.create_view(listener)
+        self.readers_missing -= was_missing
         return view
 
     @property
@@ -303,7 +313,7 @@ class ResultPartition(SubpartitionOwner):
         if self._unacknowledged == 0:
             self.all_data_processed.set(True)
 
-    def on_released(self, subpartition: PipelinedSubpartition, cause: BaseException | None) -> None:
+    def on_released(self, subpartition: ResultSubpartition, cause: BaseException | None) -> None:
         """Count one reader that is done, cancelled or lost."""
         if cause is not None and self.lost is None and not subpartition.consumed:
             self.lost = cause

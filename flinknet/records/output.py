@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.partition.subpartition import PipelinedSubpartition
+from flinknet.partition.subpartition import ResultSubpartition
 
 __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 
@@ -26,7 +26,7 @@ class Output(ABC):
 
     __slots__ = ("_take_emitted", "builder", "flush", "seal", "target")
 
-    target: PipelinedSubpartition | ResultPartition
+    target: ResultSubpartition | ResultPartition
     """If it is ``released``, nobody reads it any more: what is written is dropped."""
 
     seal: Callable[[], None]

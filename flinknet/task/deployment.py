@@ -16,6 +16,7 @@ from typing import Any
 
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import InsufficientSlotsError
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.graph import JobEdge, JobGraph
 
 __all__ = [
@@ -42,6 +43,7 @@ class ResultDescriptor:
 
     edge: int
     partition_id: str
+    exchange_mode: ExchangeMode
     consumers: tuple[str, ...]
     """The worker of each subpartition's consumer, who alone may consume it."""
 
@@ -79,9 +81,16 @@ class SubtaskDescriptor:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> SubtaskDescriptor:
-        """Inverse of ``to_dict``; KeyError or TypeError if the fields are not its own."""
+        """Inverse of ``to_dict``; KeyError, TypeError or ValueError if the fields are not its
+        own."""
         results = tuple(
-            ResultDescriptor(**{**result, "consumers": tuple(result["consumers"])})
+            ResultDescriptor(
+                **{
+                    **result,
+                    "exchange_mode": ExchangeMode(result["exchange_mode"]),
+                    "consumers": tuple(result["consumers"]),
+                }
+            )
             for result in fields["results"]
         )
         gates = tuple(
@@ -163,6 +172,7 @@ def _results(
         ResultDescriptor(
             number,
             _partition_id(job_id, attempt, number, index),
+            edge.exchange_mode,
             tuple(
                 placement[graph.vertices[edge.target].slot_sharing_group][consumer].worker_id
                 for consumer in _consumers(graph, edge, index)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.operators import Operator
 from flinknet.task.pickler import dumps
 from flinknet.task.sink import SinkOperator, TwoPhaseSink
@@ -87,6 +88,8 @@ class JobEdge:
     """Whether a subtask is connected with some subtasks of the other side, not with all."""
     buffer_timeout_ms: BufferTimeout | None
     """None takes the timeout of the worker's configuration."""
+    exchange_mode: ExchangeMode
+    """When the target may read what the source writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.key_groups import default_max_parallelism
 from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 from flinknet.task.transformation import (
@@ -231,7 +232,20 @@ class _Generator:
             partitioner=make_partitioner,
             pointwise=make_partitioner().is_pointwise,
             buffer_timeout_ms=self._defaults.buffer_timeout_ms if timeout is None else timeout,
+            exchange_mode=self._exchange_mode(read, target),
         )
+
+    def _exchange_mode(self, read: StreamInput, target: _Placed) -> ExchangeMode:
+        """The mode of an edge; all tasks of a job run at the same time, so it has to be pipelined.
+
+        Here a job that is several pipelined regions would begin."""
+        if not read.exchange_mode.is_pipelined:
+            raise ConfigurationError(
+                f'the exchange from "{self._placed[read.transformation].name}" to "{target.name}" '
+                f"is {read.exchange_mode}, which cannot run yet: leave it "
+                f"{ExchangeMode.PIPELINED_BOUNDED}"
+            )
+        return read.exchange_mode
 
     def _vertex(self, number: int, chain: _Chain) -> JobVertex:
         head = chain.operators[0]

@@ -208,6 +208,7 @@ class Subtask:
             result.partition_id,
             subpartitions=result.subpartitions,
             consumers=result.consumers,
+            exchange_mode=result.exchange_mode,
         )
         writer = self._environment.create_record_writer(
             partition,

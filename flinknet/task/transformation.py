@@ -16,6 +16,7 @@ from typing import Any
 
 from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
     AdaptiveRescalePartitioner,
@@ -161,3 +162,4 @@ class StreamInput:
 
     transformation: Transformation
     partitioning: Partitioning | None = None
+    exchange_mode: ExchangeMode = ExchangeMode.PIPELINED_BOUNDED

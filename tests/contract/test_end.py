@@ -12,6 +12,7 @@ from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import LocalProtocolError, RemoteProtocolError
+from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
 from tests.contract.ends import consume
@@ -64,6 +65,7 @@ def force(write: Callable[[ResultPartition], None], partition: ResultPartition) 
         write(partition)
     state = ChannelEnd.ACKNOWLEDGED if write is end_partition else ChannelEnd.DATA
     (subpartition,) = partition.subpartitions
+    assert isinstance(subpartition, PipelinedSubpartition)
     subpartition.end = state
     if isinstance(subpartition._listener, SubpartitionReader):
         subpartition._listener._end = state

@@ -19,7 +19,7 @@ from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.remote_channel import RemoteInputChannel
-from flinknet.partition.subpartition import PipelinedSubpartition
+from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from tests.model.shape import Shape
 
 

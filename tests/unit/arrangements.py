@@ -32,9 +32,9 @@ from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.consumer.unknown_channel import UnknownInputChannel
+from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.partition.subpartition import PipelinedSubpartition
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.messages import BufferHeader
 from tests.unit.records.columns.cutting import records_in
@@ -173,10 +173,18 @@ def put(partition: ResultPartition, index: int, content: bytes) -> BufferBuilder
     return builder
 
 
+def pipelined(partition: ResultPartition, index: int = 0) -> PipelinedSubpartition:
+    """Return a subpartition of a partition that is read while it is written."""
+    subpartition = partition.subpartitions[index]
+    assert isinstance(subpartition, PipelinedSubpartition)
+    return subpartition
+
+
 def finish(partition: ResultPartition) -> None:
     """Write the end of the data and, as if every reader had processed it, of the partition."""
     partition.notify_end_of_data()
-    for subpartition in partition.subpartitions:
+    for index in range(len(partition.subpartitions)):
+        subpartition = pipelined(partition, index)
         if not subpartition.acknowledged:
             subpartition.acknowledge_all_data_processed()
     partition.finish()

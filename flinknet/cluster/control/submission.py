@@ -14,6 +14,7 @@ import msgpack
 
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.errors import ConfigurationError
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
 from flinknet.task.graph import JobEdge, JobGraph, JobVertex
 
@@ -49,7 +50,10 @@ class Submission:
             (v.id, v.name, v.parallelism, v.max_parallelism, v.slot_sharing_group)
             for v in self.shape.vertices
         ]
-        edges = [(e.source, e.target, e.operator, e.name, e.pointwise) for e in self.shape.edges]
+        edges = [
+            (e.source, e.target, e.operator, e.name, e.pointwise, e.exchange_mode)
+            for e in self.shape.edges
+        ]
         body: bytes = msgpack.packb([self.shape.name, vertices, edges, self.commits, self.graph])
         return body
 
@@ -92,8 +96,11 @@ def _vertex(
     return JobVertex(id, name, parallelism, max_parallelism, slot_sharing_group, operators=())
 
 
-def _edge(source: int, target: int, operator: int, name: str, pointwise: bool) -> JobEdge:
-    return JobEdge(source, target, operator, name, _no_partitioner, pointwise, None)
+def _edge(
+    source: int, target: int, operator: int, name: str, pointwise: bool, exchange_mode: str
+) -> JobEdge:
+    mode = ExchangeMode(exchange_mode)
+    return JobEdge(source, target, operator, name, _no_partitioner, pointwise, None, mode)
 
 
 def _no_partitioner() -> NoReturn:

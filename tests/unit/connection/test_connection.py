@@ -315,7 +315,7 @@ def test_three_credits_send_three_of_ten_buffers() -> None:
         assert producer.statistics().readers_available == 1
     assert [body for _, body in buffers(joined.producer.send())] == [b"\x00", b"\x01", b"\x02"]
     assert producer.statistics().readers_available == 0
-    assert partition.subpartitions[0].backlog() == 7
+    assert partition.statistics().subpartitions[0].backlog == 7
     gate.release()
     joined.close()
 

@@ -261,9 +261,10 @@ def test_messages_that_are_written_no_longer_count() -> None:
 
 def put_cut(partition: ResultPartition, *records: bytes, cut: int) -> None:
     """Write records, the first ``cut`` bytes in a buffer of their own."""
-    partition.subpartitions[0].notify_new_buffer_size(cut)
+    subpartition = partition.subpartitions[0]
+    subpartition.buffer_bytes = cut
     builder = partition.request_builder(0)
-    partition.subpartitions[0].notify_new_buffer_size(partition.subpartitions[0].buffer_bytes * 16)
+    subpartition.buffer_bytes = cut * 16
     for record in records:
         assert builder is not None
         written = builder.append(memoryview(record))

@@ -1,858 +1,323 @@
+"""The protocol, by a second kind of subpartition in a real partition: one that keeps its data until
+that is complete, and is read then, by anybody, any number of times."""
+
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.buffer.view import BufferAndBacklog
+from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.buffer.segment import MemorySegment
+from flinknet.buffer.view import AvailabilityListener, BufferAndBacklog, SubpartitionView
 from flinknet.config import WireLimits
-from flinknet.errors import LocalProtocolError
-from flinknet.partition.subpartition import PipelinedSubpartition, SubpartitionOwner
+from flinknet.consumer.input_gate import InputGate
+from flinknet.errors import LocalProtocolError, PartitionNotFoundError, ProducerFailedError
+from flinknet.partition.registry import PartitionRegistry
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.partition.subpartition import (
+    ResultSubpartition,
+    SubpartitionOwner,
+    SubpartitionStatistics,
+)
+from flinknet.records.partitioner import CustomPartitioner
+from flinknet.records.reader import RecordReader
+from flinknet.records.writer import RecordWriter
 from tests.unit.arrangements import (
+    HERE,
+    Flusher,
     Reader,
     Recycler,
-    builder_of,
+    assert_everything_returned,
+    connect_local,
     content_of,
-    event_of,
-    take,
-    take_all,
+    locations,
+    make_config,
+    run,
+    wait,
 )
+from tests.unit.records.columns.cutting import make_memory, make_unpacker
 
-CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
-EVENT = DataType.EVENT_BUFFER
-BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
-PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
-END_OF_DATA = DataType.END_OF_DATA
-END = DataType.END_OF_PARTITION
-NONE = DataType.NONE
-
-BLOCKING = [data_type for data_type in DataType if data_type.is_blocking_upstream]
+SEGMENT_BYTES = 64
+CHANNELS = 2
+RECORDS = [(number % CHANNELS, number, "x" * (number % 100)) for number in range(300)]
+"""Many times what the pool holds."""
 
 
-class Owner(SubpartitionOwner):
-    """Notes what its subpartition tells."""
+class Kept(NamedTuple):
+    """A buffer in the store: a blocking partition would have it in a file."""
 
-    def __init__(self) -> None:
-        self.acknowledged = 0
-        self.released: list[BaseException | None] = []
-        self.cause: BaseException | None = None
+    data_type: DataType
+    content: bytes
+    continued: int
+    unfinished: int
+    records: int
+
+    @classmethod
+    def of(cls, buffer: Buffer) -> Kept:
+        return cls(
+            buffer.data_type,
+            content_of(buffer),
+            buffer.continued,
+            buffer.unfinished,
+            buffer.records,
+        )
+
+    def buffer(self) -> Buffer:
+        if self.data_type.is_event:
+            return Buffer.event(self.data_type, self.content)
+        segment = MemorySegment(SEGMENT_BYTES)
+        with segment.view(len(self.content)) as view:
+            view[:] = self.content
+        return Buffer(
+            self.data_type,
+            segment,
+            Recycler(),
+            len(self.content),
+            continued=self.continued,
+            unfinished=self.unfinished,
+            records=self.records,
+        )
+
+
+class BlockingSubpartition:
+    """Keeps every buffer as soon as it is sealed, and gives the memory back."""
+
+    released_on_consumption = False
+
+    def __init__(
+        self, owner: SubpartitionOwner, index: int, buffer_bytes: int, limits: WireLimits
+    ) -> None:
+        self._owner = owner
+        self.index = index
+        self.buffer_bytes = buffer_bytes
+        self.end = ChannelEnd.DATA
+        self.released = False
+        self.has_had_reader = False
+        self.kept: list[Kept] = []
+        self._open: BufferBuilder | None = None
+        self._readers: list[AvailabilityListener] = []
+        self._bytes_out = self._bytes_dropped = 0
+
+    def __str__(self) -> str:
+        return f"blocking subpartition {self.index} of partition {self._owner.partition_id}"
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.end in (ChannelEnd.ACKNOWLEDGED, ChannelEnd.END_OF_PARTITION)
+
+    @property
+    def consumed(self) -> bool:
+        return self.acknowledged
+
+    @property
+    def load(self) -> int:
+        return 0
+
+    def add_builder(self, builder: BufferBuilder) -> None:
+        self.check_open()
+        self.seal_open()
+        self._open = builder
+
+    def seal_open(self) -> None:
+        builder, self._open = self._open, None
+        if builder is not None:
+            buffer = builder.seal()
+            if buffer.size:
+                self.kept.append(Kept.of(buffer))
+            buffer.recycle()
+
+    def flush(self) -> None:
+        """Nobody waits."""
+
+    def check_open(self) -> None:
+        self.end.after(ChannelStep.DATA, LocalProtocolError, self)
+
+    def check_event(self, data_type: DataType, size: int) -> None:
+        self.end.after(ChannelStep.of(data_type), LocalProtocolError, self)
+
+    def add_event(self, buffer: Buffer) -> None:
+        self.check_event(buffer.data_type, buffer.size)
+        self.end = self.end.after(ChannelStep.of(buffer.data_type), LocalProtocolError, self)
+        self.seal_open()
+        self.kept.append(Kept.of(buffer))
+        buffer.recycle()
+        if self.end is ChannelEnd.END_OF_DATA:
+            self.end = self.end.after(ChannelStep.ACKNOWLEDGEMENT, LocalProtocolError, self)
+            self._owner.on_all_data_processed()
+
+    def create_view(self, listener: AvailabilityListener) -> SubpartitionView:
+        if self.end is not ChannelEnd.END_OF_PARTITION:
+            raise LocalProtocolError(f"{self} cannot be read: {self.end.value}")
+        self.has_had_reader = True
+        self._readers.append(listener)
+        return BlockingView(self._owner, self.kept, listener)
+
+    def fail(self) -> None:
+        self.released = True
+        self.seal_open()
+        self.kept = []
+        for reader in self._readers:
+            reader.notify_data_available()
+
+    def statistics(self) -> SubpartitionStatistics:
+        size = sum(len(kept.content) for kept in self.kept)
+        return SubpartitionStatistics(
+            subpartition=self.index,
+            queued_buffers=len(self.kept),
+            queued_bytes=size,
+            backlog=0,
+            buffers_out=0,
+            bytes_out=0,
+            bytes_dropped=0,
+            blocked=False,
+            finished=self.end is ChannelEnd.END_OF_PARTITION,
+            released=self.released,
+        )
+
+    def check_invariants(self) -> None:
+        assert not (self.released and self.kept), "released but not empty"
+
+
+class BlockingView:
+    """One reading of all that is kept, from the start."""
+
+    def __init__(
+        self, owner: SubpartitionOwner, kept: list[Kept], listener: AvailabilityListener
+    ) -> None:
+        self._owner = owner
+        self._kept = kept
+        self._listener = listener
+        self._position = 0
+        self._end = ChannelEnd.DATA
+
+    def poll(self) -> BufferAndBacklog | None:
+        if not self.next_data_type():
+            return None
+        kept = self._kept[self._position]
+        self._end = self._end.after(ChannelStep.of(kept.data_type), AssertionError, self)
+        sequence = self._position
+        self._position += 1
+        return BufferAndBacklog(kept.buffer(), self.backlog(), self.next_data_type(), sequence)
+
+    def next_data_type(self) -> DataType:
+        if self._end in (ChannelEnd.END_OF_DATA, ChannelEnd.END_OF_PARTITION):
+            return DataType.NONE
+        return self._kept[self._position].data_type
+
+    def backlog(self) -> int:
+        return sum(kept.data_type.is_buffer for kept in self._kept[self._position :])
+
+    def resume_consumption(self) -> None:
+        raise LocalProtocolError("a view of what is complete is never blocked")
+
+    def acknowledge_all_data_processed(self) -> None:
+        self._end = self._end.after(ChannelStep.ACKNOWLEDGEMENT, LocalProtocolError, self)
+        self._listener.notify_data_available()
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        """Too late."""
 
     def failure_cause(self) -> BaseException | None:
-        return self.cause
+        return self._owner.failure_cause()
 
-    def on_all_data_processed(self) -> None:
-        self.acknowledged += 1
-
-    def on_released(self, subpartition: PipelinedSubpartition, cause: BaseException | None) -> None:
-        self.released.append(cause)
+    def release(self, cause: BaseException | None = None) -> None:
+        self._kept = []
 
 
 class Arranged:
-    """A subpartition with its reader and the recycler of its buffers."""
-
-    def __init__(self, *, read: bool = True, limits: WireLimits | None = None) -> None:
-        self.owner = Owner()
-        self.reader = Reader()
-        self.recycler = Recycler()
-        self.subpartition = PipelinedSubpartition(self.owner, 0, 64, limits or WireLimits())
-        if read:
-            self.subpartition.create_view(self.reader)
-
-    def add(self, content: bytes) -> None:
-        """Append an open builder with content."""
-        self.subpartition.add_builder(builder_of(content, recycler=self.recycler))
-
-    def add_finished(self, content: bytes) -> None:
-        """Append a buffer that is sealed already."""
-        self.add(content)
-        self.subpartition.seal_open()
-
-    def add_event(self, data_type: DataType = EVENT, payload: bytes = b"event") -> None:
-        self.subpartition.add_event(event_of(data_type, payload))
-
-    def end_data(self) -> None:
-        self.add_event(END_OF_DATA, b"\x91\x01")
-
-    def end(self) -> None:
-        """End the data and, as if it had been processed, the partition."""
-        self.end_data()
-        self.subpartition.acknowledge_all_data_processed()
-        self.add_event(END, b"\x90")
-
-    def poll(self) -> BufferAndBacklog:
-        """Poll what must be there, and recycle it."""
-        polled = self.subpartition.poll()
-        assert polled is not None
-        polled.buffer.recycle()
-        return polled
-
-    @property
-    def notices(self) -> int:
-        return self.reader.notices
-
-    @property
-    def available(self) -> DataType:
-        return self.subpartition.next_data_type()
-
-    @property
-    def backlog(self) -> int:
-        return self.subpartition.backlog()
-
-
-def arranged_after_barrier(data_type: DataType = BARRIER) -> Arranged:
-    """A subpartition whose reader has polled a barrier, and nothing behind it."""
-    arranged = Arranged()
-    arranged.add_event(data_type)
-    assert take(arranged.subpartition) is data_type
-    return arranged
-
-
-# -- backlog and notices ---------------------------------------------------------------------------
-
-
-def test_an_unfinished_buffer_is_not_promised_but_can_be_polled() -> None:
-    """C1."""
-    arranged = Arranged()
-    arranged.add(b"1234")
-    assert (arranged.backlog, arranged.notices, arranged.available) == (0, 0, NONE)
-    polled = arranged.poll()
-    assert (polled.buffer.size, polled.backlog, polled.next_data_type) == (4, 0, NONE)
-    assert arranged.subpartition.poll() is None
-
-
-def test_the_second_buffer_finishes_the_first() -> None:
-    """C2: one notice, backlog 1; further buffers do not notify until the queue was drained."""
-    arranged = Arranged()
-    arranged.add(b"first")
-    arranged.add(b"second")
-    assert (arranged.notices, arranged.backlog, arranged.available) == (1, 1, CLEAR_END)
-    arranged.add(b"third")
-    arranged.add(b"fourth")
-    assert (arranged.notices, arranged.backlog) == (1, 3)
-
-
-def test_after_the_finished_buffer_the_open_one_is_not_announced() -> None:
-    """C3."""
-    arranged = Arranged()
-    arranged.add(b"first")
-    arranged.add(b"second")
-    polled = arranged.poll()
-    assert (polled.next_data_type, polled.backlog) == (NONE, 0)
-    assert take(arranged.subpartition) == b"second"
-
-
-def test_a_flush_behind_a_finished_buffer_needs_no_notice() -> None:
-    """C4: backlog 1 becomes 2, the first read says that there is more."""
-    arranged = Arranged()
-    arranged.add(b"first")
-    arranged.add(b"second")
-    assert (arranged.notices, arranged.backlog) == (1, 1)
-    arranged.subpartition.flush()
-    assert (arranged.notices, arranged.backlog) == (1, 2)
-    polled = arranged.poll()
-    assert polled.next_data_type.is_buffer
-    assert polled.backlog == 1
-    polled = arranged.poll()
-    assert (polled.next_data_type, polled.backlog) == (NONE, 0)
-
-
-def test_a_flush_of_the_only_buffer_notifies_once() -> None:
-    """C5."""
-    arranged = Arranged()
-    arranged.add(b"first")
-    arranged.add(b"second")
-    arranged.poll()
-    assert arranged.notices == 1
-    arranged.subpartition.flush()
-    assert (arranged.notices, arranged.backlog) == (2, 1)
-    arranged.subpartition.flush()
-    assert arranged.notices == 2
-
-
-def test_a_flush_of_nothing_does_nothing() -> None:
-    """C5: neither without a builder, nor with an empty one."""
-    arranged = Arranged()
-    arranged.subpartition.flush()
-    arranged.add(b"")
-    arranged.subpartition.flush()
-    assert (arranged.notices, arranged.backlog, arranged.available) == (0, 0, NONE)
-
-
-def test_what_is_written_after_a_flush_leaves_with_it() -> None:
-    arranged = Arranged()
-    builder = builder_of(b"before")
-    arranged.subpartition.add_builder(builder)
-    arranged.subpartition.flush()
-    builder.append(memoryview(b", after"))
-    assert take(arranged.subpartition) == b"before, after"
-
-
-def test_what_is_written_after_a_poll_leaves_with_the_next_flush() -> None:
-    """C1, C5: in the same segment, as a buffer of its own."""
-    arranged = Arranged()
-    builder = builder_of(b"first", recycler=arranged.recycler)
-    arranged.subpartition.add_builder(builder)
-    for number, content in enumerate((b"second", b"third", b"fourth"), 1):
-        arranged.subpartition.flush()
-        assert (arranged.notices, arranged.backlog) == (number, 1)
-        taken = arranged.poll()
-        assert (taken.backlog, taken.next_data_type, taken.sequence) == (0, NONE, number - 1)
-        arranged.subpartition.flush()
-        assert arranged.subpartition.poll() is None
-        assert (arranged.subpartition.queued_buffers, arranged.subpartition.queued_bytes) == (0, 0)
-        builder.resume()
-        builder.append(memoryview(content))
-        assert arranged.subpartition.queued_buffers == 1
-        assert arranged.subpartition.queued_bytes == len(content)
-        arranged.subpartition.check_invariants()
-    arranged.subpartition.seal_open()
-    assert (arranged.notices, arranged.backlog, len(arranged.recycler.segments)) == (4, 1, 0)
-    assert take_all(arranged.subpartition) == [b"fourth"]
-    assert len(arranged.recycler.segments) == 1
-    assert arranged.subpartition.statistics().bytes_out == len(b"firstsecondthirdfourth")
-
-
-def test_a_builder_of_which_all_was_taken_leaves_nothing_behind() -> None:
-    """What follows is no empty buffer, and neither is what is dropped."""
-    arranged = Arranged()
-    for follow in (
-        arranged.add_event,
-        lambda: arranged.add(b"next"),
-        arranged.subpartition.release,
-    ):
-        arranged.add(b"data")
-        arranged.subpartition.flush()
-        assert take(arranged.subpartition) == b"data"
-        recycled = len(arranged.recycler.segments)
-        follow()
-        assert len(arranged.recycler.segments) == recycled + 1
-        arranged.subpartition.check_invariants()
-        take_all(arranged.subpartition)
-        arranged.subpartition.seal_open()
-    assert arranged.subpartition.statistics().bytes_dropped == 0
-
-
-def test_a_release_recycles_an_open_buffer_with_the_slice_that_its_reader_has() -> None:
-    """C12: whichever is the last."""
-    arranged = Arranged()
-    builder = builder_of(b"taken", recycler=arranged.recycler)
-    arranged.subpartition.add_builder(builder)
-    polled = arranged.subpartition.poll()
-    assert polled is not None
-    builder.resume()
-    builder.append(memoryview(b"dropped"))
-    arranged.subpartition.fail()
-    assert builder.sealed
-    assert arranged.subpartition.statistics().bytes_dropped == len(b"dropped")
-    assert arranged.recycler.segments == []
-    assert content_of(polled.buffer) == b"taken"
-    polled.buffer.recycle()
-    assert len(arranged.recycler.segments) == 1
-
-
-def test_a_pending_flush_ends_when_its_buffer_is_finished() -> None:
-    arranged = Arranged()
-    arranged.add(b"first")
-    arranged.subpartition.flush()
-    arranged.add(b"second")
-    assert (arranged.notices, arranged.backlog) == (1, 1)
-    arranged.poll()
-    assert (arranged.backlog, arranged.available) == (0, NONE)
-    arranged.subpartition.flush()
-    assert (arranged.notices, arranged.backlog) == (2, 1)
-
-
-def test_empty_buffers_are_not_queued() -> None:
-    """C6, by meaning: three empty finished ones are skipped, what follows is read."""
-    arranged = Arranged()
-    for _ in range(3):
-        arranged.add_finished(b"")
-    assert (arranged.notices, arranged.backlog) == (0, 0)
-    assert len(arranged.recycler.segments) == 3
-    assert arranged.subpartition.poll() is None
-    arranged.add_finished(b"data")
-    assert (arranged.notices, arranged.backlog) == (1, 1)
-    assert arranged.poll().sequence == 0
-
-
-def test_an_event_finishes_the_buffer_before_it() -> None:
-    """C7, A17: buffer, event, buffer; byte totals move at poll time, events included."""
-    arranged = Arranged()
-    arranged.add(b"0123456789")
-    arranged.add_event(payload=b"event")
-    arranged.add(b"0123456789abcdef")
-    assert (arranged.backlog, arranged.available) == (1, CLEAR_END)
-    assert arranged.subpartition.statistics().bytes_out == 0
-    expected = [(CLEAR_END, 0, EVENT, 10), (EVENT, 0, NONE, 15), (CLEAR_END, 0, NONE, 31)]
-    for number, (data_type, backlog, following, bytes_out) in enumerate(expected, start=1):
-        polled = arranged.poll()
-        assert (polled.buffer.data_type, polled.backlog) == (data_type, backlog)
-        assert polled.next_data_type is following
-        counts = arranged.subpartition.statistics()
-        assert (counts.buffers_out, counts.bytes_out) == (number, bytes_out)
-
-
-def test_an_event_with_nothing_before_it_is_all_there_is() -> None:
-    """A17."""
-    arranged = Arranged()
-    arranged.add_event()
-    assert (arranged.notices, arranged.backlog, arranged.available) == (1, 0, EVENT)
-    assert take_all(arranged.subpartition) == [EVENT]
-
-
-@pytest.mark.parametrize("finish", ["open", "flushed", "finished", "ended"])
-def test_the_backlog_is_what_can_be_polled(finish: str) -> None:
-    """C10, for 5 buffers."""
-    arranged = Arranged()
-    for _ in range(5):
-        arranged.add(b"data")
-    if finish == "flushed":
-        arranged.subpartition.flush()
-    elif finish == "finished":
-        arranged.subpartition.seal_open()
-    elif finish == "ended":
-        arranged.end()
-    announced = arranged.backlog
-    assert announced == (4 if finish == "open" else 5)
-    polled = 0
-    while arranged.available.is_buffer:
-        polled += 1
-        assert arranged.poll().backlog == announced - polled
-    assert polled == announced
-
-
-def test_a_reader_that_comes_late_finds_what_is_there() -> None:
-    arranged = Arranged(read=False)
-    arranged.add(b"first")
-    arranged.add(b"second")
-    arranged.add_event()
-    assert arranged.subpartition.create_view(arranged.reader) is arranged.subpartition
-    assert arranged.notices == 0, "whoever comes looks for itself"
-    assert take_all(arranged.subpartition) == [b"first", b"second", EVENT]
-
-
-def test_queued_bytes_grow_and_shrink_with_the_queue() -> None:
-    """D11: 6, 12, 20, 23, 26, 36, 46, 54, 59, 73, with events and an open buffer at the end."""
-    arranged = Arranged()
-    sizes = [6, 6, 8, 3, 3, 10, 10, 8, 5, 14]
-    totals = []
-    for number, size in enumerate(sizes):
-        if size == 3:
-            arranged.add_event(payload=b"x" * size)
-        elif number == len(sizes) - 1:
-            arranged.add(b"x" * size)
-        else:
-            arranged.add_finished(b"x" * size)
-        totals.append(arranged.subpartition.statistics().queued_bytes)
-    assert totals == [6, 12, 20, 23, 26, 36, 46, 54, 59, 73]
-    assert arranged.subpartition.statistics().queued_buffers == 10
-    for size in sizes:
-        before = arranged.subpartition.statistics().queued_bytes
-        arranged.poll()
-        assert arranged.subpartition.statistics().queued_bytes == before - size
-    counts = arranged.subpartition.statistics()
-    assert (counts.queued_buffers, counts.queued_bytes, counts.bytes_out) == (0, 0, 73)
-
-
-def test_the_open_buffer_is_a_queued_one_while_it_holds_something() -> None:
-    """Whoever compares queues counts it, and an empty one stands in nobody's way."""
-    arranged = Arranged()
-    lengths = []
-
-    def look() -> None:
-        arranged.subpartition.check_invariants()
-        lengths.append(arranged.subpartition.queued_buffers)
-        load = arranged.subpartition.load
-        assert load >> 48 == arranged.subpartition.queued_buffers
-        assert load & 2**48 - 1 == arranged.subpartition.queued_bytes
-
-    look()
-    arranged.add(b"")
-    look()
-    arranged.add(b"first")
-    look()
-    arranged.add_event()
-    look()
-    arranged.add(b"second")
-    look()
-    arranged.subpartition.flush()
-    for _ in range(3):
-        arranged.poll()
-        look()
-    assert lengths == [0, 0, 1, 2, 3, 2, 1, 0]
-
-
-# -- priority --------------------------------------------------------------------------------------
-
-
-def test_priority_events_keep_their_order_in_front_of_everything() -> None:
-    """C20."""
-    arranged = Arranged()
-    arranged.add_finished(b"data")
-    arranged.add_event(payload=b"ordinary")
-    for payload in (b"1", b"2"):
-        arranged.add_event(PRIORITY, payload)
-    arranged.add_finished(b"more")
-    arranged.add_event(PRIORITY, b"3")
-    contents = []
-    while (polled := arranged.subpartition.poll()) is not None:
-        contents.append(content_of(polled.buffer))
-        polled.buffer.recycle()
-    assert contents == [b"1", b"2", b"3", b"data", b"ordinary", b"more"]
-
-
-def test_the_first_priority_event_is_noticed() -> None:
-    """C9: it notifies though the queue was not empty; the second one does not."""
-    arranged = Arranged()
-    arranged.add_finished(b"data")
-    assert arranged.notices == 1
-    arranged.add_event(PRIORITY)
-    assert (arranged.notices, arranged.available, arranged.backlog) == (2, PRIORITY, 1)
-    arranged.add_event(PRIORITY)
-    assert arranged.notices == 2
-
-
-def test_data_behind_a_priority_event_is_found_by_polling() -> None:
-    """C9, by meaning: with something in the queue its reader is under way already."""
-    arranged = Arranged()
-    arranged.add_event(PRIORITY)
-    assert arranged.notices == 1
-    arranged.add_finished(b"first")
-    arranged.add_finished(b"second")
-    assert arranged.notices == 1
-    assert arranged.poll().next_data_type is CLEAR_END
-    assert take_all(arranged.subpartition) == [b"first", b"second"]
-
-
-def test_events_that_nobody_reads_are_bounded() -> None:
-    """Those with priority count too; data does not, and what is read makes room."""
-    arranged = Arranged(limits=WireLimits(events_per_channel_max=3))
-    arranged.add_finished(b"data")
-    for data_type in (EVENT, PRIORITY, EVENT):
-        arranged.add_event(data_type)
-    for data_type in (EVENT, PRIORITY, END_OF_DATA):
-        with pytest.raises(LocalProtocolError, match=r"3 events wait .* subpartition 0 of part"):
-            arranged.add_event(data_type)
-    assert arranged.subpartition.events_queued == 3
-    arranged.add_finished(b"more")
-    assert arranged.poll().buffer.data_type is PRIORITY
-    arranged.add_event(PRIORITY)
-    assert take_all(arranged.subpartition) == [PRIORITY, b"data", EVENT, EVENT, b"more"]
-    for _ in range(3):
-        arranged.add_event()
-    arranged.subpartition.release()
-    arranged.add_event()
-
-
-def test_an_event_that_no_consumer_takes_is_refused() -> None:
-    arranged = Arranged(limits=WireLimits(event_bytes_max=16))
-    arranged.add_event(payload=bytes(16))
-    with pytest.raises(LocalProtocolError, match="event of 17 bytes does not fit: 16"):
-        arranged.add_event(payload=bytes(17))
-    assert take_all(arranged.subpartition) == [EVENT]
-
-
-def test_a_priority_event_leaves_the_open_buffer_open() -> None:
-    arranged = Arranged()
-    builder = builder_of(b"open")
-    arranged.subpartition.add_builder(builder)
-    arranged.add_event(PRIORITY)
-    assert not builder.sealed
-    assert arranged.poll().next_data_type is NONE
-
-
-# -- blocking --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("data_type", BLOCKING)
-def test_a_blocking_event_stops_the_subpartition(data_type: DataType) -> None:
-    """C11, C16: nothing is available, noticed or promised until consumption is resumed."""
-    arranged = Arranged()
-    arranged.add_finished(b"before")
-    arranged.add_event(data_type)
-    arranged.add_finished(b"behind")
-    arranged.poll()
-    assert arranged.available is data_type
-    polled = arranged.poll()
-    assert (polled.next_data_type, polled.backlog) == (NONE, 0)
-    notices = arranged.notices
-    arranged.add_event()
-    arranged.add(b"more")
-    arranged.subpartition.flush()
-    arranged.add(b"and more")
-    arranged.add_event(PRIORITY)
-    assert arranged.notices == notices
-    assert (arranged.available, arranged.backlog) == (NONE, 0)
-    assert arranged.subpartition.poll() is None
-    assert arranged.subpartition.statistics().blocked
-    arranged.subpartition.resume_consumption()
-    assert (arranged.available, arranged.backlog) == (PRIORITY, 2)
-    assert take_all(arranged.subpartition) == [PRIORITY, b"behind", EVENT, b"more", b"and more"]
-
-
-@pytest.mark.parametrize("in_front", [0, 1, 2])
-def test_a_timeoutable_barrier_read_in_time_blocks_as_an_aligned_one(in_front: int) -> None:
-    """C16: 0, 1 or 2 data buffers in front of it are delivered first, none of them twice."""
-    arranged = Arranged()
-    for number in range(in_front):
-        arranged.add_finished(b"data %d" % number)
-    arranged.add_event(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
-    arranged.add_finished(b"behind")
-    expected: list[bytes | DataType] = [b"data %d" % number for number in range(in_front)]
-    assert take_all(arranged.subpartition) == [
-        *expected,
-        DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
-    ]
-    assert arranged.subpartition.statistics().blocked
-    arranged.subpartition.resume_consumption()
-    assert take_all(arranged.subpartition) == [b"behind"]
-
-
-def test_after_resume_an_event_is_available() -> None:
-    """C11."""
-    arranged = arranged_after_barrier()
-    arranged.add_event()
-    assert arranged.notices == 1
-    arranged.subpartition.resume_consumption()
-    assert (arranged.available, arranged.backlog) == (EVENT, 0)
-
-
-def test_after_resume_flushed_data_is_available() -> None:
-    """C11."""
-    arranged = arranged_after_barrier()
-    arranged.add(b"data")
-    arranged.subpartition.flush()
-    assert arranged.notices == 1
-    arranged.subpartition.resume_consumption()
-    assert arranged.available.is_buffer
-    assert arranged.backlog == 1
-
-
-def test_after_resume_finished_data_is_available() -> None:
-    """C11."""
-    arranged = arranged_after_barrier()
-    arranged.add_finished(b"first")
-    arranged.add_finished(b"second")
-    assert arranged.notices == 1
-    arranged.subpartition.resume_consumption()
-    assert (arranged.available, arranged.backlog) == (CLEAR_END, 2)
-
-
-def test_after_resume_unflushed_data_is_not_available() -> None:
-    """C11: nor is anything if nothing was added; a later flush notifies as usual."""
-    arranged = arranged_after_barrier()
-    arranged.subpartition.resume_consumption()
-    assert arranged.available is NONE
-    arranged.add(b"data")
-    assert (arranged.available, arranged.backlog) == (NONE, 0)
-    arranged.subpartition.flush()
-    assert arranged.notices == 2
-
-
-def test_data_after_a_resume_notifies() -> None:
-    arranged = arranged_after_barrier()
-    arranged.subpartition.resume_consumption()
-    arranged.add_finished(b"data")
-    assert arranged.notices == 2
-
-
-def test_resuming_what_is_not_blocked_is_refused() -> None:
-    """C11."""
-    arranged = Arranged()
-    with pytest.raises(LocalProtocolError, match="not blocked"):
-        arranged.subpartition.resume_consumption()
-    arranged = arranged_after_barrier()
-    arranged.subpartition.resume_consumption()
-    with pytest.raises(LocalProtocolError, match="not blocked"):
-        arranged.subpartition.resume_consumption()
-
-
-# -- the reader's life -----------------------------------------------------------------------------
-
-
-def test_a_subpartition_has_one_reader() -> None:
-    """C12."""
-    arranged = Arranged()
-    with pytest.raises(LocalProtocolError, match="read once"):
-        arranged.subpartition.create_view(Reader())
-    arranged.subpartition.release()
-    with pytest.raises(LocalProtocolError, match="read once"):
-        arranged.subpartition.create_view(Reader())
-
-
-@pytest.mark.parametrize("read", [True, False], ids=["with a reader", "without"])
-def test_releasing_recycles_what_is_queued(read: bool) -> None:
-    """C12: finished buffers, the open one and events."""
-    arranged = Arranged(read=read)
-    arranged.add_finished(b"first")
-    arranged.add_event()
-    arranged.add_event(PRIORITY)
-    arranged.add(b"open")
-    arranged.subpartition.flush()
-    arranged.subpartition.release()
-    assert len(arranged.recycler.segments) == 2
-    assert arranged.owner.released == [None]
-    arranged.subpartition.release()
-    assert arranged.owner.released == [None], "told once"
-    assert arranged.subpartition.poll() is None
-    assert (arranged.available, arranged.backlog) == (NONE, 0)
-    assert arranged.subpartition.statistics().queued_bytes == 0
-
-
-def test_a_reader_that_was_lost_says_why() -> None:
-    arranged = Arranged()
-    cause = ConnectionResetError("gone")
-    arranged.subpartition.release(cause)
-    assert arranged.owner.released == [cause]
-
-
-def test_what_comes_after_the_release_is_dropped_and_counted() -> None:
-    """C12, D1: and nobody is notified."""
-    arranged = Arranged()
-    arranged.add_finished(b"queued")
-    arranged.add(b"open")
-    arranged.subpartition.release()
-    assert arranged.subpartition.statistics().bytes_dropped == len(b"queued" + b"open")
-    notices = arranged.notices
-    arranged.add(b"late")
-    arranged.add_event(payload=b"event")
-    arranged.subpartition.flush()
-    assert arranged.notices == notices
-    assert len(arranged.recycler.segments) == 3
-    assert arranged.subpartition.statistics().bytes_dropped == len(b"queuedopenlateevent")
-
-
-def test_what_is_polled_before_the_release_is_the_readers() -> None:
-    arranged = Arranged()
-    arranged.add_finished(b"taken")
-    polled = arranged.subpartition.poll()
-    assert polled is not None
-    arranged.subpartition.release()
-    assert arranged.recycler.segments == []
-    assert content_of(polled.buffer) == b"taken"
-    polled.buffer.recycle()
-    assert len(arranged.recycler.segments) == 1
-
-
-def test_a_failed_producer_drops_everything_and_tells_the_reader() -> None:
-    """C15."""
-    arranged = Arranged()
-    arranged.add_finished(b"data")
-    arranged.owner.cause = ValueError("first cause")
-    arranged.subpartition.fail()
-    assert (arranged.notices, arranged.available) == (2, NONE)
-    assert arranged.subpartition.failure_cause() is arranged.owner.cause
-    assert len(arranged.recycler.segments) == 1
-    arranged.subpartition.fail()
-    assert arranged.notices == 2
-    assert arranged.owner.released == [], "the producer knows already"
-
-
-def test_a_blocked_reader_is_told_of_a_failure_too() -> None:
-    arranged = arranged_after_barrier()
-    arranged.subpartition.fail()
-    assert arranged.notices == 2
-
-
-def test_an_acknowledgement_counts_once() -> None:
-    """And only of data that has ended."""
-    arranged = Arranged()
-    acknowledge = arranged.subpartition.acknowledge_all_data_processed
-    with pytest.raises(LocalProtocolError, match="subpartition 0 of .*: its data has not ended"):
-        acknowledge()
-    arranged.end_data()
-    acknowledge()
-    with pytest.raises(LocalProtocolError, match="has ended and has been acknowledged"):
-        acknowledge()
-    assert arranged.owner.acknowledged == 1
-
-
-def test_a_reader_that_has_left_acknowledges_nothing() -> None:
-    """The end of the partition need not wait for it."""
-    arranged = Arranged()
-    arranged.subpartition.release()
-    arranged.end_data()
-    arranged.subpartition.acknowledge_all_data_processed()
-    assert arranged.owner.acknowledged == 0, "its leaving has been counted"
-    arranged.add_event(END, b"\x90")
-    assert arranged.subpartition.finished
-
-
-# -- the end ---------------------------------------------------------------------------------------
-
-
-def test_the_end_finishes_the_open_buffer_and_everything_is_promised() -> None:
-    arranged = Arranged()
-    arranged.add(b"data")
-    arranged.end()
-    assert (arranged.notices, arranged.backlog) == (1, 1)
-    assert not arranged.subpartition.consumed
-    assert take_all(arranged.subpartition) == [b"data", END_OF_DATA, END]
-    assert arranged.subpartition.consumed
-
-
-def test_nothing_follows_the_end() -> None:
-    """C14, D1: it is an error of the writer, not a silent loss."""
-    arranged = Arranged()
-    arranged.end()
-    for write in (
-        lambda: arranged.add(b"late"),
-        arranged.add_event,
-        lambda: arranged.add_event(PRIORITY),
-        arranged.end_data,
-        lambda: arranged.add_event(END, b"\x90"),
-    ):
-        with pytest.raises(LocalProtocolError, match="its partition has ended"):
-            write()
-    assert take_all(arranged.subpartition) == [END_OF_DATA, END]
-
-
-def test_events_may_follow_the_end_of_the_data() -> None:
-    """A last barrier does; data and a second end do not."""
-    arranged = Arranged()
-    arranged.end_data()
-    arranged.add_event(BARRIER)
-    for write in (lambda: arranged.add(b"late"), arranged.end_data):
-        with pytest.raises(LocalProtocolError, match="must not come on subpartition 0"):
-            write()
-    assert take_all(arranged.subpartition) == [END_OF_DATA, BARRIER]
-    arranged.subpartition.resume_consumption()
-    arranged.subpartition.acknowledge_all_data_processed()
-    arranged.add_event(PRIORITY)
-    arranged.add_event(END, b"\x90")
-    assert take_all(arranged.subpartition) == [PRIORITY, END]
-
-
-def test_a_partition_does_not_end_before_its_data_is_processed() -> None:
-    arranged = Arranged()
-    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not come.*not ended"):
-        arranged.add_event(END, b"\x90")
-    arranged.end_data()
-    assert take_all(arranged.subpartition) == [END_OF_DATA]
-    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not come.*acknowledged"):
-        arranged.add_event(END, b"\x90")
-    assert take_all(arranged.subpartition) == []
-
-
-def test_a_release_before_the_end_was_read_is_not_consumption() -> None:
-    arranged = Arranged()
-    arranged.end()
-    arranged.subpartition.release()
-    assert not arranged.subpartition.consumed
-
-
-def test_sequence_numbers_have_no_gap_and_wrap() -> None:
-    """Invariant I2: 32 bits, as on the wire."""
-    arranged = Arranged()
-    arranged.subpartition.sequence = 0xFFFFFFFE
-    for _ in range(4):
-        arranged.add_finished(b"data")
-    assert [arranged.poll().sequence for _ in range(4)] == [0xFFFFFFFE, 0xFFFFFFFF, 0, 1]
-
-
-# -- any history -----------------------------------------------------------------------------------
-
-STEPS = st.lists(
-    st.sampled_from(
-        ["write", "write", "append", "flush", "event", "priority", "barrier", "seal", "poll",
-         "poll", "look", "resume"]
-    ),
-    max_size=60,
-)  # fmt: skip
-
-
-class History:
-    """Any order of a writer's and a reader's steps, with a model of what must come out."""
+    """A worker with one blocking partition."""
 
     def __init__(self) -> None:
-        self.arranged = Arranged()
-        self.written = bytearray()
-        self.read = bytearray()
-        self.ordinary: list[tuple[DataType, int]] = []
-        self.numbers = iter(range(1_000))
-        self.builder = builder_of()
-        self.builder.seal()
-        self.known = False
+        self.pool = NetworkBufferPool(4, SEGMENT_BYTES)
+        self.config = make_config(buffers_per_channel=1, floating_buffers_per_gate=1)
+        self.registry = PartitionRegistry(10.0)
+        self.partition = ResultPartition(
+            "p0", CHANNELS, self.pool, self.config, BlockingSubpartition
+        )
+        self.registry.register(self.partition)
+        self.writer = RecordWriter(
+            self.partition,
+            CustomPartitioner(lambda key, channels: key, lambda record: record[0]),
+            wait=wait,
+            flusher=Flusher(),
+            buffer_timeout_ms=0,
+            record_bytes_max=1 << 20,
+            record_elements_max=1 << 16,
+        )
 
-    def step(self, name: str) -> None:
-        subpartition = self.arranged.subpartition
-        notices = self.arranged.notices
-        before = self.arranged.available
-        match name:
-            case "write":
-                self.builder = builder_of(recycler=self.arranged.recycler)
-                subpartition.add_builder(self.builder)
-                self.append()
-            case "append":
-                self.append()
-            case "flush":
-                subpartition.flush()
-            case "seal":
-                subpartition.seal_open()
-            case "event" | "barrier":
-                data_type = EVENT if name == "event" else BARRIER
-                self.ordinary.append((data_type, len(self.written)))
-                self.arranged.add_event(data_type)
-            case "priority":
-                self.arranged.add_event(PRIORITY)
-            case "resume":
-                if subpartition.statistics().blocked:
-                    subpartition.resume_consumption()
-                    before = self.arranged.available  # whoever resumes looks for itself
-                    self.known = before is not NONE
-            case "poll" | "look":
-                if name == "poll" or self.known:
-                    self.poll()
-                return
-        if before is NONE and self.arranged.available is not NONE:
-            assert self.arranged.notices == notices + 1, "nobody was told"
-            self.known = True
+    def write(self) -> None:
+        run(self.writer.emit_many(RECORDS))
+        run(self.writer.finish())
+        self.writer.close()
 
-    def append(self) -> None:
-        self.builder.resume()
-        if self.builder.remaining:
-            content = next(self.numbers).to_bytes(2, "big")
-            self.builder.append(memoryview(content))
-            self.written += content
-
-    def poll(self) -> None:
-        promised = self.arranged.backlog
-        polled = self.arranged.subpartition.poll()
-        self.known = polled is not None and polled.next_data_type is not NONE
-        if polled is None:
-            assert promised == 0
-            return
-        self.accept(polled.buffer)
-        if polled.buffer.data_type.is_blocking_upstream:
-            assert polled.backlog == 0
-        elif polled.buffer.data_type.is_buffer:
-            assert polled.backlog == max(promised - 1, 0)
-        else:
-            assert polled.backlog == promised
-
-    def accept(self, buffer: Buffer) -> None:
-        if buffer.data_type.is_buffer:
-            assert buffer.size, "an empty buffer was polled"
-            self.read += content_of(buffer)
-        elif not buffer.data_type.has_priority:
-            assert self.ordinary.pop(0) == (buffer.data_type, len(self.read))
-        buffer.recycle()
+    def read(self, index: int) -> list[Any]:
+        (location,) = locations(HERE)
+        gate = InputGate(
+            "gate", [location._replace(subpartition=index)], HERE, self.pool, self.config
+        )
+        gate.setup(lambda: connect_local(gate, self.registry))
+        reader = RecordReader(gate, wait=wait, unpacker=make_unpacker(), memory=make_memory())
+        records: list[Any] = []
+        while (batch := run(reader.next_batch())) is not None:
+            records += batch
+        reader.close()
+        return records
 
 
-@given(STEPS)
-def test_any_history_delivers_everything_in_order(steps: list[str]) -> None:
-    """C13: whoever is faster, each byte comes once and in order, ordinary events at their place;
-    what becomes available is noticed; the backlog is kept."""
-    history = History()
-    for name in steps:
-        history.step(name)
-        history.arranged.subpartition.check_invariants()
-    history.arranged.end()
-    history.ordinary += [(kind, len(history.written)) for kind in (END_OF_DATA, END)]
-    while not history.arranged.subpartition.consumed:
-        if history.arranged.subpartition.statistics().blocked:
-            history.arranged.subpartition.resume_consumption()
-        history.poll()
-    assert history.read == history.written
-    assert not history.ordinary
+@pytest.fixture
+def arranged() -> Iterator[Arranged]:
+    """A blocking partition; in the end every buffer is back."""
+    made = Arranged()
+    yield made
+    made.partition.release()
+    assert_everything_returned(made.pool)
+
+
+def test_every_kind_satisfies_the_protocol(arranged: Arranged) -> None:
+    kinds: list[ResultSubpartition] = arranged.partition.subpartitions
+    assert [type(kind) for kind in kinds] == [BlockingSubpartition] * CHANNELS
+
+
+def test_what_is_kept_is_read_when_it_is_complete_and_as_often_as_one_likes(
+    arranged: Arranged,
+) -> None:
+    """D2: its writer needs no reader to go on, and is the only one that releases it."""
+    assert arranged.partition.statistics().pool.maximum < 5
+    arranged.write()
+    partition = arranged.partition
+    assert partition.all_data_processed.available
+    assert partition.finished
+    for _ in range(3):
+        for index in range(CHANNELS):
+            assert arranged.read(index) == [record for record in RECORDS if record[0] == index]
+    assert not partition.released
+    assert partition.readers_missing == 0
+    partition.check_invariants()
+
+
+def test_a_reader_that_comes_before_the_end_is_refused(arranged: Arranged) -> None:
+    run(arranged.writer.emit(RECORDS[0]))
+    with pytest.raises(LocalProtocolError, match="cannot be read: its data has not ended"):
+        arranged.partition.create_view(0, Reader())
+    assert arranged.partition.unread == [0, 1]
+
+
+def test_a_released_partition_tells_the_readers_of_what_was_kept(arranged: Arranged) -> None:
+    arranged.write()
+    reader = Reader()
+    view = arranged.partition.create_view(0, reader)
+    arranged.partition.release()
+    assert reader.notices == 1
+    assert isinstance(view.failure_cause(), PartitionNotFoundError)
+
+
+def test_a_failed_producer_leaves_nothing_to_read(arranged: Arranged) -> None:
+    run(arranged.writer.emit(RECORDS[0]))
+    arranged.writer.fail(ValueError("the disk is full"))
+    with pytest.raises(ProducerFailedError, match="the disk is full"):
+        arranged.partition.create_view(0, Reader())

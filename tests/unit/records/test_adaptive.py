@@ -18,7 +18,15 @@ from flinknet.records.partitioner import (
     RebalancePartitioner,
 )
 from flinknet.records.writer import RecordWriter
-from tests.unit.arrangements import Flusher, content_of, make_partition, run, view_of, wait
+from tests.unit.arrangements import (
+    Flusher,
+    content_of,
+    make_partition,
+    pipelined,
+    run,
+    view_of,
+    wait,
+)
 
 CONSUMERS = 4
 SLOW = 2
@@ -92,7 +100,7 @@ def test_small_buffers_do_not_hide_that_a_consumer_is_slow() -> None:
         floating_buffers_per_gate=180,
         buffers_per_subpartition_max=quota,
     )
-    partition.subpartitions[SLOW].notify_new_buffer_size(64)
+    pipelined(partition, SLOW).notify_new_buffer_size(64)
     writer = RecordWriter(
         partition,
         AdaptiveRebalancePartitioner(),
@@ -127,7 +135,7 @@ def test_a_burst_into_open_buffers_is_spread() -> None:
     """Bytes count as soon as they are written, not when their buffer is full."""
     arranged = Arranged(AdaptiveRebalancePartitioner())
     run(arranged.writer.emit_many(["x" * 5] * 8 + ["y" * 20] + ["z" * 5] * 6))
-    queued = [part.queued_bytes for part in arranged.partition.subpartitions]
+    queued = [part.queued_bytes for part in arranged.partition.statistics().subpartitions]
     assert queued == [12 + 21, 12 + 12, 12 + 12, 12 + 12]
 
 

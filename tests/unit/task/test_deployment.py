@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from flinknet.datastream import StreamExecutionEnvironment
 from flinknet.errors import InsufficientSlotsError
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
 from flinknet.task.graph import JobGraph
 
@@ -181,6 +183,18 @@ def test_a_partition_names_the_worker_of_every_consumer(how: str) -> None:
             named.pop((partition_id, subpartition)) for subpartition in range(result.subpartitions)
         )
     assert named == {}
+
+
+def test_a_partition_has_the_exchange_mode_of_its_edge() -> None:
+    graph = exchange(2, 2, "rebalance")
+    blocking = replace(graph.edges[0], exchange_mode=ExchangeMode.BLOCKING)
+
+    plan = by_name(plan_deployment(replace(graph, edges=(blocking,)), "j", 0, workers(1, 2)))
+
+    (result,) = plan["Source: Collection (1/2)"].results
+    assert result.exchange_mode is ExchangeMode.BLOCKING
+    read = SubtaskDescriptor.from_dict(plan["Source: Collection (1/2)"].to_dict())
+    assert read.results[0].exchange_mode is ExchangeMode.BLOCKING
 
 
 def test_descriptor_survives_json() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 
 from flinknet.datastream import CollectSink, StreamExecutionEnvironment
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
+from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.partitioner import AdaptiveRebalancePartitioner, HashPartitioner
 from flinknet.task.graph import JobGraph
+from flinknet.task.graph_generator import GraphDefaults, generate_job_graph
+from flinknet.task.operators import CallableSinkOperator, MapOperator
+from flinknet.task.transformation import REBALANCE, OperatorKind, StreamInput, Transformation
 
 
 @pytest.fixture
@@ -105,6 +111,23 @@ def test_adaptive_partitioning(environment: StreamExecutionEnvironment, how: str
     assert edge.name == f"ADAPTIVE {how.upper()}"
     assert edge.pointwise is (how == "rescale")
     assert isinstance(edge.partitioner(), AdaptiveRebalancePartitioner)
+
+
+def test_exchanges_are_pipelined(environment: StreamExecutionEnvironment) -> None:
+    numbers(environment).rebalance().map(same).key_by(same).reduce(max).print()
+
+    modes = {edge.exchange_mode for edge in environment.job_graph().edges}
+
+    assert modes == {ExchangeMode.PIPELINED_BOUNDED}
+
+
+def test_a_blocking_exchange_is_refused() -> None:
+    source = Transformation(OperatorKind.SOURCE, "a", partial(MapOperator, same), ())
+    read = StreamInput(source, REBALANCE, ExchangeMode.BLOCKING)
+    sink = Transformation(OperatorKind.SINK, "b", partial(CallableSinkOperator, print), (read,))
+
+    with pytest.raises(ConfigurationError, match='"Source: a" to "Sink: b" is BLOCKING'):
+        generate_job_graph("job", [source, sink], GraphDefaults())
 
 
 def test_custom_partitioning(environment: StreamExecutionEnvironment) -> None:

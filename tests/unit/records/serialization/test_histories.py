@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.errors import LocalProtocolError
+from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from flinknet.records.partitioner import CustomPartitioner
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import RecordDeserializer
@@ -223,6 +224,7 @@ class RecordHistories(RuleBasedStateMachine):
         taken_from = sum(
             part._open is not None and part._taken_bytes == part._open.size
             for part in self.partition.subpartitions
+            if isinstance(part, PipelinedSubpartition)
         )
         assert pool.in_use <= queued + taken_from + len(self.held)
 
