@@ -1,16 +1,25 @@
 """flinknet: a data-exchange runtime for asyncio, modelled on Apache Flink's network stack.
 
-Embedding needs the names below; jobs are written with ``flinknet.task``, errors are in
+Embedding needs the names below; jobs are written with ``flinknet.datastream``, errors are in
 ``flinknet.errors``, limits in ``flinknet.config``.
 """
 
 from __future__ import annotations
 
-from flinknet.config import FlinknetConfig, NetworkConfig
+from typing import TYPE_CHECKING, Any
+
+from flinknet.buffer.availability import Availability
+from flinknet.config import BufferTimeout, FlinknetConfig, NetworkConfig
+from flinknet.consumer.gate import Gate
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
+from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import FlinknetError
-from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.metrics.task_times import TaskTimes
+from flinknet.net.memory_bound import MemoryBound
+from flinknet.net.network_environment import EnvironmentStatistics, NetworkEnvironment
+from flinknet.partition.exchange_mode import ExchangeMode
+from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
     AdaptiveRescalePartitioner,
@@ -21,23 +30,34 @@ from flinknet.records.partitioner import (
     HashPartitioner,
     Partitioner,
     RebalancePartitioner,
+    RescalePartitioner,
     ShufflePartitioner,
 )
 from flinknet.records.reader import RecordBatch, RecordReader
 from flinknet.records.writer import RecordWriter
+
+if TYPE_CHECKING:
+    from flinknet.records.columns.partitioner import ColumnHashPartitioner as ColumnHashPartitioner
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AdaptiveRebalancePartitioner",
     "AdaptiveRescalePartitioner",
+    "Availability",
     "BroadcastPartitioner",
+    "BufferTimeout",
     "CustomPartitioner",
+    "EnvironmentStatistics",
+    "ExchangeMode",
     "FlinknetConfig",
     "FlinknetError",
     "ForwardPartitioner",
+    "Gate",
     "GlobalPartitioner",
     "HashPartitioner",
+    "InputGate",
+    "MemoryBound",
     "NetworkConfig",
     "NetworkEnvironment",
     "PartitionLocation",
@@ -46,8 +66,20 @@ __all__ = [
     "RecordBatch",
     "RecordReader",
     "RecordWriter",
+    "RescalePartitioner",
+    "ResultPartition",
     "ShufflePartitioner",
+    "TaskTimes",
     "UnionInputGate",
     "UnknownLocation",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs ``flinknet[arrow]`` when it is asked for, not with ``import *``."""
+    if name == "ColumnHashPartitioner":
+        from flinknet.records.columns.partitioner import ColumnHashPartitioner
+
+        return ColumnHashPartitioner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,12 +18,12 @@ from __future__ import annotations
 from flinknet.config import NetworkConfig
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import RemoteError, RemoteProtocolError
-from flinknet.wire.codec import Wait
+from flinknet.wire.codec import Stall
 from flinknet.wire.messages import BufferHeader
 
 __all__ = ["ChannelRegistry"]
 
-_FOR_MEMORY = Wait.FOR_MEMORY
+_FOR_MEMORY = Stall.FOR_MEMORY
 
 
 class ChannelRegistry:
@@ -79,7 +79,7 @@ class ChannelRegistry:
 
     # -- the peer ---------------------------------------------------------------------------------
 
-    def begin_buffer(self, header: BufferHeader) -> memoryview | Wait | None:
+    def begin_buffer(self, header: BufferHeader) -> memoryview | Stall | None:
         """Find the memory for a frame's body; see MessageReceiver."""
         channel = self._channels.get(header.channel) or self._find(header.channel, "data")
         if channel is None:

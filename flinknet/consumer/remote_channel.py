@@ -51,7 +51,7 @@ from flinknet.consumer.input_channel import (
 from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.shared_buffers import SharedBuffers
 from flinknet.errors import BufferReorderingError, RemoteProtocolError
-from flinknet.wire.codec import Wait
+from flinknet.wire.codec import Stall
 from flinknet.wire.events import check_end_of_partition, decode_end_of_data
 from flinknet.wire.messages import BufferHeader
 
@@ -150,7 +150,7 @@ class RemoteInputChannel(InputChannel):
 
     # -- frames -----------------------------------------------------------------------------------
 
-    def begin_buffer(self, header: BufferHeader) -> memoryview | Wait:
+    def begin_buffer(self, header: BufferHeader) -> memoryview | Stall:
         """Make room for a frame. Raises RemoteProtocolError if it is out of order or unpaid.
 
         Without credit a frame may have to wait; the client is told when it can go on.
@@ -187,9 +187,9 @@ class RemoteInputChannel(InputChannel):
         """Whether the end of the partition has arrived, so that nothing more can get lost."""
         return self._arrived is _COMPLETE
 
-    def _without_buffer(self) -> Wait:
+    def _without_buffer(self) -> Stall:
         if isinstance(self.manager, SharedBuffers):
-            return Wait.FOR_MEMORY
+            return Stall.FOR_MEMORY
         raise RemoteProtocolError(
             f"no buffer available for data on {self}: the producer sent without credit"
         )

@@ -34,7 +34,7 @@ from flinknet.task.functions import (
 from flinknet.task.graph import OperatorFactory
 from flinknet.task.keyed_operators import (
     AggregateOperator,
-    Emission,
+    EmitMode,
     KeyedProcessOperator,
     ReduceOperator,
 )
@@ -333,7 +333,7 @@ class KeyedStream(DataStream):
         self._key = key
 
     def reduce(
-        self, func: ReduceFunction | AnyCallable, *, emit: Emission = "every_record"
+        self, func: ReduceFunction | AnyCallable, *, emit: EmitMode = "every_record"
     ) -> DataStream:
         """Combine the records of each key, two at a time, into one record.
 
@@ -342,7 +342,7 @@ class KeyedStream(DataStream):
         """
         return self._one_input("Reduce", partial(ReduceOperator, func, self._key, emit))
 
-    def aggregate(self, func: AggregateFunction, *, emit: Emission = "every_record") -> DataStream:
+    def aggregate(self, func: AggregateFunction, *, emit: EmitMode = "every_record") -> DataStream:
         """Fold the records of each key into an accumulator; results are tuples (key, result).
 
         ``emit`` is that of ``reduce``.

@@ -25,7 +25,7 @@ from flinknet.task.state import KeyedState
 
 __all__ = [
     "AggregateOperator",
-    "Emission",
+    "EmitMode",
     "FoldOperator",
     "KeyedOperator",
     "KeyedProcessOperator",
@@ -33,7 +33,7 @@ __all__ = [
     "StatefulOperator",
 ]
 
-Emission = Literal["every_record", "end_of_input"]
+EmitMode = Literal["every_record", "end_of_input"]
 """When a fold speaks: after every record, as a stream does, or once per key, as a batch job
 does."""
 
@@ -88,14 +88,14 @@ class FoldOperator(KeyedOperator):
     awaits = False
 
     def __init__(
-        self, function: Any, method: str, key_of: Callable[[Any], Any], emission: Emission
+        self, function: Any, method: str, key_of: Callable[[Any], Any], emit_mode: EmitMode
     ) -> None:
         super().__init__(function, method, key_of)
-        if emission not in get_args(Emission):
+        if emit_mode not in get_args(EmitMode):
             raise ConfigurationError(
-                f'emit is {emission!r}: choose "every_record" or "end_of_input"'
+                f'emit is {emit_mode!r}: choose "every_record" or "end_of_input"'
             )
-        self._every_record = emission == "every_record"
+        self._every_record = emit_mode == "every_record"
 
     async def open(self, context: RuntimeContext) -> None:
         self.state = KeyedState(context.max_parallelism)
@@ -116,9 +116,9 @@ class ReduceOperator(FoldOperator):
     """Reduces the records of a key to one record."""
 
     def __init__(
-        self, function: Any, key_of: Callable[[Any], Any], emission: Emission = "every_record"
+        self, function: Any, key_of: Callable[[Any], Any], emit_mode: EmitMode = "every_record"
     ) -> None:
-        super().__init__(function, "reduce", key_of, emission)
+        super().__init__(function, "reduce", key_of, emit_mode)
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         reduce, key_of, values = self._call, self._key_of, self._values
@@ -149,13 +149,13 @@ class AggregateOperator(FoldOperator):
         self,
         function: AggregateFunction,
         key_of: Callable[[Any], Any],
-        emission: Emission = "every_record",
+        emit_mode: EmitMode = "every_record",
     ) -> None:
         if not isinstance(function, AggregateFunction):
             raise ConfigurationError(
                 f"aggregate needs an AggregateFunction, not {type(function).__name__}"
             )
-        super().__init__(function, "add", key_of, emission)
+        super().__init__(function, "add", key_of, emit_mode)
         self._create = function.create_accumulator
         self._result_of = function.get_result
 

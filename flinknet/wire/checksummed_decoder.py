@@ -18,14 +18,14 @@ from flinknet.wire.codec import (
     BUFFER_PREFIX_BYTES,
     FrameDecoder,
     MessageReceiver,
-    Wait,
+    Stall,
     is_buffer_response,
     unpack_buffer_prefix,
 )
 
 __all__ = ["ChecksummedFrameDecoder"]
 
-_FOR_MEMORY = Wait.FOR_MEMORY
+_FOR_MEMORY = Stall.FOR_MEMORY
 
 
 class ChecksummedFrameDecoder(FrameDecoder):

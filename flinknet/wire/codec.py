@@ -27,7 +27,7 @@ __all__ = [
     "BUFFER_PREFIX_BYTES",
     "FrameDecoder",
     "MessageReceiver",
-    "Wait",
+    "Stall",
     "encode",
     "encode_buffer_header",
     "encode_credit",
@@ -54,22 +54,22 @@ _FIXINT_MAX = 0x7F
 _WRONG_CREDIT = "the peer sent an ADD_CREDIT header of the wrong form"
 
 
-class Wait(Enum):
-    """What ``begin_buffer`` answers if a frame has to wait for memory."""
+class Stall(Enum):
+    """Why the decoder stalls in front of a frame: ``begin_buffer`` has no memory for it now."""
 
     FOR_MEMORY = "for memory"
 
 
-_FOR_MEMORY = Wait.FOR_MEMORY
+_FOR_MEMORY = Stall.FOR_MEMORY
 
 
 class MessageReceiver(Protocol):
     """Whoever handles decoded messages: one end of a connection."""
 
-    def begin_buffer(self, header: BufferHeader) -> memoryview | Wait | None:
+    def begin_buffer(self, header: BufferHeader) -> memoryview | Stall | None:
         """Return ``header.size`` bytes of memory for the body, or None to skip it.
 
-        ``Wait.FOR_MEMORY`` stops the decoder in front of the frame: ``received`` asks again.
+        ``Stall.FOR_MEMORY`` stops the decoder in front of the frame: ``received`` asks again.
         """
 
     def end_buffer(self) -> None:

@@ -14,7 +14,7 @@ from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.texts import printable
-from flinknet.wire.codec import FrameDecoder, Wait, encode, encode_buffer_header, encode_error
+from flinknet.wire.codec import FrameDecoder, Stall, encode, encode_buffer_header, encode_error
 from flinknet.wire.messages import (
     CONNECTION_CHANNEL,
     LAYOUTS,
@@ -179,7 +179,7 @@ def test_a_frame_that_waits_for_memory_is_not_gone_on_with_in_the_next_turn() ->
 
     class Full(Received):
         def begin_buffer(self, header: BufferHeader) -> Any:
-            return Wait.FOR_MEMORY
+            return Stall.FOR_MEMORY
 
     decoder = make_decoder(Full(), turn_messages_max=1)
     data = buffer_response(body=b"body")
