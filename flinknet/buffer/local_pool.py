@@ -24,16 +24,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.segment import MemorySegment
 from flinknet.errors import BufferPoolDestroyedError, LocalProtocolError
 
-if TYPE_CHECKING:
-    from flinknet.buffer.network_pool import NetworkBufferPool
-
-__all__ = ["BufferListener", "LocalBufferPool", "LocalBufferPoolStatistics", "SubpartitionRecycler"]
+__all__ = [
+    "BufferListener",
+    "LocalBufferPool",
+    "LocalBufferPoolStatistics",
+    "SegmentProvider",
+    "SubpartitionRecycler",
+]
 
 
 class LocalBufferPoolStatistics(NamedTuple):
@@ -65,6 +68,25 @@ class BufferListener(Protocol):
         """The pool is gone; nothing will come."""
 
 
+class SegmentProvider(Protocol):
+    """The network pool, as a local pool of it sees it."""
+
+    total: int
+    """Segments that there are."""
+
+    def take_segment(self) -> MemorySegment | None:
+        """Give one segment, None if there is none to spare now."""
+
+    def wait_for_segment(self, pool: LocalBufferPool) -> None:
+        """Offer the pool the next free segment."""
+
+    def return_segment(self, segment: MemorySegment) -> None:
+        """Take back a segment."""
+
+    def release_local_pool(self, pool: LocalBufferPool) -> None:
+        """Forget a pool that is being destroyed."""
+
+
 class SubpartitionRecycler:
     """Returns segments to a pool and to the quota of one subpartition."""
 
@@ -82,7 +104,7 @@ class LocalBufferPool:
 
     def __init__(
         self,
-        network_pool: NetworkBufferPool,
+        network_pool: SegmentProvider,
         required: int,
         maximum: int | None,
         *,

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from flinknet.config import BufferTimeout, check_buffer_timeout
 from flinknet.datastream.sinks import CollectSink, PrintSink
@@ -68,14 +68,30 @@ from flinknet.task.transformation import (
 )
 
 if TYPE_CHECKING:
-    from flinknet.datastream.environment import StreamExecutionEnvironment
+    from flinknet.cluster.control.job_result import JobResult
 
-__all__ = ["DataStream", "DataStreamSink", "KeyedStream"]
+__all__ = ["DataStream", "DataStreamSink", "KeyedStream", "Program"]
 
 AnyCallable = Callable[..., Any]
 
 MAX_PARALLELISM = 1 << 15
 """Most key groups, so most subtasks, of an operator (Flink's UPPER_BOUND_MAX_PARALLELISM)."""
+
+
+class Program(Protocol):
+    """The execution environment, as its streams see it: it takes their operators, and runs them."""
+
+    def add_operator(
+        self,
+        kind: OperatorKind,
+        name: str,
+        factory: OperatorFactory,
+        inputs: tuple[StreamInput, ...],
+    ) -> Transformation:
+        """Add an operator to the program."""
+
+    def execute(self, job_name: str | None = None) -> JobResult:
+        """Run the program to its end."""
 
 
 class OperatorSettings(ABC):
@@ -140,10 +156,8 @@ class DataStreamSink(OperatorSettings):
 class DataStream(OperatorSettings):
     """The records of an operator, or of several in a union, and how they are partitioned."""
 
-    def __init__(
-        self, environment: StreamExecutionEnvironment, inputs: tuple[StreamInput, ...]
-    ) -> None:
-        self._environment = environment
+    def __init__(self, program: Program, inputs: tuple[StreamInput, ...]) -> None:
+        self._program = program
         self._inputs = inputs
 
     def _operator(self, method: str) -> Transformation:
@@ -192,10 +206,10 @@ class DataStream(OperatorSettings):
     def union(self, *streams: DataStream) -> DataStream:
         """Merge with other streams; records of different streams come in any order."""
         for stream in streams:
-            if stream._environment is not self._environment:
+            if stream._program is not self._program:
                 raise ConfigurationError("a union is of streams of one execution environment")
         inputs = (self._inputs, *(stream._inputs for stream in streams))
-        return DataStream(self._environment, tuple(one for some in inputs for one in some))
+        return DataStream(self._program, tuple(one for some in inputs for one in some))
 
     def key_by(self, key_selector: KeySelector | AnyCallable) -> KeyedStream:
         """Send all records of a key to one subtask, where keyed operators keep its state.
@@ -207,7 +221,7 @@ class DataStream(OperatorSettings):
         """
         key = bound_key_selector(key_selector)
         inputs = self._partitioned(hash_partitioning(key))
-        return KeyedStream(self._environment, inputs, key)
+        return KeyedStream(self._program, inputs, key)
 
     def key_by_columns(self, *names: str) -> DataStream:
         """Send all rows of a key, the values in these columns, to one subtask.
@@ -227,11 +241,11 @@ class DataStream(OperatorSettings):
                     f"key_by_columns takes names of columns, one by one, not a "
                     f"{type(name).__name__}: {name!r}"
                 )
-        return DataStream(self._environment, self._partitioned(column_hash_partitioning(names)))
+        return DataStream(self._program, self._partitioned(column_hash_partitioning(names)))
 
     def forward(self) -> DataStream:
         """Send records to the subtask of the same index; both sides need the same parallelism."""
-        return DataStream(self._environment, self._partitioned(FORWARD))
+        return DataStream(self._program, self._partitioned(FORWARD))
 
     def rebalance(self, *, adaptive: bool = False) -> DataStream:
         """Send records to all subtasks in turn; ``adaptive``: to the least loaded of the next four.
@@ -239,7 +253,7 @@ class DataStream(OperatorSettings):
         Adaptive keeps a slow subtask from holding the others back, at some cost per record.
         """
         partitioning = ADAPTIVE_REBALANCE if adaptive else REBALANCE
-        return DataStream(self._environment, self._partitioned(partitioning))
+        return DataStream(self._program, self._partitioned(partitioning))
 
     def rescale(self, *, adaptive: bool = False) -> DataStream:
         """Send records in turn to a few subtasks: between 2 and 4, each of the 2 has its own 2.
@@ -247,19 +261,19 @@ class DataStream(OperatorSettings):
         ``adaptive`` as for ``rebalance``.
         """
         partitioning = ADAPTIVE_RESCALE if adaptive else RESCALE
-        return DataStream(self._environment, self._partitioned(partitioning))
+        return DataStream(self._program, self._partitioned(partitioning))
 
     def shuffle(self) -> DataStream:
         """Send records to subtasks chosen at random."""
-        return DataStream(self._environment, self._partitioned(SHUFFLE))
+        return DataStream(self._program, self._partitioned(SHUFFLE))
 
     def broadcast(self) -> DataStream:
         """Send every record to every subtask."""
-        return DataStream(self._environment, self._partitioned(BROADCAST))
+        return DataStream(self._program, self._partitioned(BROADCAST))
 
     def global_(self) -> DataStream:
         """Send all records to the first subtask."""
-        return DataStream(self._environment, self._partitioned(GLOBAL))
+        return DataStream(self._program, self._partitioned(GLOBAL))
 
     def partition_custom(
         self, partitioner: Callable[[Any, int], int], key_selector: KeySelector | AnyCallable
@@ -267,7 +281,7 @@ class DataStream(OperatorSettings):
         """Send a record to subtask ``partitioner(key, number_of_subtasks)``."""
         function = bound_function(partitioner, "partition")
         custom = custom_partitioning(function, bound_key_selector(key_selector))
-        return DataStream(self._environment, self._partitioned(custom))
+        return DataStream(self._program, self._partitioned(custom))
 
     def sink_to(self, sink: Sink | SinkFunction | AnyCallable) -> DataStreamSink:
         """End the stream in a sink: a batch-wise ``Sink``, or a function that takes one record."""
@@ -294,16 +308,16 @@ class DataStream(OperatorSettings):
         """
         name = "execute_and_collect"
         self.sink_to(CollectSink(limit)).name(name)
-        result = self._environment.execute(job_execution_name)
+        result = self._program.execute(job_execution_name)
         collected: list[Any] = result.collected[name]
         return collected[:limit]
 
     def _one_input(self, name: str, factory: OperatorFactory) -> DataStream:
         transformation = self._add(OperatorKind.ONE_INPUT, name, factory)
-        return DataStream(self._environment, (StreamInput(transformation),))
+        return DataStream(self._program, (StreamInput(transformation),))
 
     def _add(self, kind: OperatorKind, name: str, factory: OperatorFactory) -> Transformation:
-        return self._environment.add_operator(kind, name, factory, self._inputs)
+        return self._program.add_operator(kind, name, factory, self._inputs)
 
     def _partitioned(self, partitioning: Partitioning) -> tuple[StreamInput, ...]:
         for one in self._inputs:
@@ -325,11 +339,11 @@ class KeyedStream(DataStream):
 
     def __init__(
         self,
-        environment: StreamExecutionEnvironment,
+        program: Program,
         inputs: tuple[StreamInput, ...],
         key: Callable[[Any], Any],
     ) -> None:
-        super().__init__(environment, inputs)
+        super().__init__(program, inputs)
         self._key = key
 
     def reduce(

@@ -10,15 +10,18 @@ itself; ``key_groups`` takes a dict apart when someone needs the groups.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from flinknet.records.key_forms import comparable_key
 from flinknet.records.key_groups import key_group
 
-if TYPE_CHECKING:
-    from flinknet.task.context import ProcessContext
+__all__ = ["KeyContext", "KeyedState", "ValueState", "ValueStateDescriptor"]
 
-__all__ = ["KeyedState", "ValueState", "ValueStateDescriptor"]
+
+class KeyContext(Protocol):
+    """Who knows the key of the record in progress (Flink's KeyContext)."""
+
+    current_key: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class ValueState:
 
     __slots__ = ("_context", "_values")
 
-    def __init__(self, values: dict[Any, Any], context: ProcessContext) -> None:
+    def __init__(self, values: dict[Any, Any], context: KeyContext) -> None:
         self._values = values
         self._context = context
 
