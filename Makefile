@@ -17,7 +17,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-pypy model chaos check bench bench-all java node clean
+.PHONY: help demo test test-pypy coverage model chaos check bench bench-all java node clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,9 @@ test: $(VENV)/.dev java node ## run the tests
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
 	@$(PYPY_VENV)/bin/python -m pytest $(PYPY_TESTS) $(ARGS)
+
+coverage: $(VENV)/.dev ## cover each module without I/O by its own test file alone
+	@$(BIN)/python -m tests.coverage_by_module $(ARGS)
 
 model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)

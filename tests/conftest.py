@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pytest_asyncio import is_async_test
 
 from flinknet.interpreter import COMPILES_PYTHON
@@ -36,6 +37,10 @@ NEEDS_CPYTHON = re.compile(
 
 TURNS_TO_CLOSE = 5
 """Loop turns after which what a test has closed must be gone: transports close in callbacks."""
+
+
+settings.register_profile("untimed", deadline=None)  # a test asserts no time: machines are shared
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -85,7 +85,7 @@ def feed(worker: Worker, data: bytes, piece: int, task: Callable[[], None] = lam
         partition.release()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(spoiled(TO_PRODUCER), st.integers(1, 64))
 def test_a_producer_takes_any_bytes(data: bytes, piece: int) -> None:
     worker = Worker("127.0.0.1:1", "a stranger", CONFIG, lambda: None)
@@ -97,7 +97,7 @@ def test_a_producer_takes_any_bytes(data: bytes, piece: int) -> None:
     worker.assert_nothing_is_left()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(spoiled(TO_CONSUMER), st.integers(1, 64))
 def test_a_consumer_takes_any_bytes(data: bytes, piece: int) -> None:
     joined = Joined()
@@ -119,7 +119,7 @@ def test_a_consumer_takes_any_bytes(data: bytes, piece: int) -> None:
     joined.consumer.assert_nothing_is_left()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.binary(max_size=200), st.booleans())
 @example(b"", True)
 def test_noise_is_refused(data: bytes, consumes: bool) -> None:
@@ -129,7 +129,7 @@ def test_noise_is_refused(data: bytes, consumes: bool) -> None:
     worker.assert_nothing_is_left()
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.data())
 def test_a_handshake_is_understood_or_refused(data: st.DataObject) -> None:
     """And the decision never needs more bytes than a message may have; whoever changes a message

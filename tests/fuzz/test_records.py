@@ -65,7 +65,7 @@ STREAMS = st.lists(st.lists(any_buffers(), max_size=4) | real_buffers(), max_siz
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(STREAMS, min_size=CHANNELS, max_size=CHANNELS),
     st.lists(st.integers(0, CHANNELS - 1), max_size=30),
@@ -120,7 +120,7 @@ def outcomes(stream: list[Cut]) -> list[object]:
     return came
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(CONTENTS),
     st.lists(st.tuples(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=9)), max_size=3),
@@ -155,7 +155,7 @@ def test_any_changed_batch_is_a_batch_or_an_error(
     assert memory.statistics().records == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 60), st.booleans()), max_size=30))
 def test_a_disk_that_refuses_at_any_time(steps: list[tuple[int, int, bool]]) -> None:
     """It is one documented error, of the record that needed it; the account stays right."""

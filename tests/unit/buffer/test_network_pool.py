@@ -676,5 +676,5 @@ class PoolHistories(RuleBasedStateMachine):
         self.network.destroy()
 
 
-PoolHistories.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+PoolHistories.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
 TestPoolHistories = PoolHistories.TestCase

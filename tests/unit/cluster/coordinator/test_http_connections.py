@@ -92,4 +92,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=50, deadline=None)
+TestHistories.settings = settings(max_examples=50)

@@ -67,7 +67,7 @@ def test_integers(integer: pa.DataType) -> None:
         assert_groups_are_those_of_the_values(pa.array([value], integer))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(INTEGER_TYPES), st.data())
 def test_any_integers(integer: pa.DataType, data: st.DataObject) -> None:
     limits = limits_of(integer)
@@ -86,7 +86,7 @@ def test_floats(bits: int) -> None:
         assert_groups_are_those_of_the_values(pa.array([value], pa.from_numpy_dtype(kind)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats() | st.integers(-(2**53), 2**53).map(float), max_size=20))
 def test_any_floats(values: list[float]) -> None:
     assert_groups_are_those_of_the_values(pa.array(values, pa.float64()))

@@ -79,7 +79,7 @@ def test_a_column_of_every_type_is_accepted(name: str) -> None:
     check_schema(metadata_of(batch_of(name).schema))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.recursive(
         st.sampled_from([column.type for column in COLUMNS.values()]),

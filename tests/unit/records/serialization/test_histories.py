@@ -295,7 +295,5 @@ class RecordHistories(RuleBasedStateMachine):
             assert self.writer.records_out == len(came)
 
 
-RecordHistories.TestCase.settings = settings(
-    max_examples=120, stateful_step_count=40, deadline=None
-)
+RecordHistories.TestCase.settings = settings(max_examples=120, stateful_step_count=40)
 TestRecordHistories = RecordHistories.TestCase
