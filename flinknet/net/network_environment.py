@@ -14,18 +14,17 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from flinknet.buffer.availability import Availability
-from flinknet.buffer.network_pool import NetworkBufferPool, NetworkBufferPoolStatistics
+from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
-from flinknet.connection.connection import ConnectionStatistics
 from flinknet.consumer.gate import Gate
-from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import ConfigurationError, FlinknetError, LocalProtocolError
-from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.metrics.environment_statistics import EnvironmentStatistics, NetworkStatistics
+from flinknet.metrics.task_times import TaskTimes
 from flinknet.net.address import is_loopback, join_address, split_address
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
@@ -33,36 +32,23 @@ from flinknet.net.gate_requests import GateRequests
 from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
-from flinknet.net.peers import PeerDirectory, PeerDirectoryStatistics
+from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock
 from flinknet.net.transport import PeerProtocol
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
-from flinknet.partition.result_partition import ResultPartition, ResultPartitionStatistics
+from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader
-from flinknet.records.serialization.reassembly import ReassemblyMemory, ReassemblyStatistics
+from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.record_types import Registered
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.handshake import WorkerIdentity
 
-__all__ = ["EnvironmentStatistics", "NetworkEnvironment"]
-
-
-class EnvironmentStatistics(NamedTuple):
-    """Everything that is buffered in a worker, and who holds it."""
-
-    network_pool: NetworkBufferPoolStatistics
-    peers: PeerDirectoryStatistics
-    connections: tuple[ConnectionStatistics, ...]
-    partitions: tuple[ResultPartitionStatistics, ...]
-    gates: tuple[InputGateStatistics, ...]
-    reassembly: ReassemblyStatistics
-    task_times: tuple[TaskTimesStatistics, ...]
-    """Of every task that has a partition or a gate here."""
+__all__ = ["NetworkEnvironment"]
 
 
 class NetworkEnvironment:
@@ -423,15 +409,21 @@ class NetworkEnvironment:
         shape = ExchangeShape.of(connections, self._registry.partitions(), self._requests.gates)
         return memory_bound(self.config, shape)
 
-    def statistics(self) -> EnvironmentStatistics:
-        """Return the present counts of everything."""
+    def network_statistics(self) -> NetworkStatistics:
+        """Return the present counts of memory and peers; partitions and gates know their own."""
         self._running()
-        return EnvironmentStatistics(
+        return NetworkStatistics(
             network_pool=self.network_pool.statistics(),
             peers=self._peers.statistics(),
             connections=tuple(connection.statistics() for connection in self._peers.connections()),
+            reassembly=self._reassembly.statistics(),
+        )
+
+    def statistics(self) -> EnvironmentStatistics:
+        """Return the present counts of everything."""
+        return EnvironmentStatistics(
+            *self.network_statistics(),
             partitions=tuple(partition.statistics() for partition in self._registry.partitions()),
             gates=tuple(gate.statistics() for gate in self._requests.gates),
-            reassembly=self._reassembly.statistics(),
             task_times=self._clock.statistics(),
         )

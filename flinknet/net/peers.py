@@ -29,16 +29,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from itertools import starmap
 
 from flinknet.config import NetworkConfig
 from flinknet.connection.connection import Connection
 from flinknet.connection.handshake import Handshake
 from flinknet.connection.peer_budget import ReaderQuota
 from flinknet.errors import ClosedResourceError, RemoteTransportError
+from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
 from flinknet.net.address import split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.dial import Dial
@@ -47,23 +49,7 @@ from flinknet.net.transport import PeerProtocol
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.wire.handshake import NONCE_BYTES, Verdict, WorkerIdentity
 
-__all__ = ["PeerDirectory", "PeerDirectoryStatistics"]
-
-
-class PeerDirectoryStatistics(NamedTuple):
-    """The present state, and counts from the start of the worker."""
-
-    established: int
-    pending: int
-    """Sockets that have not said who they are."""
-    turned_away: int
-    """Refused sockets that their peers have not closed yet."""
-    admitted: int
-    """Accepted sockets, in handshake or in use, of at most ``accepted_connections_max``."""
-    accepted_total: int
-    dialled_total: int
-    refused_total: int
-    lost_total: int
+__all__ = ["PeerDirectory"]
 
 
 class PeerDirectory:
@@ -96,7 +82,8 @@ class PeerDirectory:
         )
         self._reader_quota = ReaderQuota(config.wire.channels_per_worker_max)
         self._closing = False
-        self._accepted = self._dialled = self._refused = self._lost = 0
+        self._accepted = self._dialled = self._lost = 0
+        self._refused: Counter[str] = Counter()
 
     # -- finding a peer ---------------------------------------------------------------------------
 
@@ -205,7 +192,7 @@ class PeerDirectory:
         """Count a socket in; if too many have not said who they are, one of them makes room."""
         self._protocols.add(protocol)
         if self._closing:
-            self._refused += 1
+            self._refused["closing"] += 1
             protocol.abort()
         elif not protocol.dialled:
             self._handshakes.add(protocol, protocol.source, self._loop.time())
@@ -221,7 +208,7 @@ class PeerDirectory:
         if self._turned_away() < limit:
             protocol.refuse(Verdict.FULL, f"{limit} others have not said who they are")
         else:
-            self._refused += 1
+            self._refused[Verdict.FULL.name.lower()] += 1
             self._admitted.discard(protocol)
             protocol.abort()
 
@@ -235,7 +222,9 @@ class PeerDirectory:
 
     def on_refused(self, protocol: PeerProtocol) -> None:
         """An accepted socket was refused."""
-        self._refused += 1
+        assert protocol.handshake is not None
+        assert protocol.handshake.verdict is not None
+        self._refused[protocol.handshake.verdict.name.lower()] += 1
         self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
 
@@ -339,8 +328,8 @@ class PeerDirectory:
             admitted=len(self._admitted),
             accepted_total=self._accepted,
             dialled_total=self._dialled,
-            refused_total=self._refused,
             lost_total=self._lost,
+            refused=tuple(starmap(RefusedPeers, self._refused.items())),
         )
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Self
 
 from flinknet.config import NetworkConfig, WireLimits
+from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.net.network_environment import NetworkEnvironment
-from flinknet.net.peers import PeerDirectoryStatistics
 from flinknet.wire.handshake import (
     PROOF_BYTES,
     Answer,

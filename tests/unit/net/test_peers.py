@@ -303,7 +303,7 @@ async def test_a_worker_of_something_else_is_refused_with_the_reason(
     ):
         error = await refusal_of(consumer, producer.address)
         assert f"refused the connection: this worker {reason}" in str(error) or reason in str(error)
-        assert (peers(producer).refused_total, peers(producer).established) == (1, 0)
+        assert (peers(producer).refused, peers(producer).established) == ((("identity", 1),), 0)
         await assert_nothing_is_held(consumer)
 
 
@@ -321,7 +321,7 @@ async def test_another_version_is_told_the_version_whatever_its_length(length: i
         stranger.send(b"flinknet\x00\x03" + length.to_bytes(2, "big") + bytes(length))
         assert await stranger.expect_verdict() is Verdict.VERSION
         assert await stranger.read_to_end() == b""
-        assert (peers(environment).refused_total, peers(environment).pending) == (1, 0)
+        assert (peers(environment).refused, peers(environment).pending) == ((("version", 1),), 0)
         await stranger.close()
 
 

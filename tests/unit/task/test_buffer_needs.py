@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from flinknet.config import NetworkConfig
 from flinknet.datastream import CollectSink, StreamExecutionEnvironment
 from flinknet.errors import InsufficientNetworkBuffersError
+from flinknet.metrics.environment_statistics import EnvironmentStatistics
 from flinknet.net.memory_bound import ExchangeShape
-from flinknet.net.network_environment import EnvironmentStatistics, NetworkEnvironment
+from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.task.buffer_needs import (
     BufferNeed,
     BufferOwner,
