@@ -8,7 +8,7 @@ import pytest
 
 from bench.exchange.cases import CASES
 from bench.harness.case import Case
-from bench.harness.comparison import compare
+from bench.harness.comparison import ComparingFamily, compare
 from bench.harness.family import Selection
 from bench.harness.pinning import Pinning
 from bench.harness.system import Contestant
@@ -52,3 +52,21 @@ def test_runs_take_turns_and_keep_their_rows(across_cases: bool, order: list[str
     for row in rows:
         name = f"{row.case} {row.system}"
         assert row.runs == [number + 1 for number, each in enumerate(ran) if each == name]
+
+
+def test_a_family_compares_the_chosen_cases_and_peers_with_its_system() -> None:
+    def run(contestant: Contestant, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+        return Measurement(1, 1.0, 0.1, 0.1, True, {})
+
+    own, *peers = (replace(SYSTEM, name=name) for name in ("own", "a", "b"))
+    family = ComparingFamily(CASES, own, peers, run=run)
+    family.name = "test"
+    assert list(family.cases) == [case.name for case in CASES]
+    assert list(family.systems) == ["a", "b"]
+    rows = family.run(replace(SELECTION, cases=("dict", "long"), against=("b",)), Counted())
+    assert [f"{row.case} {row.system}" for row in rows] == [
+        "long own",
+        "long b",
+        "dict own",
+        "dict b",
+    ]

@@ -1,12 +1,9 @@
-"""Who takes part in the family ``peers``, with which records, and what becomes of the absent."""
+"""Who takes part in the family ``peers``, with which records, and what is shown of it."""
 
 from __future__ import annotations
 
 import pickle
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError
 from io import StringIO
 from pathlib import Path
 
@@ -15,70 +12,20 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from bench.cli import _require_verified
-from bench.errors import BenchError, UnavailableError
 from bench.harness.case import Case, Tally, fingerprint
-from bench.harness.contest import Absence, Entrant, absences, run_case
-from bench.harness.family import Selection
-from bench.harness.percentiles import percentiles_us
+from bench.harness.contest import Absence, Entrant, run_case
 from bench.harness.pinning import Pinning
-from bench.harness.row import Row
 from bench.harness.trial import Measurement, Plan
 from bench.peers.arrow_flight import form_of
 from bench.peers.cases import CASES, COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import END, PAYLOADS, codec_of
 from bench.peers.columns import ROW_CASES, ColumnBlock, tally_of
 from bench.peers.family import PeersFamily
-from bench.peers.pingpong.trial import RoundTrips
 from bench.peers.pypy import is_pypy
 from bench.peers.roster import FLINKNET, PEERS, Peer
-
-TUPLE = RECORD_CASES[0]
-SELECTION = Selection((), (), Plan(runs=3, seconds=1.0, warm_up_s=0.0), Pinning(0, 1))
+from tests.unit.bench.contests import SELECTION, TUPLE, Log, contest, entrant, measured, trips
 
 BY_NAME = {peer.name: peer for peer in PEERS}
-
-
-class Log:
-    """Hears of the runs that were begun and counts those that ended."""
-
-    def __init__(self) -> None:
-        self.begun: list[str] = []
-        self.ended = 0
-
-    def expect(self, runs: int) -> None: ...
-
-    def begin(self, run: str) -> None:
-        if ", run " in run:
-            self.begun.append(run)
-
-    def end(self) -> None:
-        self.ended += 1
-
-
-def version() -> str:
-    return "1.0"
-
-
-def measured(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-    return Measurement(1000, 1.0, 0.5, 0.5, True, {"edge": "remote"})
-
-
-def entrant(
-    system: str,
-    measure: Callable[[Case, Plan, Pinning], Measurement] = measured,
-    version: Callable[[], str] = version,
-) -> Entrant:
-    return Entrant(system, "record", version, lambda _: {"credit": "on"}, measure)
-
-
-def trips(p50: float) -> Callable[[Case, Plan, Pinning], Measurement]:
-    latency_us = {"p50": p50, "p99": 2 * p50}
-    return lambda case, plan, pinning: RoundTrips(1000, 1.0, 0.5, 0.5, True, {}, latency_us)
-
-
-def contest(*entered: Entrant | Absence, log: Log | None = None) -> list[Row]:
-    return run_case("peers", TUPLE, entered, SELECTION, log or Log())
 
 
 def test_the_systems_have_the_names_of_the_contract() -> None:
@@ -172,106 +119,6 @@ def test_batches_that_are_the_records_stay_as_they_are() -> None:
     block = COLUMNAR.make_block()
     assert ColumnBlock(COLUMNAR).of(block) is block
     assert tally_of(COLUMNAR, block[0], COLUMNAR.weigh) == Tally(1, COLUMNAR.weigh(block[0]))
-
-
-def test_percentiles_are_times_that_occurred() -> None:
-    nanoseconds = [1000 * number for number in range(1, 1001)]
-    assert percentiles_us(nanoseconds[::-1]) == {
-        "p50": 500.0,
-        "p90": 900.0,
-        "p99": 990.0,
-        "p99.9": 999.0,
-    }
-    assert set(percentiles_us([7000]).values()) == {7.0}
-
-
-def test_percentiles_are_the_same_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which PyPy does not have."""
-    nanoseconds = [(number * 7919) % 100_003 for number in range(1234)]
-    with_numpy = percentiles_us(nanoseconds)
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    assert percentiles_us(nanoseconds) == with_numpy
-
-
-def test_runs_are_interleaved_and_summed_up() -> None:
-    log = Log()
-    rows = contest(entrant("a"), Absence("b", "no keys"), entrant("c"), log=log)
-    order = [run.split(", ")[1] for run in log.begun]
-    assert order == ["a record", "c record"] * 3
-    assert log.ended == 6
-    first, absent, third = rows
-    assert (first.system, absent.system, third.system) == ("a", "b", "c")
-    assert first.runs == [1000.0] * 3
-    assert first.verified
-    assert first.parameters["credit"] == "on"
-    assert first.parameters["edge"] == "remote"
-    assert (absent.runs, absent.verified) == ([], False)
-    assert absent.parameters == {"not_run": "no keys"}
-
-
-def test_latencies_are_medians_of_the_runs() -> None:
-    values = iter((30.0, 10.0, 20.0))
-
-    def trips(case: Case, plan: Plan, pinning: Pinning) -> RoundTrips:
-        return RoundTrips(1000, 1.0, 0.5, 0.5, True, {}, {"p50": next(values)})
-
-    (row,) = contest(entrant("a", trips))
-    assert row.latency_us == {"p50": 20.0}
-
-
-def test_what_fails_is_not_tried_again_and_does_not_stop_the_others() -> None:
-    tried = []
-
-    def fail(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-        tried.append(case)
-        raise BenchError("the consumer failed")
-
-    failed, fine = contest(entrant("a", fail), entrant("b"))
-    assert failed.parameters == {"failed": "the consumer failed"}
-    assert len(fine.runs) == 3
-    assert tried == [TUPLE]
-    with pytest.raises(BenchError, match="runs failed, see above: tuple, a record"):
-        _require_verified([failed, fine])
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (
-            PackageNotFoundError("pyzmq"),
-            "pyzmq is not installed: python -m pip install 'flinknet[bench]'",
-        ),
-        (UnavailableError("there is no javac on PATH"), "there is no javac on PATH"),
-    ],
-    ids=["library", "jdk"],
-)
-def test_what_is_not_installed_is_said_and_is_no_failure(error: Exception, reason: str) -> None:
-    def missing() -> str:
-        raise error
-
-    rows = contest(entrant("a", version=missing), entrant("b"))
-    assert rows[0].parameters == {"not_run": reason}
-    assert len(rows[1].runs) == 3
-    _require_verified(rows)
-
-
-def test_wrong_counts_are_a_failure() -> None:
-    def wrong(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-        return Measurement(1, 1.0, 0.5, 0.5, False, {})
-
-    with pytest.raises(BenchError, match="count or checksum"):
-        _require_verified(contest(entrant("a", wrong)))
-
-
-def test_absences_are_told_once_for_each_reason() -> None:
-    rows = [
-        row
-        for case in (KEYBY, COLUMNAR)
-        for row in run_case(
-            "peers", case, [Absence("a", "no keys"), Absence("b", "no keys")], SELECTION, Log()
-        )
-    ]
-    assert absences(rows) == ["keyby, columnar: a, b: not run: no keys"]
 
 
 def test_the_figure_has_a_panel_for_each_case(tmp_path: Path) -> None:
