@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sys
+from collections.abc import Callable
+from itertools import count
 from time import monotonic_ns
 
 import pytest
 
 from bench.errors import BenchError, UnavailableError
 from bench.exchange.cases import CASES
+from bench.harness import open_loop
 from bench.harness.alarm import Alarm
 from bench.harness.case import Tally
 from bench.harness.open_loop import (
@@ -35,13 +38,18 @@ SHORT = Plan(runs=1, seconds=0.2, warm_up_s=0.01)
 """Longer than a process of a machine that runs other tests waits for its turn."""
 
 
-def overdue(
-    records_per_s: float | None, ticks: int = 10, warm_up: int = 0, late_ns: int = 0
-) -> Load:
-    """A load that is all due, and ended so long ago."""
-    end_ns = monotonic_ns() - late_ns
-    begin_ns = end_ns - ticks * TICK_NS
-    return Load(begin_ns, begin_ns + warm_up * TICK_NS, end_ns, records_per_s)
+@pytest.fixture
+def overdue(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Load]:
+    """Make a load that is all due, and ended so long ago; meanwhile its clock stands still."""
+    now_ns = monotonic_ns()
+    monkeypatch.setattr(open_loop, "monotonic_ns", lambda: now_ns)
+
+    def load(records_per_s: float, ticks: int = 10, warm_up: int = 0, late_ns: int = 0) -> Load:
+        end_ns = now_ns - late_ns
+        begin_ns = end_ns - ticks * TICK_NS
+        return Load(begin_ns, begin_ns + warm_up * TICK_NS, end_ns, records_per_s)
+
+    return load
 
 
 def per_tick(records: float) -> float:
@@ -55,7 +63,7 @@ def test_as_many_are_sent_as_are_due_each_at_the_beginning_of_a_tick() -> None:
     assert [count for _, count in bursts] == [2, 3] * 50
 
 
-def test_ticks_in_which_nothing_is_due_are_left_out() -> None:
+def test_ticks_in_which_nothing_is_due_are_left_out(overdue: Callable[..., Load]) -> None:
     load = overdue(per_tick(0.25), ticks=100)
     bursts = list(load.bursts(1000))
     assert [at_ns - load.begin_ns for at_ns, _ in bursts] == [
@@ -64,12 +72,16 @@ def test_ticks_in_which_nothing_is_due_are_left_out() -> None:
     assert {count for _, count in bursts} == {1}
 
 
-def test_a_burst_longer_than_the_block_is_sent_in_pieces_of_the_same_time() -> None:
+def test_a_burst_longer_than_the_block_is_sent_in_pieces_of_the_same_time(
+    overdue: Callable[..., Load],
+) -> None:
     load = overdue(per_tick(25), ticks=1)
     assert list(load.bursts(10)) == [(load.begin_ns, count) for count in (10, 10, 5)]
 
 
-def test_the_records_of_a_producer_that_is_late_carry_the_times_that_were_meant() -> None:
+def test_the_records_of_a_producer_that_is_late_carry_the_times_that_were_meant(
+    overdue: Callable[..., Load],
+) -> None:
     load = overdue(per_tick(3))
     blocks = list(StampedFeed(load, BLOCK))
     records = [record for block in blocks for record in block]
@@ -81,14 +93,18 @@ def test_the_records_of_a_producer_that_is_late_carry_the_times_that_were_meant(
     ]
 
 
-def test_a_system_that_is_hopelessly_late_is_given_up_once_something_is_measured() -> None:
+def test_a_system_that_is_hopelessly_late_is_given_up_once_something_is_measured(
+    overdue: Callable[..., Load],
+) -> None:
     load = overdue(per_tick(3), warm_up=4, late_ns=SECOND_NS)
     assert [at_ns for at_ns, _ in load.bursts(1000)] == [
         load.begin_ns + tick * TICK_NS for tick in range(5)
     ]
 
 
-async def test_both_ways_to_loop_hand_out_the_same_and_count_it() -> None:
+async def test_both_ways_to_loop_hand_out_the_same_and_count_it(
+    overdue: Callable[..., Load],
+) -> None:
     load = overdue(per_tick(3))
     plain, awaited = StampedFeed(load, BLOCK), StampedFeed(load, BLOCK)
     blocks = list(plain)
@@ -98,21 +114,24 @@ async def test_both_ways_to_loop_hand_out_the_same_and_count_it() -> None:
     assert plain.tally() == awaited.tally() == tally
 
 
-def test_a_feed_says_how_late_it_was_after_the_warm_up() -> None:
+def test_a_feed_says_how_late_it_was_after_the_warm_up(overdue: Callable[..., Load]) -> None:
     load = overdue(per_tick(1), ticks=4, warm_up=3, late_ns=TICK_NS)
     feed = StampedFeed(load, BLOCK)
     list(feed)
     assert feed.observations()["handed_out_late_us"]["p50"] >= 2 * TICK_NS / 1000
 
 
-def test_without_a_load_records_carry_the_time_at_which_they_are_made() -> None:
-    now_ns = monotonic_ns()
-    load = Load(now_ns, now_ns, now_ns + SECOND_NS // 500, None)
-    blocks = list(StampedFeed(load, BLOCK))
+def test_without_a_load_records_carry_the_time_at_which_they_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin_ns = monotonic_ns() - SECOND_NS
+    monkeypatch.setattr(open_loop, "monotonic_ns", count(begin_ns, TICK_NS).__next__)
+    feed = StampedFeed(Load(begin_ns, begin_ns, begin_ns + 10 * TICK_NS, None), BLOCK)
+    blocks = list(feed)
     assert all(len(block) == len(BLOCK) for block in blocks)
     times = [at_ns for block in blocks for _, at_ns, _ in block]
     assert times == sorted(times)
-    assert now_ns <= times[0] <= times[-1] < load.end_ns
+    assert begin_ns <= times[0] < times[-1] < begin_ns + 10 * TICK_NS
 
 
 def test_latencies_are_of_the_records_meant_for_the_measured_time() -> None:
