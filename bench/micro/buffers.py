@@ -44,13 +44,13 @@ def make_buffers_out(size: int, operations: int) -> Workload:
     """The producer's end: open a builder, append, seal, poll, make the header, write, recycle."""
     groups = -(-operations // GROUP)
     producer = Producer(size)
-    connection = producer.worker.connection
+    link = producer.worker.link
 
     def run() -> None:
         for _ in range(groups):
             producer.fill_group()
-            connection.next_frames(CONFIG.outbox_bytes_max)
-            connection.frames_written()
+            link.next_frames(CONFIG.outbox_bytes_max)
+            link.frames_written()
 
     def verify() -> bool:
         sent = producer.partition.statistics()
@@ -67,7 +67,7 @@ def make_buffers_in(size: int, operations: int) -> Workload:
     gate = worker.make_gate("127.0.0.1:1")
     worker.send()  # the request, which the producer has had
     arriving = _sent(Producer(size), groups)
-    connection = worker.connection
+    link = worker.link
     taken: list[int] = []
 
     def run() -> None:
@@ -77,8 +77,8 @@ def make_buffers_in(size: int, operations: int) -> Workload:
                 buffer = polled[1]
                 taken.append(buffer.size)
                 buffer.recycle()
-            connection.next_frames(CONFIG.outbox_bytes_max)
-            connection.frames_written()
+            link.next_frames(CONFIG.outbox_bytes_max)
+            link.frames_written()
 
     def verify() -> bool:
         return taken == [size] * (groups * GROUP)

@@ -15,7 +15,8 @@ from flinknet.buffer.availability import Availability, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.view import SubpartitionView
-from flinknet.connection.connection import Connection
+from flinknet.connection.link import Link
+from flinknet.connection.session import Session
 from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
@@ -36,7 +37,8 @@ class Worker:
         self.config = config
         self.pool = NetworkBufferPool(config.segments, config.segment_bytes)
         self.registry = PartitionRegistry(config.rendezvous_timeout_ms / 1000)
-        self.connection = Connection("the other one", self.registry, config, lambda: None)
+        self.session = Session("the other one", self.registry, config, lambda: None)
+        self.link = Link(self.session, config)
 
     def make_partition(self, subpartitions: int = 1) -> ResultPartition:
         """Make and register the partition."""
@@ -54,7 +56,7 @@ class Worker:
 
         def request() -> None:
             for channel in gate.remote_channels:
-                channel.request(self.connection)
+                channel.request(self.session)
 
         gate.setup(request)
         return gate
@@ -70,20 +72,20 @@ class Worker:
 
     def send(self) -> bytes:
         """Return what one write would give the socket, which takes it."""
-        data = b"".join(self.connection.next_frames(self.config.outbox_bytes_max))
-        self.connection.frames_written()
+        data = b"".join(self.link.next_frames(self.config.outbox_bytes_max))
+        self.link.frames_written()
         return data
 
     def receive(self, data: bytes | memoryview) -> None:
         """Let bytes arrive, as many at a time as the connection has memory for."""
-        connection, rest = self.connection, memoryview(data)
+        link, rest = self.link, memoryview(data)
         while rest:
-            memory = connection.get_buffer()
+            memory = link.get_buffer()
             size = min(len(memory), len(rest))
             memory[:size] = rest[:size]
-            connection.received(size, 0.0)
-            while connection.has_more:
-                connection.received(0, 0.0)
+            link.received(size, 0.0)
+            while link.has_more:
+                link.received(0, 0.0)
             rest = rest[size:]
 
 
@@ -164,5 +166,5 @@ def run_together(tasks: Sequence[Coroutine[Any, Any, None]], left: Worker, right
 
 def carry(source: Worker, target: Worker) -> None:
     """Carry what one worker has to send, as much as one write takes."""
-    if source.connection.has_output:
+    if source.link.has_output:
         target.receive(source.send())

@@ -8,7 +8,7 @@ anything behind what ends a channel: the producer's error, or the end of the par
 
 A frame *arrives* from ``begin_buffer`` to ``end_buffer``, one at a time. Without credit it may find
 no buffer: the registry is then *stalled* on its channel, until the buffer is there or the channel
-closed.
+closed, so that the link ``can_resume``.
 
 Owned counters: buffers that arrived, buffers and messages that were dropped.
 """
@@ -34,6 +34,7 @@ class ChannelRegistry:
         self.buffers_dropped = 0
         self.messages_dropped = 0
         self.stalled_on: RemoteInputChannel | None = None
+        self.can_resume = False
         self._events_max = config.wire.events_per_channel_max
         self._credit = config.flow_control == "credit"
         self._channels: dict[int, RemoteInputChannel] = {}
@@ -67,6 +68,7 @@ class ChannelRegistry:
     def lost(self, cause: BaseException) -> None:
         """The peer is gone: fail every channel."""
         self.stalled_on = None
+        self.can_resume = False
         if self._arriving is not None:
             self._arriving.abort_buffer()
             self._arriving = None
@@ -103,6 +105,12 @@ class ChannelRegistry:
         assert channel is not None
         self.buffers_in += 1
         channel.end_buffer()
+
+    def resume(self) -> None:
+        """The frame that waited is tried again."""
+        assert self.stalled_on is not None, "a link was resumed that is not stalled"
+        self.stalled_on = None
+        self.can_resume = False
 
     def fail(self, number: int, error: RemoteError) -> None:
         """ErrorResponse for one channel."""
@@ -156,3 +164,4 @@ class ChannelRegistry:
             number in self._failed or self._channels[number] is c
             for c, number in self._numbers.items()
         ), "a channel stands under another's number"
+        assert self.stalled_on is not None or not self.can_resume, "a link would resume that reads"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
-from flinknet.connection.connection import ConnectionStatistics
+from flinknet.connection.link import ConnectionStatistics
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.metrics.task_times import TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartitionStatistics

@@ -19,7 +19,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from flinknet.config import NetworkConfig
-from flinknet.connection.connection import Connection
+from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError, RemoteTransportError
 
 __all__ = ["Dial"]
@@ -38,8 +38,8 @@ class Dial:
     def __init__(
         self,
         address: str,
-        try_once: Callable[[], Awaitable[Connection]],
-        pause: Callable[[float], Awaitable[Connection | None]],
+        try_once: Callable[[], Awaitable[Session]],
+        pause: Callable[[float], Awaitable[Session | None]],
         on_over: Callable[[Dial], None],
         loop: asyncio.AbstractEventLoop,
         config: NetworkConfig,
@@ -59,7 +59,7 @@ class Dial:
         self._task = loop.create_task(self._run(), name=f"flinknet dial {address}")
         self._task.add_done_callback(lambda _: self._over(on_over))
 
-    async def wait(self, who: str) -> Connection:
+    async def wait(self, who: str) -> Session:
         """Wait for the connection, on behalf of ``who``.
 
         Raises RemoteTransportError at the deadline, HandshakeError if the peer will never agree. A
@@ -84,12 +84,12 @@ class Dial:
         """Whether nobody should begin to wait any more."""
         return self._task.done() or self._task.cancelling() > 0
 
-    def cancel(self) -> asyncio.Task[Connection]:
+    def cancel(self) -> asyncio.Task[Session]:
         """Stop for everybody; returns the task that is being cancelled, to be awaited."""
         self._task.cancel()
         return self._task
 
-    async def _run(self) -> Connection:
+    async def _run(self) -> Session:
         while True:
             self._tries += 1
             try:

@@ -5,7 +5,7 @@ that was empty, or of which all had been taken, so an idle writer costs nothing 
 timer per channel.
 
 *At once* (0): what is written leaves before anything else happens, unless there is so much of it
-that this would make many small writes (``transport.py``).
+that this would make many small writes (``write_turn.py``).
 
 *Periodic* (a positive timeout): everything the writer has written leaves when the timeout is over
 (Flink's OutputFlusher).
@@ -23,18 +23,12 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Handle
 from functools import partial
-from typing import Protocol
 
 from flinknet.config import ADAPTIVE, NetworkConfig
+from flinknet.net.write_turn import Sender
 from flinknet.records.writer import RecordWriter
 
 __all__ = ["EventLoopFlusher"]
-
-
-class Sender(Protocol):
-    """What sends that which is flushed."""
-
-    sends_at_once: bool
 
 
 class EventLoopFlusher:

@@ -112,7 +112,7 @@ class GateRequests:
         self, gate: InputGate, address: str, channels: Sequence[RemoteInputChannel]
     ) -> None:
         try:
-            connection = await self._peers.connect(address, str(channels[0]))
+            session = await self._peers.connect(address, str(channels[0]))
         except FlinknetError as error:
             _fail_all(channels, error)
         except Exception as error:  # whatever it is, the gate must not wait for ever
@@ -121,7 +121,7 @@ class GateRequests:
             )
         else:
             for channel in channels:
-                channel.request(connection)
+                channel.request(session)
             if self._notice_s:
                 notice = self._loop.call_later(self._notice_s, self._tell, address, channels)
                 self._notices.setdefault(gate, []).append(notice)

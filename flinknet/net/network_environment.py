@@ -32,10 +32,10 @@ from flinknet.net.gate_requests import GateRequests
 from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
+from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock
-from flinknet.net.transport import PeerProtocol
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
@@ -405,7 +405,7 @@ class NetworkEnvironment:
 
     def memory_bound(self) -> MemoryBound:
         """Return the most that this exchange, as it is now, can hold beyond a fresh process."""
-        connections = len(self._peers.connections())
+        connections = len(self._peers.links())
         shape = ExchangeShape.of(connections, self._registry.partitions(), self._requests.gates)
         return memory_bound(self.config, shape)
 
@@ -415,7 +415,7 @@ class NetworkEnvironment:
         return NetworkStatistics(
             network_pool=self.network_pool.statistics(),
             peers=self._peers.statistics(),
-            connections=tuple(connection.statistics() for connection in self._peers.connections()),
+            connections=tuple(link.statistics() for link in self._peers.links()),
             reassembly=self._reassembly.statistics(),
         )
 

@@ -30,22 +30,24 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
 
 from flinknet.config import NetworkConfig
-from flinknet.connection.connection import Connection
 from flinknet.connection.handshake import Handshake
+from flinknet.connection.link import Link
 from flinknet.connection.peer_budget import ReaderQuota
+from flinknet.connection.session import Session
 from flinknet.errors import ClosedResourceError, RemoteTransportError
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
 from flinknet.net.address import split_address
 from flinknet.net.busy_poll import BusyPoll
 from flinknet.net.dial import Dial
+from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
-from flinknet.net.transport import PeerProtocol
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.wire.handshake import NONCE_BYTES, Verdict, WorkerIdentity
 
@@ -87,8 +89,8 @@ class PeerDirectory:
 
     # -- finding a peer ---------------------------------------------------------------------------
 
-    async def connect(self, address: str, who: str = "somebody") -> Connection:
-        """Return the connection to the worker at ``address``, making it if there is none, for
+    async def connect(self, address: str, who: str = "somebody") -> Session:
+        """Return the session with the worker at ``address``, connecting if there is none, for
         ``who``, which the log names if it takes long.
 
         Concurrent callers share one dial; a cancelled caller does not stop it for the others.
@@ -97,9 +99,9 @@ class PeerDirectory:
         """
         if self._closing:
             raise ClosedResourceError(f"cannot connect to {address}: this worker is being closed")
-        connection = self._connection(address)
-        if connection is not None:
-            return connection
+        session = self._session(address)
+        if session is not None:
+            return session
         dial = self._dials.get(address)
         if dial is None or dial.ends:
             dial = self._dials[address] = Dial(
@@ -116,11 +118,11 @@ class PeerDirectory:
         if self._dials.get(dial.address) is dial:
             del self._dials[dial.address]
 
-    def _connection(self, address: str) -> Connection | None:
+    def _session(self, address: str) -> Session | None:
         protocol = self._established.get(self._known_as.get(address, address))
-        return protocol.connection if protocol is not None else None
+        return protocol.session if protocol is not None else None
 
-    async def _dial_once(self, address: str) -> Connection:
+    async def _dial_once(self, address: str) -> Session:
         host, port = split_address(address)
         protocol = PeerProtocol(self, self._config, self._loop, dialled=True)
         self._dialled += 1
@@ -151,11 +153,12 @@ class PeerDirectory:
             protocol.connection_lost(None)
             raise
 
-    async def _wait_for_arrival(self, address: str, timeout_s: float) -> Connection | None:
-        """Return a connection that the peer has made meanwhile, or makes within the time."""
-        connection = self._connection(address)
-        if connection is not None:
-            return connection
+    async def _wait_for_arrival(self, address: str, timeout_s: float) -> Session | None:
+        """Return the session of a connection that the peer has made meanwhile, or makes within the
+        time."""
+        session = self._session(address)
+        if session is not None:
+            return session
         name = self._known_as.get(address, address)
         event = self._arrivals.setdefault(name, asyncio.Event())
         try:
@@ -165,7 +168,7 @@ class PeerDirectory:
             return None
         finally:
             self._arrivals.pop(name, None)
-        return self._connection(address)
+        return self._session(address)
 
     # -- what protocols ask -----------------------------------------------------------------------
 
@@ -218,7 +221,7 @@ class PeerDirectory:
 
     def _turned_away(self) -> int:
         """Sockets that have been refused and that their peers have not closed yet."""
-        return len(self._protocols) - self._pending() - len(self.connections())
+        return len(self._protocols) - self._pending() - len(self.links())
 
     def on_refused(self, protocol: PeerProtocol) -> None:
         """An accepted socket was refused."""
@@ -257,26 +260,30 @@ class PeerDirectory:
         return known_as in dialling and self._identity.worker_id < theirs.worker_id
 
     def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
-        """Both sides agree: the socket carries a connection."""
+        """Both sides agree: the socket carries a session."""
         theirs = handshake.theirs
         assert theirs is not None
         self._accepted += not protocol.dialled
         self._handshakes.discard(protocol)
         known_as = _known_as(theirs)
-        connection = Connection(
-            f"{theirs.worker_id} at {theirs.address}" if theirs.address else theirs.worker_id,
-            self._registry,
-            self._config,
-            protocol.schedule_write,
-            self._reader_quota,
-            worker_id=theirs.worker_id,
-            checksums=handshake.checksums,
-        )
         self._established[known_as] = protocol
-        protocol.carry(connection, connection.peer)
+        protocol.carry(partial(self._make_session, theirs, handshake.checksums))
         event = self._arrivals.get(known_as)
         if event is not None:
             event.set()
+
+    def _make_session(
+        self, theirs: WorkerIdentity, checksums: bool, on_output: Callable[[], None]
+    ) -> Session:
+        return Session(
+            f"{theirs.worker_id} at {theirs.address}" if theirs.address else theirs.worker_id,
+            self._registry,
+            self._config,
+            on_output,
+            self._reader_quota,
+            worker_id=theirs.worker_id,
+            checksums=checksums,
+        )
 
     def on_lost(self, protocol: PeerProtocol) -> None:
         """Forget a socket; the next request makes a new connection."""
@@ -313,11 +320,10 @@ class PeerDirectory:
         while self._protocols:
             await asyncio.wait([protocol.closed for protocol in self._protocols])
 
-    def connections(self) -> tuple[Connection, ...]:
-        """Every established connection."""
-        return tuple(
-            protocol.connection for protocol in self._protocols if protocol.connection is not None
-        )
+    def links(self) -> tuple[Link, ...]:
+        """The link of every established connection."""
+        links = (protocol.link for protocol in self._protocols)
+        return tuple(link for link in links if link is not None)
 
     def statistics(self) -> PeerDirectoryStatistics:
         """Return the present counts."""

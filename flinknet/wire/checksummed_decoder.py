@@ -79,7 +79,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
     def _begin_buffer(self, data: memoryview, start: int, end: int) -> int:
         body_start = start + BUFFER_PREFIX_BYTES
         header = self._buffer_header(unpack_buffer_prefix(data, start))
-        body = self._receiver.begin_buffer(header)
+        body = self.receiver.begin_buffer(header)
         if body is _FOR_MEMORY:
             self._waiting = True
             return start
@@ -104,7 +104,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
         if self._body is not None:
             self._body.release()
             self._body = None
-            self._receiver.end_buffer()
+            self.receiver.end_buffer()
         return size + TRAILER_BYTES
 
     def _check(self, crc: int, data: memoryview, trailer_start: int) -> None:

@@ -148,6 +148,8 @@ class FrameDecoder:
     what is read next. While a frame waits for memory nothing more may be read: what has been
     read stays where it is, and ``received(0)`` goes on with it. So it does after
     ``turn_messages_max`` messages, which leave the decoder with ``has_more``.
+
+    Another ``receiver`` may take over with the next message, from within a message.
     """
 
     __slots__ = (
@@ -158,12 +160,12 @@ class FrameDecoder:
         "_failure",
         "_limits",
         "_memory",
-        "_receiver",
         "_segment_bytes",
         "_start",
         "_turn_messages_max",
         "_waiting",
         "has_more",
+        "receiver",
     )
 
     def __init__(
@@ -178,7 +180,7 @@ class FrameDecoder:
         self.has_more = False
         """Whether ``received`` stopped because it had handled enough."""
         self._turn_messages_max = turn_messages_max
-        self._receiver = receiver
+        self.receiver = receiver
         self._limits = limits
         self._segment_bytes = segment_bytes
         self._memory = memoryview(bytearray(receive_buffer_bytes))
@@ -256,7 +258,7 @@ class FrameDecoder:
                 _, _, mark1, channel, mark2, credit = _unpack_credit(data, position)
                 if not mark1 == mark2 == 0xCE:
                     raise RemoteProtocolError(_WRONG_CREDIT)
-                self._receiver.on_credit(channel, credit)
+                self.receiver.on_credit(channel, credit)
                 position += _CREDIT_BYTES
                 continue
             layout = self._layout(data[position], type_id)
@@ -285,7 +287,7 @@ class FrameDecoder:
     def _begin_buffer(self, data: memoryview, start: int, end: int) -> int:
         prefix_end = start + BUFFER_PREFIX_BYTES
         header = self._buffer_header(unpack_buffer_prefix(data, start))
-        body = self._receiver.begin_buffer(header)
+        body = self.receiver.begin_buffer(header)
         if body is _FOR_MEMORY:
             self._waiting = True
             return start
@@ -294,7 +296,7 @@ class FrameDecoder:
             if body is not None:
                 body[:] = data[prefix_end:body_end]
                 body.release()
-                self._receiver.end_buffer()
+                self.receiver.end_buffer()
             return body_end
         self._body = body
         self._body_filled = end - prefix_end
@@ -382,7 +384,7 @@ class FrameDecoder:
         if not self._body_missing and self._body is not None:
             self._body.release()
             self._body = None
-            self._receiver.end_buffer()
+            self.receiver.end_buffer()
         return size
 
     def _control(
@@ -394,7 +396,7 @@ class FrameDecoder:
                 f"the peer sent a {layout.message_type.name} header of the wrong form"
             )
         if layout.body_marker is None:
-            self._receiver.on_message(layout.message_type, fields)
+            self.receiver.on_message(layout.message_type, fields)
             return prefix_end
         channel, code, size = fields
         if not 0 < code <= _FIXINT_MAX:
@@ -406,6 +408,6 @@ class FrameDecoder:
             text = bytes(data[prefix_end : prefix_end + size]).decode()
         except UnicodeDecodeError:
             raise RemoteProtocolError("the peer sent an error text that is not UTF-8") from None
-        self._receiver.on_error_response(channel, code, printable(text))
+        self.receiver.on_error_response(channel, code, printable(text))
         text_end: int = prefix_end + size
         return text_end

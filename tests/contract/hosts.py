@@ -97,22 +97,22 @@ class MemoryHost:
 
     def _carry(self) -> None:
         self._carrying = False
-        connection, peer = self.worker.connection, self.peer
-        if connection.can_resume:
-            connection.resume(self.loop.time())
+        link, peer = self.worker.link, self.peer
+        if link.can_resume:
+            link.resume(self.loop.time())
             self._read()
             peer._on_output()
-        if connection.has_output and len(peer._incoming) < _PIPE_BYTES:
+        if link.has_output and len(peer._incoming) < _PIPE_BYTES:
             peer._incoming += self.worker.send(self.config.outbox_bytes_max)
             peer._read()
-            if connection.has_output:
+            if link.has_output:
                 self._on_output()
 
     def _read(self) -> None:
         """Take what has been sent, in small pieces, as long as the connection reads; one that the
         peer breaks is lost to both."""
-        connection = self.worker.connection
-        while self._incoming and not (connection.stalled or connection.failure is not None):
+        link = self.worker.link
+        while self._incoming and not (link.stalled or link.session.failure is not None):
             piece = bytes(self._incoming[:1000])
             del self._incoming[:1000]
             try:

@@ -68,7 +68,7 @@ class ConsumerSide(Side):
     def request_partitions(self) -> None:
         """Every channel asks for its subpartition."""
         for channel in self.gate.remote_channels:
-            channel.request(self.connection)
+            channel.request(self.session)
 
     def own_steps(self) -> list[Step]:
         """The operator takes a buffer or gives it back; a channel is cancelled."""
@@ -101,9 +101,9 @@ class ConsumerSide(Side):
         """Let a chunk arrive, and see that what must not come is refused, and nothing else."""
         unlawful = [str(kind) for kind in map(self.breach, kinds_of_buffers(chunk)) if kind]
         sent = super().receive(chunk)
-        refused = self.connection.failure is not None
+        refused = self.session.failure is not None
         if refused != bool(unlawful):
-            what = f"took {unlawful[0]}" if unlawful else f"refused {self.connection.failure}"
+            what = f"took {unlawful[0]}" if unlawful else f"refused {self.session.failure}"
             raise BrokenInvariantError(f"the consumer {what}")
         return sent
 
@@ -189,7 +189,7 @@ class ConsumerSide(Side):
         channels = [channel.statistics() for channel in self.gate.channels]
         announced = (
             None
-            if channel.released or self.connection.failure is not None
+            if channel.released or self.session.failure is not None
             else channel.exclusive_free + channel.floating_free - channel.unannounced_credit
             for channel in channels
         )

@@ -13,8 +13,8 @@ from typing import Any
 from flinknet.buffer.buffer import Buffer, BufferSlice, DataType
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.channel_end import ChannelEnd
-from flinknet.connection.connection import Connection
 from flinknet.connection.outbox import Outbox
+from flinknet.connection.session import Session
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.input_gate import InputGate
@@ -159,8 +159,8 @@ def _one_more(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keeps_cancelled(original: Callable[..., Any]) -> Callable[..., Any]:
-    def close_channel(self: Connection, channel: RemoteInputChannel) -> None:
-        registry = self._channels
+    def close_channel(self: Session, channel: RemoteInputChannel) -> None:
+        registry = self.channels
         number = registry.number_of(channel)
         original(self, channel)
         if number is not None:
@@ -386,7 +386,7 @@ FAULTS = (
     Fault(
         "the backlog is not announced at zero credit",
         FLOATING_ONLY,
-        Connection,
+        Session,
         "announce_backlog",
         _says_nothing,
     ),
@@ -433,7 +433,7 @@ FAULTS = (
     Fault(
         "an announcement of credit is lost",
         LONGER,
-        Connection,
+        Session,
         "notify_credit_available",
         _says_nothing,
     ),
@@ -490,7 +490,7 @@ FAULTS = (
     Fault(
         "a connection that stopped reading is not told that its buffer has come",
         NO_CREDIT,
-        Connection,
+        Session,
         "resume_reading",
         _says_nothing,
     ),
@@ -498,7 +498,7 @@ FAULTS = (
     Fault(
         "a late frame of a cancelled channel is accepted",
         CANCELLED,
-        Connection,
+        Session,
         "close_channel",
         _keeps_cancelled,
     ),
@@ -519,7 +519,7 @@ FAULTS = (
     Fault(
         "a failure is not told to the consumer",
         FAILED,
-        Connection,
+        Session,
         "on_channel_failed",
         _says_nothing,
     ),

@@ -110,7 +110,7 @@ class ProducerSide(Side):
     def take(self, step: Step, chunk: bytes = b"") -> bytes:
         """Do one step; a lawless producer sends and takes whatever comes, in any state."""
         if self.shape.lawless:
-            for reader in self.connection._readers:
+            for reader in self.session.readers:
                 view = reader._view
                 following = view.next_data_type() if view is not None else DataType.NONE
                 reader._end = ChannelEnd.END_OF_DATA
@@ -167,7 +167,7 @@ class ProducerSide(Side):
     def account(self) -> Account:
         """Credit at the readers; without exclusive buffers a blocked one has nothing to say."""
         credit: list[int | None] = [None] * self.shape.channels
-        readers = self.connection.statistics().readers
+        readers = self.link.statistics().readers
         for reader in readers if self.shape.credit else ():
             blocked = self.partition.subpartitions[reader.channel].statistics().blocked
             if not reader.done and not (blocked and self.shape.exclusive == 0):

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
-from flinknet.connection.connection import Connection
+from flinknet.connection.link import Link
+from flinknet.connection.session import Session
 from flinknet.errors import RemoteProtocolError
 from flinknet.partition.registry import PartitionRegistry
 from tests.model.shape import (
@@ -67,20 +68,22 @@ class Side(ABC):
         self.shape = shape
         self.pool = NetworkBufferPool(segments, SEGMENT_BYTES)
         self.registry = PartitionRegistry(10.0)
-        self.connection = Connection("peer", self.registry, network_config(shape), no_output)
+        config = network_config(shape)
+        self.session = Session("peer", self.registry, config, no_output)
+        self.link = Link(self.session, config)
 
     @property
     def reads(self) -> bool:
         """Whether this side takes a chunk that waits for it; without credit it may have to wait,
         and one whose connection is lost never will."""
-        return not self.connection.stalled and self.connection.failure is None
+        return not self.link.stalled and self.session.failure is None
 
     def steps(self) -> list[Step]:
         """Return every step that is possible now, but to receive."""
         steps = self.own_steps()
-        if self.connection.has_output:
+        if self.link.has_output:
             steps.append(SEND)
-        if self.connection.can_resume:
+        if self.link.can_resume:
             steps.append(RESUME)
         return steps
 
@@ -88,31 +91,31 @@ class Side(ABC):
         """Do one step, check every invariant, and return what is sent."""
         sent = b""
         if step == SEND:
-            sent = b"".join(self.connection.next_frames(1))
-            self.connection.frames_written()
+            sent = b"".join(self.link.next_frames(1))
+            self.link.frames_written()
         elif step == RECEIVE:
             sent = self.receive(chunk)
         elif step == RESUME:
-            self.connection.resume(0.0)
+            self.link.resume(0.0)
         else:
             self.act(step)
         self.pool.check_invariants()
-        self.connection.check_invariants()
+        self.link.check_invariants()
         self.check()
         return sent
 
     def receive(self, chunk: bytes) -> bytes:
         """Let a chunk arrive. A peer that is lawless may break the rules: the connection is lost
         then, and its last message returned."""
-        memory = self.connection.get_buffer()
+        memory = self.link.get_buffer()
         memory[: len(chunk)] = chunk
         try:
-            self.connection.received(len(chunk), 0.0)
+            self.link.received(len(chunk), 0.0)
         except RemoteProtocolError as violation:
             if not self.shape.lawless:
                 raise
-            farewell = self.connection.farewell(violation)
-            self.connection.lost(violation)
+            farewell = self.link.reject(violation)
+            self.link.lost(violation)
             return farewell
         return b""
 
@@ -125,11 +128,11 @@ class Side(ABC):
 
     def scrub(self) -> None:
         """Blank what nothing depends on, so that states that differ only there are the same."""
-        connection = self.connection
-        for owner in (connection, connection._outbox, connection._channels):
+        link = self.link
+        for owner in (link, self.session.outbox, self.session.channels):
             for counter in HISTORY & vars(owner).keys():
                 setattr(owner, counter, 0)
-        unread = self.connection.get_buffer()
+        unread = self.link.get_buffer()
         unread[:] = bytes(len(unread))
         for segment in [*self.pool._free, *self.free_segments()]:
             segment.writer()(bytes(SEGMENT_BYTES))

@@ -14,7 +14,8 @@ import msgpack
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import NetworkConfig
-from flinknet.connection.connection import Connection
+from flinknet.connection.link import Link
+from flinknet.connection.session import Session
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import PartitionRegistry
@@ -26,7 +27,7 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 class Worker:
-    """One side: memory, partitions, gates, and its end of the connection."""
+    """One side: memory, partitions, gates, its session and its end of the link."""
 
     def __init__(
         self, address: str, peer: str, config: NetworkConfig, on_output: Callable[[], None]
@@ -36,7 +37,8 @@ class Worker:
         self.pool = NetworkBufferPool(config.segments, config.segment_bytes)
         self.registry = PartitionRegistry(REQUEST_TIMEOUT_S)
         checksums = config.checksums == "on"
-        self.connection = Connection(peer, self.registry, config, on_output, checksums=checksums)
+        self.session = Session(peer, self.registry, config, on_output, checksums=checksums)
+        self.link = Link(self.session, config)
         self.now = 0.0
 
     def make_partition(self, partition_id: str = "p", subpartitions: int = 1) -> ResultPartition:
@@ -51,7 +53,7 @@ class Worker:
 
         def request() -> None:
             for channel in gate.remote_channels:
-                channel.request(self.connection)
+                channel.request(self.session)
 
         gate.setup(request)
         return gate
@@ -62,31 +64,31 @@ class Worker:
         for start in range(0, len(data), piece or 1):
             part = data[start : start + piece]
             while part:
-                memory = self.connection.get_buffer()
+                memory = self.link.get_buffer()
                 size = min(len(memory), len(part))
                 memory[:size] = part[:size]
                 memory.release()
-                self.connection.received(size, self.now)
-                while self.connection.has_more:
-                    self.connection.received(0, self.now)
+                self.link.received(size, self.now)
+                while self.link.has_more:
+                    self.link.received(0, self.now)
                 part = part[size:]
-        self.connection.check_invariants()
+        self.link.check_invariants()
 
     def send(self, budget_bytes: int = 2**20) -> bytes:
         """Return what one write would give the socket, and let the socket take it."""
-        data = b"".join(self.connection.next_frames(budget_bytes))
-        self.connection.frames_written()
-        self.connection.check_invariants()
+        data = b"".join(self.link.next_frames(budget_bytes))
+        self.link.frames_written()
+        self.link.check_invariants()
         return data
 
     def lose(self, cause: BaseException) -> None:
         """The socket is gone."""
-        self.connection.lost(cause)
-        self.connection.check_invariants()
+        self.link.lost(cause)
+        self.link.check_invariants()
 
     def assert_nothing_is_left(self) -> None:
         """Every buffer is back and the connection has forgotten everything."""
-        statistics = self.connection.statistics()
+        statistics = self.link.statistics()
         assert (statistics.channels, statistics.readers, statistics.buffers_in_flight) == (0, (), 0)
         assert self.registry.waiting == 0
         assert_everything_returned(self.pool)
@@ -110,7 +112,7 @@ class Joined:
 
     def pump(self, piece: int | None = None, budget_bytes: int = 2**20) -> None:
         """Carry bytes to and fro until neither side has anything to send."""
-        while self.producer.connection.has_output or self.consumer.connection.has_output:
+        while self.producer.link.has_output or self.consumer.link.has_output:
             data = self.consumer.send(budget_bytes)
             self.to_producer += data
             self.producer.receive(data, piece)

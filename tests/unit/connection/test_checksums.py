@@ -160,8 +160,8 @@ def test_every_message_has_its_checksum_to_the_goodbye() -> None:
     consumer = Consumer()
     consumer.gate.release()
     worker = consumer.worker
-    worker.connection.tick(10.0, 0)
-    worker.connection.close()
+    worker.link.tick(10.0, 0)
+    worker.link.close()
     received = Received()
     make_decoder(received, checksums=True).feed(worker.send())
     types = [event[0] for event in received.events]
@@ -186,11 +186,11 @@ def test_a_damaged_length_does_not_wait_for_ever() -> None:
     damaged = bytearray(seal(buffer_response(0, body=b"\x01\x02", records=2)))
     damaged[len(damaged) - 5 - 2 - 2] ^= 2
     worker.receive(bytes(damaged))
-    while worker.now <= 70.0 and worker.connection.failure is None:
-        worker.connection.tick(worker.now, 0)
+    while worker.now <= 70.0 and worker.session.failure is None:
+        worker.link.tick(worker.now, 0)
         worker.now += 10.0
         worker.receive(seal(b"\x91\x0c"))
-    assert isinstance(worker.connection.failure, RemoteTransportError)
+    assert isinstance(worker.session.failure, RemoteTransportError)
     assert poll_all(gate) == []
     worker.lose(LOSS)
     with pytest.raises(RemoteTransportError, match="has sent nothing for"):
@@ -203,7 +203,7 @@ def test_a_wrong_checksum_is_told_with_its_own_code() -> None:
     with pytest.raises(CorruptedDataError) as violation:
         worker.receive(b"\x91\x0c\xce\0\0\0\0")
     received = Received()
-    farewell = worker.connection.farewell(violation.value)
+    farewell = worker.link.reject(violation.value)
     make_decoder(received, checksums=True).feed(farewell)
     [(kind, channel, code, text)] = received.events
     assert (kind, channel, code) == (MessageType.ERROR_RESPONSE, CONNECTION_CHANNEL, 9)

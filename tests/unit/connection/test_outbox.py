@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from flinknet.errors import RemoteTransportError
 from flinknet.wire.messages import MessageType as M
 from tests.unit.arrangements import put
-from tests.unit.connection.joined import Joined, kinds, messages
+from tests.unit.connection.joined import Joined, messages
 
 SEGMENT_BYTES = 640
 HEADER_BYTES = 35
@@ -100,74 +99,10 @@ def test_a_turn_of_tiny_buffers_has_no_more_pieces_than_a_system_call_takes() ->
     joined.gates.append(joined.consumer.make_gate(joined.produced(0)))
     joined.pump()
     fill(joined, 0, 600, 1)
-    frames = joined.producer.connection.next_frames(1 << 20)
+    frames = joined.producer.link.next_frames(1 << 20)
     assert len(frames) == 1000
-    joined.producer.connection.frames_written()
+    joined.producer.link.frames_written()
     assert len(messages(joined.producer.send())) == 100
-    joined.close()
-
-
-# -- signs of life ---------------------------------------------------------------------------------
-
-
-def test_a_heartbeat_goes_out_when_nothing_else_does() -> None:
-    joined = arranged(1)
-    connection = joined.producer.connection
-    for tick in range(3):
-        connection.tick(tick * 10.0, 0)
-        assert kinds(joined.producer.send()) == [M.HEARTBEAT]
-    fill(joined, 0, 1, 10)
-    assert kinds(joined.producer.send()) == [M.BUFFER_RESPONSE]
-    connection.tick(30.0, 0)
-    assert kinds(joined.producer.send()) == []
-    joined.close()
-
-
-def test_a_heartbeat_goes_ahead_of_data() -> None:
-    """However much waits; only what the socket already has is in front of it."""
-    joined = arranged(1)
-    fill(joined, 0, 50, SEGMENT_BYTES)
-    joined.producer.connection.tick(0.0, 0)
-    found = kinds(joined.producer.send())
-    assert found[0] is M.HEARTBEAT
-    assert len(found) == 51
-    joined.close()
-
-
-def test_idle_workers_that_hear_each_other_stay_connected() -> None:
-    joined = arranged(1)
-    for tick in range(12):
-        now = joined.producer.now = joined.consumer.now = tick * 10.0
-        joined.producer.connection.tick(now, 0)
-        joined.consumer.connection.tick(now, 0)
-        joined.pump()
-        assert joined.producer.connection.failure is None
-        assert joined.consumer.connection.failure is None
-    joined.close()
-
-
-def test_a_silent_peer_fails_the_connection() -> None:
-    joined = arranged(1)
-    connection = joined.consumer.connection
-    for tick in range(6):
-        connection.tick(tick * 10.0, 0)
-        assert connection.failure is None
-    connection.tick(60.0, 0)
-    assert isinstance(connection.failure, RemoteTransportError)
-    assert str(connection.failure).startswith(
-        "the producer has sent nothing for 60 s (heartbeat_timeout_ms)"
-    )
-    joined.close()
-
-
-def test_a_peer_that_takes_nothing_fails_the_connection() -> None:
-    joined = arranged(1)
-    connection = joined.producer.connection
-    for tick in range(7):
-        joined.producer.now = tick * 10.0
-        joined.producer.receive(b"\x91\x0c")
-        connection.tick(tick * 10.0, 4096)
-    assert str(connection.failure).startswith("the consumer has taken none of 4096 bytes for 60 s")
     joined.close()
 
 
@@ -182,10 +117,10 @@ def test_a_reader_that_lost_what_it_had_does_not_hold_up_the_next() -> None:
     for partition in partitions:
         put(partition, 0, b"data")
         partition.subpartitions[0].seal_open()
-    assert joined.producer.connection.statistics().readers_available == 2
+    assert joined.producer.link.statistics().readers_available == 2
     partitions[0].fail(ValueError("boom"))
     sent = messages(joined.producer.send())
     assert [message[:2] for message in sent] == [(M.ERROR_RESPONSE, 0), (M.BUFFER_RESPONSE, 1)]
-    assert not joined.producer.connection.has_output
+    assert not joined.producer.link.has_output
     assert joined.producer.send() == b""
     joined.close()

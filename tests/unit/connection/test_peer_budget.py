@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flinknet.config import WireLimits
-from flinknet.connection.connection import Connection
 from flinknet.connection.peer_budget import MinuteBudget, ReaderQuota
+from flinknet.connection.session import Session
 from flinknet.errors import (
     ConfigurationError,
     PartitionNotFoundError,
@@ -106,7 +106,7 @@ def test_a_request_over_the_workers_limit_fails_its_channel_alone() -> None:
     assert gates[0].failure is gates[1].failure is None
     assert isinstance(gates[2].failure, TooManyChannelsError)
     assert "channels_per_worker_max" in str(gates[2].failure)
-    statistics = joined.producer.connection.statistics()
+    statistics = joined.producer.link.statistics()
     assert [reader.channel for reader in statistics.readers] == [0, 1]
     joined.producer.receive(
         about(M.ADD_CREDIT, 2, 65_535)
@@ -156,16 +156,14 @@ def test_a_lost_connection_gives_back_what_it_has_taken() -> None:
     quota = ReaderQuota(2)
     joined = Joined()
     registry, config = joined.producer.registry, joined.producer.config
-    one, other = (
-        Connection(name, registry, config, lambda: None, quota) for name in ("one", "other")
-    )
+    one, other = (Session(name, registry, config, lambda: None, quota) for name in ("one", "other"))
     for channel in range(3):
-        one.on_message(M.PARTITION_REQUEST, (channel, bytes(16), 0, 1))
-    other.on_message(M.PARTITION_REQUEST, (0, bytes(16), 0, 1))
+        one.on_message(M.PARTITION_REQUEST, (channel, bytes(16), 0, 1), 0.0)
+    other.on_message(M.PARTITION_REQUEST, (0, bytes(16), 0, 1), 0.0)
     assert quota.taken == 2
     one.lost(ConnectionError("gone"))
     assert quota.taken == 0
-    other.on_message(M.PARTITION_REQUEST, (1, bytes(16), 0, 1))
+    other.on_message(M.PARTITION_REQUEST, (1, bytes(16), 0, 1), 0.0)
     assert quota.taken == 1
     assert registry.waiting == 1
     other.lost(PartitionNotFoundError("the test is over"))

@@ -106,8 +106,8 @@ def cancelled(setting: Setting) -> None:
 def leaving(setting: Setting) -> None:
     """The other side has said goodbye."""
     reading(setting)
-    setting.joined.producer.connection.close()
-    setting.joined.consumer.connection.close()
+    setting.joined.producer.link.close()
+    setting.joined.consumer.link.close()
     setting.joined.pump()
 
 
@@ -435,7 +435,7 @@ def test_an_error_that_concerns_the_connection_is_not_answered() -> None:
     reading(setting)
     error = violation(setting, error_response(CONNECTION_CHANNEL, 1, b"you broke it"))
     assert str(error) == "the peer closes the connection: you broke it"
-    assert setting.joined.consumer.connection.farewell(error) == b""
+    assert setting.joined.consumer.link.reject(error) == b""
     setting.close()
 
 
@@ -443,7 +443,7 @@ def test_a_violation_is_answered_with_its_reason() -> None:
     setting = Setting()
     reading(setting)
     error = violation(setting, buffer_response(9))
-    assert messages(setting.joined.consumer.connection.farewell(error)) == [
+    assert messages(setting.joined.consumer.link.reject(error)) == [
         (M.ERROR_RESPONSE, CONNECTION_CHANNEL, 1, str(error))
     ]
     setting.close()

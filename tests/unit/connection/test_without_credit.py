@@ -61,10 +61,10 @@ def content(number: int) -> bytes:
 
 def go_on(joined: Joined) -> None:
     """What the shell does when it is asked to look again."""
-    connection = joined.consumer.connection
-    while connection.can_resume:
-        connection.resume(0.0)
-        connection.check_invariants()
+    link = joined.consumer.link
+    while link.can_resume:
+        link.resume(0.0)
+        link.check_invariants()
 
 
 def test_data_is_sent_without_any_credit() -> None:
@@ -82,13 +82,13 @@ def test_data_is_sent_without_any_credit() -> None:
 def test_a_consumer_without_buffers_stops_reading_and_loses_nothing(piece: int | None) -> None:
     """2.2: the frame is staged, reading stops, and goes on when a buffer is free."""
     joined, [partition], [gate] = arranged()
-    connection = joined.consumer.connection
+    link = joined.consumer.link
     for number in range(8):
         write(partition, content(number))
     taken: list[bytes] = []
     data = joined.producer.send()
-    while data or connection.stalled:
-        while data and not connection.stalled:
+    while data or link.stalled:
+        while data and not link.stalled:
             step = piece or len(data)
             joined.consumer.receive(data[:step])
             data = data[step:]
@@ -105,8 +105,8 @@ def test_one_slow_gate_stops_the_others_too() -> None:
     for number in range(POOL + 1):
         write(slow, content(number))
     deliver(joined)
-    assert joined.consumer.connection.stalled
-    assert joined.consumer.connection.statistics().stalled
+    assert joined.consumer.link.stalled
+    assert joined.consumer.link.statistics().stalled
     write(fast, b"f")
     waiting = joined.producer.send()
     assert take(fast_gate) == []
@@ -126,11 +126,11 @@ def test_leaving_the_gate_that_blocks_lets_the_others_go_on() -> None:
         write(slow, content(number))
     write(fast, b"f")
     deliver(joined)
-    assert joined.consumer.connection.stalled
+    assert joined.consumer.link.stalled
     slow_gate.release()
-    assert joined.consumer.connection.can_resume
+    assert joined.consumer.link.can_resume
     go_on(joined)
-    assert not joined.consumer.connection.stalled
+    assert not joined.consumer.link.stalled
     assert take(fast_gate) == [b"f"]
     fast_gate.release()
     joined.pump()
@@ -142,9 +142,9 @@ def test_a_stalled_connection_that_is_lost_gives_everything_back() -> None:
     for number in range(POOL + 2):
         write(partition, content(number))
     deliver(joined)
-    assert joined.consumer.connection.stalled
+    assert joined.consumer.link.stalled
     joined.consumer.lose(RemoteProtocolError("gone"))
-    assert not joined.consumer.connection.stalled
+    assert not joined.consumer.link.stalled
     gate.release()
     joined.close()
 

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from flinknet.config import NetworkConfig, WireLimits
-from flinknet.connection.connection import Connection
+from flinknet.connection.session import Session
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
 from flinknet.net.dial import Dial
@@ -27,7 +27,7 @@ class Tries:
         self.pauses: list[float] = []
         self.failure: Exception = ConnectionRefusedError("refused")
         self.enough = asyncio.Event()
-        self.arrives: Connection | None = None
+        self.arrives: Session | None = None
         self.over: list[Dial] = []
         self.dial = Dial(
             "127.0.0.1:9",
@@ -38,10 +38,10 @@ class Tries:
             NetworkConfig(**options),  # type: ignore[arg-type]
         )
 
-    async def _try_once(self) -> Connection:
+    async def _try_once(self) -> Session:
         raise self.failure
 
-    async def _pause(self, seconds: float) -> Connection | None:
+    async def _pause(self, seconds: float) -> Session | None:
         self.pauses.append(seconds)
         if len(self.pauses) == 20:
             self.enough.set()

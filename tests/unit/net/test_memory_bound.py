@@ -15,7 +15,8 @@ import pytest
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import NetworkConfig, WireLimits
-from flinknet.connection.connection import Connection
+from flinknet.connection.link import Link
+from flinknet.connection.session import Session
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.net import memory_bound as module
@@ -172,14 +173,14 @@ def test_objects_of_connections_and_of_what_peers_request() -> None:
     receive_buffer = CONFIG.receive_buffer_bytes
 
     def connect(_: int) -> object:
-        return Connection("peer", registry, CONFIG, lambda: None)
+        return Link(Session("peer", registry, CONFIG, lambda: None), CONFIG)
 
     assert allocated(connect) - receive_buffer < module._CONNECTION_OBJECTS_BYTES
 
-    connection = Connection("peer", registry, CONFIG, lambda: None)
+    session = Session("peer", registry, CONFIG, lambda: None)
 
     def request(number: int) -> None:
-        reader = SubpartitionReader(connection, number, 2, CONFIG.wire.credit_per_channel_max)
+        reader = SubpartitionReader(session, number, 2, CONFIG.wire.credit_per_channel_max)
         registry.request(wire_partition_id(str(number)), 0, reader, 0.0)
 
     assert allocated(request) < module._READER_OBJECTS_BYTES

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import pytest
 
-from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import (
@@ -24,12 +23,10 @@ from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import RebalancePartitioner
-from flinknet.wire.handshake import Hello, Opening
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import messages
 from tests.unit.net.stranger import (
-    NONCE,
     Host,
     Stranger,
     assert_nothing_is_held,
@@ -469,27 +466,6 @@ def test_a_peer_that_has_closed_first_does_not_upset_a_goodbye() -> None:
         assert runner.run(leave()) == []
 
 
-def test_a_peer_that_has_closed_first_does_not_upset_a_refusal() -> None:
-    """On asyncio's own loop: the refusal is answered with a reset before the stream is ended."""
-
-    async def refuse() -> list[dict[str, Any]]:
-        upset: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: upset.append(context))
-        async with NetworkEnvironment(config=quick(), secret="another") as environment:
-            stranger = await Stranger.dial(environment.address, secret=b"another")
-            stranger.say(Opening(NONCE).encode())
-            await stranger.expect_challenge()
-            hello = Hello.encode(identity_for(environment), b"wrong", stranger.transcript)
-            stranger.say(hello)
-            stranger.writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-            await until(lambda: peers(environment).refused_total == 1)
-            await stranger.close()
-        return upset
-
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        assert runner.run(refuse()) == []
-
-
 async def test_a_producer_may_leave_as_soon_as_all_is_acknowledged() -> None:
     """Its consumer has everything, but is busy with another producer and has not looked yet."""
     async with (
@@ -715,51 +691,3 @@ async def test_a_connection_error_of_the_peer_is_not_answered() -> None:
         with pytest.raises(RemoteError, match="the peer closes the connection: you broke it"):
             await environment.create_record_reader(gate).next_batch()
         gate.release()
-
-
-async def test_messages_right_behind_the_welcome_are_taken() -> None:
-    """In one piece with it: the hello is read in small pieces, the rest must not be lost."""
-    config = quick(close_timeout_ms=20.0)
-    async with Host() as host, NetworkEnvironment(config=config) as environment:
-        gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
-        stranger = await host.accept()
-        partition = environment.create_result_partition("q", subpartitions=1)
-        writer = environment.create_record_writer(partition, buffer_timeout_ms=0)
-        host.answer(stranger)
-        stranger.send(partition_request(0, wire_partition_id("q")))
-        await writer.emit(7)
-        found = await stranger.read_messages(2)
-        assert {message[0] for message in found} == {M.PARTITION_REQUEST, M.BUFFER_RESPONSE}
-        [data] = [message for message in found if message[0] is M.BUFFER_RESPONSE]
-        assert data[4:] == (DataType.DATA_BUFFER_WITH_CLEAR_END, b"\x07", 0, 0, 1)
-        writer.close()
-        gate.release()
-
-
-async def test_what_cannot_wait_is_written_at_once_unless_there_is_much_of_it() -> None:
-    """The first record of a turn leaves inside its ``emit``, the others together when the turn
-    ends; after a turn of several none leaves before its end."""
-    async with NetworkEnvironment(config=quick()) as environment:
-        partition = environment.create_result_partition("p", subpartitions=1)
-        writer = environment.create_record_writer(partition, buffer_timeout_ms=0)
-
-        async def sent_by_emits(number: int) -> list[int]:
-            [connection] = environment.statistics().connections
-            before, sent = connection.buffers_out, []
-            for value in range(number):
-                await writer.emit(value)
-                [connection] = environment.statistics().connections
-                sent.append(connection.buffers_out - before)
-            await asyncio.sleep(0)
-            return sent
-
-        async with Stranger.meet(environment) as stranger:
-            stranger.send(partition_request(0, P, credit=100))
-            await until(lambda: bool(environment.statistics().connections[0].readers))
-            assert await sent_by_emits(1) == [1]
-            assert await sent_by_emits(3) == [1, 1, 1]
-            assert await sent_by_emits(1) == [0]
-            assert await sent_by_emits(1) == [1]
-            assert len(await stranger.read_messages(5)) == 5
-            writer.close()
-        await assert_nothing_is_held(environment)

@@ -1,12 +1,17 @@
-"""Two connections, joined: many channels, fair turns, credit, and buffers that come back once."""
+"""Two sessions, joined: many channels, fair turns, credit, and buffers that come back once."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.config import WireLimits
+from flinknet.connection import session as module
+from flinknet.connection.session import TRANSITIONS, Session, SessionEvent, SessionState
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import (
@@ -14,18 +19,76 @@ from flinknet.errors import (
     PartitionRequestTimeoutError,
     ProducerFailedError,
     RemoteError,
+    RemoteProtocolError,
     RemoteTransportError,
 )
 from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.partition.registry import wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.wire.codec import encode
 from flinknet.wire.messages import MessageType
 from tests.unit.arrangements import event_of, put
 from tests.unit.connection.joined import Joined, kinds, messages, poll, poll_all
+from tests.unit.tables import named, shown_in, way_to
+from tests.unit.wire.received import partition_request
 
 DATA = DataType.DATA_BUFFER_WITH_CLEAR_END
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
 M = MessageType
+
+
+S, E = SessionState, SessionEvent
+LOSS = RemoteTransportError("the cable")
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+HAPPENS: dict[SessionEvent, Callable[[Session], None]] = {
+    E.END: Session.end,
+    E.FAIL: lambda session: session.fail(ValueError("boom")),
+    E.LOSE: lambda session: session.lost(LOSS),
+}
+
+
+@pytest.mark.parametrize("event", E)
+@pytest.mark.parametrize("state", S)
+def test_every_pair_of_state_and_event(state: SessionState, event: SessionEvent) -> None:
+    joined = Joined()
+    session = joined.producer.session
+    for step in way_to(state, S.OPEN, TRANSITIONS):
+        HAPPENS[step](session)
+    assert session.state is state
+    if (state, event) in TRANSITIONS:
+        HAPPENS[event](session)
+        assert session.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(KeyError):
+            HAPPENS[event](session)
+        assert session.state is state
+    session.check_invariants()
+    session.lost(LOSS)
+    joined.close()
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
+@pytest.mark.parametrize("state", S)
+def test_only_an_open_session_has_anything_to_say(state: SessionState) -> None:
+    joined = Joined()
+    session = joined.producer.session
+    for step in way_to(state, S.OPEN, TRANSITIONS):
+        HAPPENS[step](session)
+    session.on_channel_failed(3, ValueError("boom"))
+    assert bool(session.outbox) is (state is S.OPEN)
+    session.lost(LOSS)
+    joined.close()
+
+
+def write_first(joined: Joined, content: bytes = b"\x01") -> None:
+    [partition] = joined.producer.registry.partitions()
+    write(partition, 0, content)
 
 
 def write(partition: ResultPartition, index: int, content: bytes) -> None:
@@ -212,7 +275,7 @@ def test_the_budget_is_exceeded_by_one_buffer_at_most() -> None:
     for _ in range(9):
         write(partition, 0, bytes(60))
     sizes = []
-    while joined.producer.connection.has_output:
+    while joined.producer.link.has_output:
         sizes.append(len(joined.producer.send(budget_bytes=200)))
     assert sizes == [3 * 98, 3 * 98, 3 * 98]
     gate.release()
@@ -226,9 +289,9 @@ def test_one_write_has_no_more_pieces_than_a_system_call_takes() -> None:
     for index in range(600):
         write(partition, index, b"\x01")
     pieces = []
-    while joined.producer.connection.has_output:
-        pieces.append(len(joined.producer.connection.next_frames(2**20)))
-        joined.producer.connection.frames_written()
+    while joined.producer.link.has_output:
+        pieces.append(len(joined.producer.link.next_frames(2**20)))
+        joined.producer.link.frames_written()
     assert pieces == [1000, 200]
     gate.release()
     joined.close()
@@ -286,7 +349,7 @@ def test_without_credit_nothing_is_sent_and_one_credit_sends_one() -> None:
         write(partition, 0, bytes([number]))
     joined.pump()
     assert buffers(joined.to_consumer) == [(0, b"\x00")]
-    assert joined.producer.connection.statistics().readers_available == 0
+    assert joined.producer.link.statistics().readers_available == 0
     for number in range(1, 4):
         assert poll(held) == (0, bytes([number - 1]))
         joined.pump()
@@ -302,7 +365,7 @@ def test_three_credits_send_three_of_ten_buffers() -> None:
         buffers_per_channel=0, floating_buffers_per_gate=8, buffers_per_subpartition_max=20
     )
     partition, gate = exchange(joined)
-    producer = joined.producer.connection
+    producer = joined.producer.link
     for number in range(10):
         builder = partition.request_builder(0)
         assert builder is not None
@@ -332,8 +395,8 @@ def test_credit_that_gathers_while_nothing_can_be_written_becomes_one_message() 
     assert [index for index, _ in poll_all(gate)] == [1, 0, 1, 0, 1, 0]
     sent = [message for message in messages(joined.consumer.send()) if message[0] is M.ADD_CREDIT]
     assert [(channel, credit) for _, channel, credit in sent] == [(1, 3), (0, 3)]
-    assert joined.consumer.connection.statistics().credit_messages_out == 2
-    assert not joined.consumer.connection.has_output
+    assert joined.consumer.link.statistics().credit_messages_out == 2
+    assert not joined.consumer.link.has_output
     gate.release()
     joined.close()
 
@@ -345,13 +408,13 @@ def test_credit_that_nobody_waits_for_goes_along_with_something_else() -> None:
     write(partition, 0, b"\x01")
     joined.consumer.receive(joined.producer.send())
     assert poll_all(gate) == [(0, b"\x01")]
-    assert not joined.consumer.connection.has_output
+    assert not joined.consumer.link.has_output
     gate.channels[1].announce_buffer_size(32)
     assert messages(joined.consumer.send()) == [
         (M.ADD_CREDIT, 0, 1),
         (M.NEW_BUFFER_SIZE, 1, 32),
     ]
-    assert not joined.consumer.connection.has_output
+    assert not joined.consumer.link.has_output
     gate.release()
     joined.close()
 
@@ -376,7 +439,7 @@ def test_credit_comes_back_when_the_buffer_is_processed_not_when_it_arrives() ->
     joined.consumer.receive(joined.producer.send())
     polled = gate.poll()
     assert polled is not None
-    assert not joined.consumer.connection.has_output
+    assert not joined.consumer.link.has_output
     polled[1].recycle()
     assert messages(joined.consumer.send()) == [(M.ADD_CREDIT, 0, 1)]
     gate.release()
@@ -463,7 +526,7 @@ def test_a_barrier_without_exclusive_buffers_starts_credit_anew(exclusive: int) 
     write(partition, 0, b"\x02")
     channel.resume_consumption()
     joined.pump()
-    [reader] = joined.producer.connection.statistics().readers
+    [reader] = joined.producer.link.statistics().readers
     counts = channel.statistics()
     assert reader.credit + channel.unannounced_credit == (
         counts.exclusive_free + counts.floating_free
@@ -502,7 +565,7 @@ def test_of_several_buffer_sizes_the_last_is_sent() -> None:
     assert [part.buffer_bytes for part in partition.subpartitions] == [20, 64]
     joined.consumer.lose(ConnectionError("lost"))
     gate.channels[0].announce_buffer_size(30)
-    assert not joined.consumer.connection.has_output
+    assert not joined.consumer.link.has_output
     gate.release()
     joined.close()
 
@@ -536,8 +599,8 @@ def test_a_whole_partition_is_read_and_acknowledged() -> None:
     joined.pump()
     assert gate.finished
     assert partition.released
-    assert not joined.producer.connection.in_use
-    assert not joined.consumer.connection.in_use
+    assert not joined.producer.session.in_use
+    assert not joined.consumer.session.in_use
     gate.release()
     joined.close()
 
@@ -585,7 +648,7 @@ def test_a_cancel_releases_the_reader_and_keeps_the_partition(queued: bool) -> N
         write(partition, 0, b"\x01")
     gate.channels[0].release()
     joined.producer.receive(joined.consumer.send())
-    statistics = joined.producer.connection.statistics()
+    statistics = joined.producer.link.statistics()
     assert (len(statistics.readers), statistics.readers_available) == (1, 0)
     assert not partition.released
     write(partition, 1, b"\x02")
@@ -606,7 +669,7 @@ def test_what_is_on_its_way_to_a_cancelled_channel_is_skipped() -> None:
     gate.channels[0].release()
     joined.consumer.receive(on_its_way)
     assert poll_all(gate) == [(1, b"\x02")]
-    statistics = joined.consumer.connection.statistics()
+    statistics = joined.consumer.link.statistics()
     assert (statistics.buffers_dropped, statistics.messages_dropped) == (1, 2)
     joined.pump()
     assert kinds(joined.to_producer).count(M.CANCEL_PARTITION_REQUEST) == 1
@@ -647,13 +710,13 @@ def test_buffers_come_back_when_the_socket_has_taken_them_and_once() -> None:
     joined = Joined()
     partition, gate = exchange(joined)
     write(partition, 0, b"\x01")
-    frames = joined.producer.connection.next_frames(2**20)
+    frames = joined.producer.link.next_frames(2**20)
     in_use = partition.statistics().pool.in_use
-    assert (in_use, joined.producer.connection.statistics().buffers_in_flight) == (1, 1)
+    assert (in_use, joined.producer.link.statistics().buffers_in_flight) == (1, 1)
     del frames
-    joined.producer.connection.frames_written()
+    joined.producer.link.frames_written()
     assert partition.statistics().pool.in_use == 0
-    joined.producer.connection.frames_written()
+    joined.producer.link.frames_written()
     assert partition.statistics().pool.in_use == 0
     gate.release()
     joined.close()
@@ -665,10 +728,10 @@ def test_a_buffer_that_the_socket_still_looks_at_gets_new_memory() -> None:
     joined = Joined()
     partition, gate = exchange(joined)
     write(partition, 0, b"\x01\x02\x03")
-    frames = joined.producer.connection.next_frames(2**20)
+    frames = joined.producer.link.next_frames(2**20)
     still = [memoryview(frame) for frame in frames]
     del frames
-    joined.producer.connection.frames_written()
+    joined.producer.link.frames_written()
     for _ in range(partition.statistics().pool.size):
         if partition.availability.available:
             write(partition, 0, b"\xff" * 64)
@@ -683,7 +746,7 @@ def test_buffers_of_a_lost_socket_are_abandoned() -> None:
     joined = Joined()
     partition, gate = exchange(joined)
     write(partition, 0, b"\x01\x02\x03")
-    frames = joined.producer.connection.next_frames(2**20)
+    frames = joined.producer.link.next_frames(2**20)
     joined.producer.lose(RemoteTransportError("reset"))
     other = joined.producer.make_partition("other")
     while other.availability.available:
@@ -726,10 +789,141 @@ def test_statistics_count_what_went_through() -> None:
     partition, gate = exchange(joined, pump=False)
     write(partition, 0, b"\x01\x02")
     joined.pump()
-    out, into = joined.producer.connection.statistics(), joined.consumer.connection.statistics()
+    out, into = joined.producer.link.statistics(), joined.consumer.link.statistics()
     assert (out.buffers_out, into.buffers_in) == (1, 1)
     assert out.bytes_out == into.bytes_in == len(joined.to_consumer)
     assert into.bytes_out == out.bytes_in == len(joined.to_producer)
     assert (out.peer, into.peer) == ("the consumer", "the producer")
     gate.release()
+    joined.close()
+
+
+# -- loss ------------------------------------------------------------------------------------------
+
+
+def test_a_loss_reaches_every_channel_and_every_reader() -> None:
+    """E14, F12: both directions, whatever they were doing."""
+    joined = Joined()
+    partition = joined.producer.make_partition("p", 3)
+    waiting = joined.consumer.make_gate(joined.produced(partition_id="not there"))
+    gates = [joined.consumer.make_gate(joined.produced(index)) for index in range(3)]
+    joined.pump()
+    put(partition, 0, b"\x01")
+    partition.flush(0)
+    for worker in (joined.producer, joined.consumer):
+        worker.lose(LOSS)
+    for gate in (waiting, *gates):
+        with pytest.raises(RemoteTransportError) as raised:
+            gate.poll()
+        assert str(raised.value) == f"{gate.channels[0]}: the cable"
+        gate.release()
+    assert partition.lost is LOSS
+    assert joined.producer.registry.waiting == 0
+    joined.close()
+
+
+def test_the_first_cause_stays() -> None:
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.consumer.session.fail(RemoteProtocolError("first"))
+    joined.consumer.lose(LOSS)
+    joined.consumer.lose(RemoteTransportError("third"))
+    with pytest.raises(RemoteProtocolError, match="first"):
+        gate.poll()
+    gate.release()
+    joined.close()
+
+
+def test_what_was_received_is_gone_with_the_error() -> None:
+    """The error comes ahead of data: a task that has failed must not go on processing."""
+    joined = Joined()
+    joined.producer.make_partition()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    write_first(joined)
+    joined.pump()
+    joined.consumer.lose(LOSS)
+    with pytest.raises(RemoteTransportError):
+        gate.poll()
+    gate.release()
+    joined.close()
+
+
+def test_a_channel_that_has_everything_is_not_harmed() -> None:
+    """The producer is done and leaves; the consumer is still busy with something else."""
+    joined = Joined()
+    partition = joined.producer.make_partition()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    write_first(joined)
+    partition.notify_end_of_data()
+    joined.pump()
+    assert [what for _, what in poll_all(gate)] == [b"\x01", DataType.END_OF_DATA]
+    gate.acknowledge(0)
+    joined.pump()
+    partition.finish()
+    joined.pump()
+    joined.consumer.lose(LOSS)
+    assert poll_all(gate) == [(0, DataType.END_OF_PARTITION)]
+    assert gate.finished
+    gate.release()
+    joined.close()
+
+
+def test_after_a_loss_nothing_is_sent_and_nothing_is_promised() -> None:
+    joined = Joined()
+    joined.producer.make_partition()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    write_first(joined)
+    joined.pump()
+    polled = gate.poll()
+    assert polled is not None
+    joined.consumer.lose(LOSS)
+    polled[1].recycle()
+    gate.release()
+    late = joined.consumer.make_gate(joined.produced(partition_id="late"))
+    with pytest.raises(RemoteTransportError):
+        late.poll()
+    late.release()
+    assert not joined.consumer.link.has_output
+    assert joined.consumer.send() == b""
+    joined.close()
+
+
+# -- a peer that does not read ---------------------------------------------------------------------
+
+
+def test_messages_for_a_peer_that_does_not_read_are_limited() -> None:
+    """Reliability 2 and 7: answers provoked by a peer that never takes them."""
+    told = []
+    joined = Joined(
+        wire=WireLimits(control_bytes_max=64 * 1024), on_output=lambda: told.append(True)
+    )
+    joined.producer.make_partition("gone").release()
+    link, channel = joined.producer.link, 0
+    while link.session.failure is None:
+        told.clear()
+        joined.producer.receive(partition_request(channel, wire_partition_id("gone")))
+        channel += 1
+    assert told, "the shell must hear of the failure"
+    assert isinstance(link.session.failure, RemoteTransportError)
+    assert "the consumer does not read" in str(link.session.failure)
+    queued = link.statistics().control_bytes_queued
+    assert 64 * 1024 < queued < 65 * 1024
+    for number in range(channel, channel + 100):
+        joined.producer.receive(partition_request(number, wire_partition_id("gone")))
+    assert link.statistics().control_bytes_queued == queued
+    joined.close()
+
+
+def test_messages_that_are_written_no_longer_count() -> None:
+    joined = Joined(wire=WireLimits(control_bytes_max=4096))
+    for round_number in range(10):
+        gates = [joined.consumer.make_gate(joined.produced()) for _ in range(8)]
+        for gate in gates:
+            gate.release()
+        joined.pump()
+        assert joined.consumer.link.statistics().control_bytes_queued == 0
+        assert joined.consumer.session.failure is None, f"in round {round_number}"
     joined.close()

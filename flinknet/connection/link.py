@@ -1,0 +1,374 @@
+"""The link: one socket's worth of a session, without the socket: bytes in, bytes out, now in.
+
+Theory of operation. Bytes in: ``get_buffer`` and ``received``; a violation raises
+RemoteProtocolError, and the owner then ``reject``s the peer: it ends the whole link, never only a
+channel. What concerns a channel goes to the ``Session``; heartbeats and goodbyes are the link's.
+
+Without credit (``flow_control`` is "off") a frame may find no buffer. The link is then *stalled* on
+that frame's channel: the owner stops reading the socket, until ``can_resume`` says that the buffer
+has come (or the channel gone) and ``resume`` goes on with what had been read already.
+
+One call handles ``turn_messages_max`` messages at most. If there are more, the link ``has_more``:
+the owner lets the loop turn, so that others have theirs, and calls again before it reads on. That
+pause is short and for fairness; it is no flow control, which is what credit is for.
+
+Bytes out: ``next_frames`` takes what the session has to say. The frames refer to the buffers' own
+memory: the owner calls ``frames_written`` when the socket has taken all of them, and only then are
+the buffers recycled.
+
+Time: the owner calls ``tick`` once per heartbeat interval. That sends a heartbeat if nothing else
+was sent, and gives up a peer that has sent or taken nothing for too long (``Liveness``).
+
+Either side ends the link by a CloseRequest, its last message, and both may do so at once::
+
+    OPEN          CLOSE -> LEAVING, GOODBYE_HEARD -> PEER_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    LEAVING       CLOSE -> LEAVING, GOODBYE_SAID -> LEFT, GOODBYE_HEARD -> LEAVING_LAST
+    LEAVING       REJECT -> REJECTED, LOSE -> LOST
+    LEFT          CLOSE -> LEFT, GOODBYE_HEARD -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    PEER_LEFT     CLOSE -> LEAVING_LAST, REJECT -> REJECTED, LOSE -> LOST
+    LEAVING_LAST  CLOSE -> LEAVING_LAST, GOODBYE_SAID -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    BOTH_LEFT     CLOSE -> BOTH_LEFT, REJECT -> REJECTED, LOSE -> LOST
+    REJECTED      CLOSE -> REJECTED, LOSE -> LOST
+    LOST          CLOSE -> LOST, LOSE -> LOST
+
+A side that is LEAVING says first what is still to be sent. Messages have no state to look up: who
+takes them is exchanged when the peer has said goodbye. What was the ``failure`` is the session's.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, NoReturn
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.liveness import Liveness
+from flinknet.connection.peer_budget import MinuteBudget
+from flinknet.connection.session import HEARTBEAT, Session
+from flinknet.connection.subpartition_reader import SubpartitionReaderStatistics
+from flinknet.errors import (
+    CorruptedDataError,
+    ErrorCode,
+    RemoteProtocolError,
+    RemoteTransportError,
+)
+from flinknet.wire.checksum import seal
+from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
+from flinknet.wire.codec import FrameDecoder, encode, encode_error
+from flinknet.wire.messages import CONNECTION_CHANNEL, BufferHeader, MessageType
+
+__all__ = ["TRANSITIONS", "ConnectionStatistics", "Link", "LinkEvent", "LinkState"]
+
+
+class LinkState(Enum):
+    """Who may still say something."""
+
+    OPEN = "both sides speak"
+    LEAVING = "this side says what it has to, then goodbye"
+    LEFT = "this side has said goodbye"
+    PEER_LEFT = "the peer has said goodbye"
+    LEAVING_LAST = "the peer has said goodbye, this side will"
+    BOTH_LEFT = "both sides have said goodbye"
+    REJECTED = "the peer broke the protocol: nothing more is taken from it, or said to it"
+    LOST = "the socket is gone"
+
+
+class LinkEvent(Enum):
+    """What happens to a link."""
+
+    CLOSE = "this side wants to leave"
+    GOODBYE_SAID = "this side's last message was taken"
+    GOODBYE_HEARD = "the peer's last message came"
+    REJECT = "the peer broke the protocol"
+    LOSE = "the socket is gone"
+
+
+_S, _E = LinkState, LinkEvent
+
+TRANSITIONS: dict[tuple[LinkState, LinkEvent], LinkState] = {
+    (_S.OPEN, _E.CLOSE): _S.LEAVING,
+    (_S.OPEN, _E.GOODBYE_HEARD): _S.PEER_LEFT,
+    (_S.OPEN, _E.REJECT): _S.REJECTED,
+    (_S.OPEN, _E.LOSE): _S.LOST,
+    (_S.LEAVING, _E.CLOSE): _S.LEAVING,
+    (_S.LEAVING, _E.GOODBYE_SAID): _S.LEFT,
+    (_S.LEAVING, _E.GOODBYE_HEARD): _S.LEAVING_LAST,
+    (_S.LEAVING, _E.REJECT): _S.REJECTED,
+    (_S.LEAVING, _E.LOSE): _S.LOST,
+    (_S.LEFT, _E.CLOSE): _S.LEFT,
+    (_S.LEFT, _E.GOODBYE_HEARD): _S.BOTH_LEFT,
+    (_S.LEFT, _E.REJECT): _S.REJECTED,
+    (_S.LEFT, _E.LOSE): _S.LOST,
+    (_S.PEER_LEFT, _E.CLOSE): _S.LEAVING_LAST,
+    (_S.PEER_LEFT, _E.REJECT): _S.REJECTED,
+    (_S.PEER_LEFT, _E.LOSE): _S.LOST,
+    (_S.LEAVING_LAST, _E.CLOSE): _S.LEAVING_LAST,
+    (_S.LEAVING_LAST, _E.GOODBYE_SAID): _S.BOTH_LEFT,
+    (_S.LEAVING_LAST, _E.REJECT): _S.REJECTED,
+    (_S.LEAVING_LAST, _E.LOSE): _S.LOST,
+    (_S.BOTH_LEFT, _E.CLOSE): _S.BOTH_LEFT,
+    (_S.BOTH_LEFT, _E.REJECT): _S.REJECTED,
+    (_S.BOTH_LEFT, _E.LOSE): _S.LOST,
+    (_S.REJECTED, _E.CLOSE): _S.REJECTED,
+    (_S.REJECTED, _E.LOSE): _S.LOST,
+    (_S.LOST, _E.CLOSE): _S.LOST,
+    (_S.LOST, _E.LOSE): _S.LOST,
+}
+
+_OPEN = LinkState.OPEN
+_SPEAKS = frozenset((_S.OPEN, _S.PEER_LEFT))
+_LEAVES = frozenset((_S.LEAVING, _S.LEAVING_LAST))
+_AGREED = frozenset((_S.LEAVING, _S.LEFT, _S.PEER_LEFT, _S.LEAVING_LAST, _S.BOTH_LEFT))
+_CAN_HEAR_WHY = frozenset((_S.OPEN, _S.LEAVING))
+
+
+class ConnectionStatistics(NamedTuple):
+    """Present state of a connection; buffers, bytes and drops count from its start."""
+
+    peer: str
+    channels: int
+    readers: tuple[SubpartitionReaderStatistics, ...]
+    readers_available: int
+    control_messages_queued: int
+    control_bytes_queued: int
+    buffers_in_flight: int
+    buffers_out: int
+    bytes_out: int
+    buffers_in: int
+    bytes_in: int
+    buffers_dropped: int
+    messages_dropped: int
+    """Errors and backlogs that, like the buffers dropped, came for a channel already cancelled."""
+    credit_messages_out: int
+    stalled: bool
+
+
+class Link:
+    """One end of the one connection between two workers."""
+
+    def __init__(self, session: Session, config: NetworkConfig) -> None:
+        self.session = session
+        self.state = _OPEN
+        self._config = config
+        decoder = ChecksummedFrameDecoder if session.checksums else FrameDecoder
+        self._decoder = decoder(
+            self,
+            config.wire,
+            segment_bytes=config.segment_bytes,
+            receive_buffer_bytes=config.receive_buffer_bytes,
+            turn_messages_max=config.turn_messages_max,
+        )
+        self.get_buffer = self._decoder.get_buffer
+        self.begin_buffer = session.channels.begin_buffer
+        self.end_buffer = session.channels.end_buffer
+        self.on_credit = session.readers.add_credit
+        self.frames_written = session.outbox.frames_written
+        self._take_frames = session.outbox.next_frames
+        self._sealed = seal if session.checksums else bytes
+        """A message as it is sent."""
+        self._heartbeats = MinuteBudget(config.wire.heartbeats_per_minute_max)
+        self._liveness = Liveness(
+            config.heartbeat_interval_ms / 1000, config.heartbeat_timeout_ms / 1000
+        )
+        self._now = 0.0
+        self._bytes_in = 0
+
+    # -- bytes in ---------------------------------------------------------------------------------
+
+    def received(self, size: int, now: float) -> None:
+        """Handle ``size`` bytes read into ``get_buffer()``. Raises RemoteProtocolError.
+
+        With checksums, bytes that only go on with a body are no sign of life: its length may be
+        what was damaged, and then everything that follows goes into it, heartbeats as well.
+        """
+        self._now = now
+        self._bytes_in += size
+        if size >= self._decoder.body_missing or not self.session.checksums:
+            self._liveness.heard_at = now
+        self._decoder.received(size)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether what has been read holds more messages than one turn of the loop may handle; the
+        next turn goes on with ``received(0, now)`` before anything more is read."""
+        return self._decoder.has_more
+
+    @property
+    def stalled(self) -> bool:
+        """Whether a frame waits for a buffer, so that nothing more may be read."""
+        return self.session.channels.stalled_on is not None
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether the buffer has come for which the link is stalled."""
+        return self.session.channels.can_resume
+
+    def resume(self, now: float) -> None:
+        """Go on with what had been read when the link stalled; it may stall again."""
+        self.session.channels.resume()
+        self._now = now
+        self._decoder.received(0)
+
+    def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> None:
+        """A message without body; see MessageReceiver."""
+        if message_type is MessageType.HEARTBEAT:
+            self._on_heartbeat()
+        elif message_type is MessageType.CLOSE_REQUEST:
+            self._hear_goodbye()
+        else:
+            self.session.on_message(message_type, fields, self._now)
+
+    def on_error_response(self, channel: int, code: int, text: str) -> None:
+        """The peer reports an error, of one channel or of everything; see MessageReceiver."""
+        if channel != CONNECTION_CHANNEL:
+            self.session.on_error(channel, code, text)
+            return
+        self._hear_goodbye()
+        corrupted = code == ErrorCode.CORRUPTED
+        error = CorruptedDataError if corrupted else RemoteProtocolError
+        raise error(f"the peer closes the connection: {text}")
+
+    def _on_heartbeat(self) -> None:
+        """That something came is all it says."""
+        if not self._heartbeats.spend(self._now):
+            raise RemoteProtocolError(
+                f"the peer sent more than {self._heartbeats.limit} heartbeats in a minute "
+                f"(heartbeats_per_minute_max)"
+            )
+
+    def _hear_goodbye(self) -> None:
+        self._become(_E.GOODBYE_HEARD)
+        self._decoder.receiver = _AfterGoodbye()
+
+    # -- bytes out --------------------------------------------------------------------------------
+
+    @property
+    def has_output(self) -> bool:
+        """Whether there is anything that has to be sent."""
+        if self.state in _SPEAKS:
+            return bool(self.session.outbox)
+        return self.state in _LEAVES
+
+    def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
+        """Return frames of about ``budget_bytes`` for one ``writelines``; when this side is leaving
+        the goodbye stands behind the last of them, and then there are none."""
+        if self.state is _OPEN:
+            return self._take_frames(budget_bytes)
+        if self.session.failure is not None or not self.has_output:
+            return []
+        frames = self._take_frames(budget_bytes)
+        if self.state in _LEAVES and not self.session.outbox:
+            self._become(_E.GOODBYE_SAID)
+            self.session.end()
+            frames.append(self._sealed(encode(MessageType.CLOSE_REQUEST)))
+        return frames
+
+    def tick(self, now: float, unsent_bytes: int) -> None:
+        """Show a sign of life if one is due, and fail the session if the peer shows none.
+
+        To be called once per ``heartbeat_interval_ms``; ``unsent_bytes`` is what the socket has
+        been given and has not taken."""
+        session = self.session
+        bytes_out = session.outbox.bytes_out
+        reason = self._liveness.tick(
+            now,
+            bytes_out=bytes_out,
+            unsent_bytes=unsent_bytes,
+            judges=self._config.flow_control == "credit",
+        )
+        if reason is not None and session.failure is None:
+            session.fail(
+                RemoteTransportError(
+                    f"{session.peer} {reason} (heartbeat_timeout_ms): its process is stopped, its "
+                    f"event loop is blocked, or the network is cut"
+                )
+            )
+            session.on_output()
+        elif self._liveness.heartbeat_due(bytes_out, len(self._sealed(HEARTBEAT))):
+            session.send_heartbeat()
+
+    # -- life -------------------------------------------------------------------------------------
+
+    @property
+    def ends_in_agreement(self) -> bool:
+        """Whether this side or the peer leaves on purpose."""
+        return self.state in _AGREED
+
+    def close(self) -> None:
+        """Say goodbye when everything is sent: the peer then takes the end of the stream as
+        intended."""
+        self._become(_E.CLOSE)
+        self.session.on_output()
+
+    def reject(self, violation: RemoteProtocolError) -> bytes:
+        """The peer broke the protocol: return the last message to it; none to one that has left, or
+        that this side has taken leave of."""
+        hears_why = self.state in _CAN_HEAR_WHY
+        self._become(_E.REJECT)
+        self.session.fail(violation)
+        if not hears_why:
+            return b""
+        text = str(violation)
+        return self._sealed(
+            encode_error(CONNECTION_CHANNEL, violation.code, text, self._config.wire)
+        )
+
+    def lost(self, cause: BaseException) -> None:
+        """The socket is gone, and with it the session; idempotent."""
+        self._become(_E.LOSE)
+        self._decoder.release()
+        self.session.lost(cause)
+
+    def _become(self, event: LinkEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
+
+    def statistics(self) -> ConnectionStatistics:
+        """Return the present counts of the link and its session."""
+        session, outbox, channels = self.session, self.session.outbox, self.session.channels
+        return ConnectionStatistics(
+            peer=session.peer,
+            channels=len(channels),
+            readers=tuple(reader.statistics() for reader in session.readers),
+            readers_available=outbox.readers,
+            control_messages_queued=outbox.messages,
+            control_bytes_queued=outbox.control_bytes,
+            buffers_in_flight=outbox.in_flight,
+            buffers_out=outbox.buffers_out,
+            bytes_out=outbox.bytes_out,
+            buffers_in=channels.buffers_in,
+            bytes_in=self._bytes_in,
+            buffers_dropped=channels.buffers_dropped,
+            messages_dropped=channels.messages_dropped,
+            credit_messages_out=outbox.credit_messages_out,
+            stalled=self.stalled,
+        )
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        self.session.check_invariants()
+
+
+class _AfterGoodbye:
+    """Who takes the messages of a peer that has said its last: nobody."""
+
+    def begin_buffer(self, header: BufferHeader) -> NoReturn:
+        """Refuse data."""
+        self._refuse()
+
+    def end_buffer(self) -> NoReturn:
+        """Nothing has begun."""
+        self._refuse()
+
+    def on_credit(self, channel: int, credit: int) -> NoReturn:
+        """Refuse credit."""
+        self._refuse()
+
+    def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> NoReturn:
+        """Refuse a message."""
+        self._refuse()
+
+    def on_error_response(self, channel: int, code: int, text: str) -> NoReturn:
+        """Refuse an error."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise RemoteProtocolError("the peer sent a message after its CLOSE_REQUEST")

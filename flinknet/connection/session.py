@@ -1,0 +1,284 @@
+"""The session: all that two workers have asked of each other, whatever socket carries it.
+
+Theory of operation. A session is a *consumer's* end for the channels that its worker reads from the
+peer (``ChannelRegistry``, by numbers this side chose) and a *producer's* end for the subpartitions
+that the peer reads (``ReaderRegistry``, by numbers the peer chose). Which of the two a number means
+follows from the message type, so the two sides never coordinate numbers.
+
+What is to be said waits in the ``Outbox``, which decides the order. A ``Link`` takes it from there
+and hands in what the peer says; the receive path queues answers and returns, it never waits for
+the send path. ``on_output`` asks whoever carries the link to look here: whenever something is
+added, and when the budget has kept something back.
+
+States (the first cause of an end is ``failure``)::
+
+    OPEN    END -> ENDED, FAIL -> FAILED, LOSE -> LOST
+    ENDED   FAIL -> FAILED, LOSE -> LOST
+    FAILED  FAIL -> FAILED, LOSE -> LOST
+    LOST    FAIL -> LOST, LOSE -> LOST
+
+An ENDED session has said its last message and a FAILED one says nothing more; whoever carries it
+closes the socket. A LOST one has failed every channel and released every reader, with its cause.
+
+Bounds: control messages by ``control_bytes_max`` (a peer that does not read them is cut off),
+events by ``events_per_channel_max``, readers by ``channels_per_connection_max`` (a cancelled one
+counts until its cancel is here) and, with those of the worker's other sessions, by
+``channels_per_worker_max``, and what needs nothing behind it by ``peer_budget.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.channel_registry import ChannelRegistry
+from flinknet.connection.checksummed_outbox import ChecksummedOutbox
+from flinknet.connection.outbox import Outbox
+from flinknet.connection.peer_budget import ReaderQuota
+from flinknet.connection.reader_registry import ReaderRegistry
+from flinknet.connection.subpartition_reader import SubpartitionReader
+from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.errors import ErrorCode, RemoteError, RemoteTransportError, remote_error
+from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.wire.codec import encode, encode_error
+from flinknet.wire.messages import MessageType
+
+__all__ = ["TRANSITIONS", "Session", "SessionEvent", "SessionState"]
+
+
+class SessionState(Enum):
+    """What a session may still say."""
+
+    OPEN = "what is to be said is queued"
+    ENDED = "the last message was said"
+    FAILED = "given up: nothing more is queued"
+    LOST = "every channel failed, every reader released"
+
+
+class SessionEvent(Enum):
+    """What happens to a session."""
+
+    END = "its last message was taken"
+    FAIL = "it cannot go on"
+    LOSE = "its socket is gone"
+
+
+_S, _E = SessionState, SessionEvent
+
+TRANSITIONS: dict[tuple[SessionState, SessionEvent], SessionState] = {
+    (_S.OPEN, _E.END): _S.ENDED,
+    (_S.OPEN, _E.FAIL): _S.FAILED,
+    (_S.OPEN, _E.LOSE): _S.LOST,
+    (_S.ENDED, _E.FAIL): _S.FAILED,
+    (_S.ENDED, _E.LOSE): _S.LOST,
+    (_S.FAILED, _E.FAIL): _S.FAILED,
+    (_S.FAILED, _E.LOSE): _S.LOST,
+    (_S.LOST, _E.FAIL): _S.LOST,
+    (_S.LOST, _E.LOSE): _S.LOST,
+}
+
+_OPEN = SessionState.OPEN
+
+
+class Session:
+    """Channels, readers and what is to be said about them, of this worker and one other."""
+
+    def __init__(
+        self,
+        peer: str,
+        registry: PartitionRegistry,
+        config: NetworkConfig,
+        on_output: Callable[[], None],
+        quota: ReaderQuota | None = None,
+        *,
+        worker_id: str = "",
+        checksums: bool = False,
+    ) -> None:
+        """``quota`` counts the readers of all sessions of the worker; its own by default."""
+        self.peer = peer
+        self.state = _OPEN
+        self.failure: BaseException | None = None
+        self.checksums = checksums
+        self.on_output = on_output
+        self.channels = ChannelRegistry(config)
+        if quota is None:
+            quota = ReaderQuota(config.wire.channels_per_worker_max)
+        self.readers = ReaderRegistry(self, registry, config, quota, worker_id)
+        outbox = ChecksummedOutbox if checksums else Outbox
+        self.outbox = outbox(config.segment_bytes, on_output)
+        self.on_reader_available = self.outbox.add_reader
+        self._limits = config.wire
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a channel or reader lives here."""
+        return len(self.channels) > 0 or len(self.readers) > 0
+
+    # -- what the peer says -----------------------------------------------------------------------
+
+    def on_message(
+        self, message_type: MessageType, fields: tuple[int | bytes, ...], now: float
+    ) -> None:
+        """Handle a message about a channel or a reader. Raises RemoteProtocolError."""
+        about_a_reader = _ABOUT_A_READER.get(message_type)
+        if about_a_reader is not None:
+            about_a_reader(self.readers, *fields)
+        else:
+            _BY_TYPE[message_type](self, now, *fields)
+
+    def on_error(self, channel: int, code: int, text: str) -> None:
+        """Fail one channel. Raises RemoteProtocolError."""
+        self.channels.fail(channel, remote_error(code, text))
+
+    def _on_partition_request(
+        self, now: float, channel: int, wire_id: bytes, subpartition: int, credit: int
+    ) -> None:
+        self.readers.request(channel, wire_id, subpartition, credit, now)
+
+    def _on_cancel(self, now: float, channel: int) -> None:
+        self.outbox.remove_reader(self.readers.cancel(channel, now))
+
+    def _on_backlog_announcement(self, now: float, channel: int, backlog: int) -> None:
+        self.channels.on_backlog(channel, backlog)
+
+    # -- the consumer's requests (PartitionRequestClient) -----------------------------------------
+
+    def request_subpartition(self, channel: RemoteInputChannel) -> None:
+        """Give the channel a number and send its request."""
+        if self.failure is not None:
+            channel.fail(self.failure)
+            return
+        self._send(
+            encode(
+                MessageType.PARTITION_REQUEST,
+                self.channels.add(channel),
+                wire_partition_id(channel.location.partition_id),
+                channel.location.subpartition,
+                channel.initial_credit,
+            )
+        )
+
+    def offer_credit(self, channel: RemoteInputChannel) -> None:
+        """Have the channel's AddCredit go along with anything else."""
+        number = self.channels.number_of(channel)
+        if number is not None:
+            self.outbox.offer_credit(channel, number)
+
+    def notify_credit_available(self, channel: RemoteInputChannel) -> None:
+        """Queue the channel for its AddCredit."""
+        number = self.channels.number_of(channel)
+        if number is not None and self.state is _OPEN:
+            self.outbox.add_credit(channel, number)
+
+    def resume_reading(self, channel: RemoteInputChannel) -> None:
+        """The buffer is there for which the link stopped reading."""
+        if self.channels.stalled_on is channel:
+            self.channels.can_resume = True
+            self.on_output()
+
+    def resume_consumption(self, channel: RemoteInputChannel) -> None:
+        """Send ResumeConsumption."""
+        self._send_for(channel, MessageType.RESUME_CONSUMPTION)
+
+    def acknowledge_all_data_processed(self, channel: RemoteInputChannel) -> None:
+        """Send AcknowledgeAllRecordsProcessed."""
+        self._send_for(channel, MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED)
+
+    def announce_buffer_size(self, channel: RemoteInputChannel, size_bytes: int) -> None:
+        """Queue the channel for its NewBufferSize; the last size is the one that is sent."""
+        number = self.channels.number_of(channel)
+        if number is not None and self.state is _OPEN:
+            self.outbox.add_buffer_size(channel, number, size_bytes)
+
+    def close_channel(self, channel: RemoteInputChannel) -> None:
+        """Forget the channel and cancel its request; frames on their way are skipped on arrival."""
+        self._send_for(channel, MessageType.CANCEL_PARTITION_REQUEST)
+        self.channels.remove(channel)
+        self.outbox.remove_channel(channel)
+        self.resume_reading(channel)
+
+    def _send_for(self, channel: RemoteInputChannel, message_type: MessageType) -> None:
+        number = self.channels.number_of(channel)
+        if number is not None:
+            self._send(encode(message_type, number))
+
+    # -- the producer's readers (ReaderOwner) -----------------------------------------------------
+
+    def on_channel_failed(self, channel: int, cause: BaseException) -> None:
+        """Send the error of one channel."""
+        code = cause.code if isinstance(cause, RemoteError) else ErrorCode.INTERNAL
+        self._send(encode_error(channel, code, str(cause), self._limits))
+
+    def announce_backlog(self, reader: SubpartitionReader, backlog: int) -> None:
+        """Send BacklogAnnouncement."""
+        self._send(encode(MessageType.BACKLOG_ANNOUNCEMENT, reader.channel, backlog))
+
+    # -- what is said -----------------------------------------------------------------------------
+
+    def send_heartbeat(self) -> None:
+        """Send a sign of life."""
+        self._send(HEARTBEAT)
+
+    def _send(self, message: bytes) -> None:
+        if self.state is not _OPEN:
+            return
+        outbox, limit = self.outbox, self._limits.control_bytes_max
+        outbox.add_message(message)
+        if outbox.control_bytes > limit:
+            self.fail(
+                RemoteTransportError(
+                    f"{self.peer} does not read: {outbox.messages} control messages wait for it, "
+                    f"over {limit} bytes (control_bytes_max)"
+                )
+            )
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """The last message was taken."""
+        self._become(_E.END)
+
+    def fail(self, cause: BaseException) -> None:
+        """Say nothing more, because of ``cause``; the first one counts."""
+        if self.failure is None:
+            self.failure = cause
+        self._become(_E.FAIL)
+
+    def lost(self, cause: BaseException) -> None:
+        """The socket is gone: fail every channel, release every reader; idempotent."""
+        if self.failure is None:
+            self.failure = cause
+        self._become(_E.LOSE)
+        self.outbox.clear()
+        self.channels.lost(self.failure)
+        self.readers.lost(self.failure)
+
+    def _become(self, event: SessionEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        self.outbox.check_invariants()
+        assert self.outbox.readers == sum(reader.queued for reader in self.readers), (
+            "a marked reader is not queued"
+        )
+        assert all(reader.credit >= 0 for reader in self.readers), "credit is negative"
+        self.channels.check_invariants()
+        assert (self.failure is None) == (self.state in (_S.OPEN, _S.ENDED)), (
+            "a session has a cause of its end and none, or the other way round"
+        )
+
+
+HEARTBEAT = encode(MessageType.HEARTBEAT)
+
+_BY_TYPE: dict[MessageType, Callable[..., None]] = {
+    MessageType.PARTITION_REQUEST: Session._on_partition_request,
+    MessageType.CANCEL_PARTITION_REQUEST: Session._on_cancel,
+    MessageType.BACKLOG_ANNOUNCEMENT: Session._on_backlog_announcement,
+}
+_ABOUT_A_READER: dict[MessageType, Callable[..., None]] = {
+    MessageType.RESUME_CONSUMPTION: ReaderRegistry.resume_consumption,
+    MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED: ReaderRegistry.acknowledge_all_data_processed,
+    MessageType.NEW_BUFFER_SIZE: ReaderRegistry.notify_new_buffer_size,
+}

@@ -1,0 +1,247 @@
+"""The link's protocol: moves bytes between one socket and one ``Link``, after the handshake.
+
+Theory of operation. What the socket has is given to the link at once and always; what the link has
+to send is written when the ``WriteTurn`` says so, as one ``writelines``.
+
+The write buffer limits are 0, so that "paused" means exactly "the socket has not taken everything
+yet". While paused nothing more is asked of the link: what the transport holds is bounded by
+``outbox_bytes_max``. Only a session that has failed is not waited for.
+
+Turns. What one peer sends must not keep the event loop from all others. So a link that has had its
+turn (``turn_messages_max``, ``turn_bytes_max``) *rests*: its socket is not read until the loop has
+turned, and TCP holds the peer back meanwhile. This is a pause for fairness, over within a turn
+whatever the consumers do, and no flow control: credit alone decides how much data may come.
+
+The end. A side that leaves sends what it has, with a CloseRequest as its last message, ends its
+half of the stream and goes on reading: closing a socket that has unread bytes resets it, and a
+reset can cost the peer what it has not read yet. The peer closes when it sees the end of the
+stream. A peer that broke the protocol gets the reason if its socket takes it at once, and is cut
+off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.link import Link, LinkState
+from flinknet.connection.session import Session
+from flinknet.errors import RemoteProtocolError, RemoteTransportError
+from flinknet.net.busy_poll import BusyPoll
+from flinknet.net.write_turn import Sender, WriteTurn
+
+__all__ = ["LinkProtocol", "SessionMaker", "end_stream"]
+
+SessionMaker = Callable[[Callable[[], None]], Session]
+"""Makes the session for a socket, given what to call when there is something to send."""
+
+_LARGE_READ_BYTES = 64 * 1024
+"""Only after reads of this size an event loop may read the same socket again in the same turn."""
+
+_OPEN = LinkState.OPEN
+_REJECTED = LinkState.REJECTED
+_HAS_LEFT = frozenset((LinkState.LEFT, LinkState.BOTH_LEFT))
+
+
+class LinkSender(Sender, Protocol):
+    """What a link's protocol shares with those of the worker's other links."""
+
+    busy_poll: BusyPoll | None
+    """What keeps the event loop awake after something has come or gone, if anything does."""
+
+
+class LinkProtocol(asyncio.BufferedProtocol):
+    """Carries one link over one transport; ``on_lost`` is called when the socket is gone."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        make_session: SessionMaker,
+        sender: LinkSender,
+        config: NetworkConfig,
+        loop: asyncio.AbstractEventLoop,
+        on_lost: Callable[[], None],
+    ) -> None:
+        turn = WriteTurn(loop, sender, self._write)
+        self.session = make_session(turn.request)
+        self.link = Link(self.session, config)
+        self.get_buffer = self.link.get_buffer  # type: ignore[method-assign]
+        self._transport = transport
+        self._config = config
+        self._loop = loop
+        self._on_lost = on_lost
+        self._busy_poll = sender.busy_poll
+        self._may_stall = config.flow_control == "off"
+        self._paused = transport.get_write_buffer_size() > 0
+        self._turn = 0.0
+        self._turn_bytes = 0
+        self._rests = False
+        self._reading_paused = False
+        self._heartbeat_s = config.heartbeat_interval_ms / 1000
+        self._heartbeat_timer = loop.call_later(self._heartbeat_s, self._tick)
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody who depends on this socket."""
+        self._heartbeat_timer.cancel()
+        session, link = self.session, self.link
+        clean = link.ends_in_agreement and not session.in_use
+        link.lost(session.failure or _loss(session.peer, exc, clean))
+        self._on_lost()
+
+    def close(self) -> None:
+        """Send what is queued, say goodbye and let the peer close."""
+        self.link.close()
+
+    def _reject(self, violation: RemoteProtocolError) -> None:
+        """Tell the peer why, then close this connection; everything else is untouched."""
+        transport = self._transport
+        farewell = self.link.reject(violation)
+        if not (self._paused or transport.is_closing()):
+            transport.write(farewell)
+        if transport.get_write_buffer_size():
+            transport.abort()
+        else:
+            transport.close()
+
+    def _tick(self) -> None:
+        """Let the link show a sign of life and look for one of the peer's."""
+        self.link.tick(self._loop.time(), self._transport.get_write_buffer_size())
+        self._heartbeat_timer = self._loop.call_later(self._heartbeat_s, self._tick)
+
+    # -- bytes in ---------------------------------------------------------------------------------
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle what the socket had."""
+        link = self.link
+        if link.state is _REJECTED:
+            return
+        if self._busy_poll is not None:
+            self._busy_poll.extend()
+        try:
+            link.received(nbytes, self._loop.time())
+        except RemoteProtocolError as violation:
+            self._reject(violation)
+        if link.has_more or nbytes >= _LARGE_READ_BYTES:
+            self._rest_if_due(nbytes)
+        if self._may_stall:
+            self._pause_or_resume_reading()
+
+    def _rest_if_due(self, nbytes: int) -> None:
+        """Rest if the link has had its turn, which may consist of several reads."""
+        now = self._loop.time()
+        if now != self._turn:
+            self._turn, self._turn_bytes = now, 0
+        self._turn_bytes += nbytes
+        if self.link.has_more or self._turn_bytes >= self._config.turn_bytes_max:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Let the loop turn before this link goes on."""
+        if not self._rests:
+            self._rests = True
+            self._loop.call_soon(self._end_rest)
+            self._pause_or_resume_reading()
+
+    def _end_rest(self) -> None:
+        """Go on with what has been read, and then, if that was not more than a turn, the socket."""
+        self._rests = False
+        self._turn_bytes = 0
+        link = self.link
+        if self._transport.is_closing():
+            return
+        if link.has_more:
+            try:
+                link.received(0, self._loop.time())
+            except RemoteProtocolError as violation:
+                self._reject(violation)
+                return
+            if link.has_more:
+                self._rest()
+        self._pause_or_resume_reading()
+
+    def _resume(self) -> None:
+        """Go on reading what a stalled link has already got, and then the socket."""
+        try:
+            self.link.resume(self._loop.time())
+        except RemoteProtocolError as violation:
+            self._reject(violation)
+        if self.link.has_more:
+            self._rest()
+        self._pause_or_resume_reading()
+
+    def _pause_or_resume_reading(self) -> None:
+        """A link that rests, or is stalled (never with credit), reads nothing more."""
+        pause = self._rests or self.link.stalled
+        transport = self._transport
+        if pause == self._reading_paused or transport.is_closing():
+            return
+        self._reading_paused = pause
+        if pause:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        """Close: a peer that has stopped sending cannot be part of flow control."""
+        self._transport.abort()
+        return False
+
+    # -- bytes out --------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        link, transport = self.link, self._transport
+        if transport.is_closing():
+            return
+        if self._may_stall and link.can_resume:
+            self._resume()
+            if transport.is_closing():
+                return
+        if self.session.failure is not None:
+            transport.abort()
+            return
+        if self._paused:
+            return
+        frames = link.next_frames(self._config.outbox_bytes_max)
+        if frames:
+            transport.writelines(frames)
+            del frames
+            if self._busy_poll is not None:
+                self._busy_poll.extend()
+            if transport.get_write_buffer_size():
+                # This pauses where writelines forgot to (Python up to 3.12.8 and 3.13.1).
+                transport.set_write_buffer_limits(high=0)
+                return
+            link.frames_written()
+        if link.state is not _OPEN and link.state in _HAS_LEFT and not transport.is_closing():
+            end_stream(transport)
+
+    def pause_writing(self) -> None:
+        """The socket has not taken everything."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The socket has taken everything: its buffers are free, and there is room for more."""
+        self._paused = False
+        self.link.frames_written()
+        self.session.on_output()
+
+
+def end_stream(transport: asyncio.Transport) -> None:
+    """End this side's half of the stream; harmless the second time."""
+    with suppress(OSError):  # the peer has closed first, as connection_lost will say
+        transport.write_eof()
+
+
+def _loss(peer: str, exc: Exception | None, clean: bool) -> RemoteTransportError:
+    if clean:
+        return RemoteTransportError(f"the connection to {peer} has been closed")
+    reason = f"{type(exc).__name__}: {exc}" if exc is not None else "closed by the peer"
+    return RemoteTransportError(
+        f"the connection to {peer} was lost ({reason}) while channels were in use: the worker "
+        f"might be lost, look at its log"
+    )

@@ -1,0 +1,223 @@
+"""The peer's protocol: one socket to another worker, from the first byte of the handshake on.
+
+Theory of operation. It carries the bytes of a ``Handshake`` and keeps its deadline, and knows
+nothing of what is said. Once both sides have agreed, the transport is handed to a ``LinkProtocol``;
+what is left here is how the directory of peers knows the socket. Its states are those of the
+handshake, and whether there is a ``session``.
+
+A side that refuses says so, ends its half of the stream and discards what still comes until the
+peer closes, or the deadline does: closing a socket that has unread bytes resets it, and a reset can
+cost the peer the refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+from flinknet.config import NetworkConfig
+from flinknet.connection.handshake import Handshake, HandshakeState
+from flinknet.connection.link import Link
+from flinknet.connection.session import Session
+from flinknet.errors import HandshakeError
+from flinknet.net.address import is_loopback, join_address
+from flinknet.net.link_protocol import LinkProtocol, LinkSender, SessionMaker, end_stream
+from flinknet.wire.handshake import Verdict
+
+__all__ = ["PeerProtocol", "PeerRegistrar"]
+
+_HANDSHAKE_READ_BYTES = 64
+
+
+class PeerRegistrar(LinkSender, Protocol):
+    """What a protocol asks the directory of peers."""
+
+    def begin_handshake(self, protocol: PeerProtocol) -> Handshake:
+        """There is a socket: make its handshake."""
+
+    def on_connected(self, protocol: PeerProtocol) -> None:
+        """Count a socket, or refuse it."""
+
+    def on_agreed(self, protocol: PeerProtocol, handshake: Handshake) -> None:
+        """Both sides agree: have a session carried."""
+
+    def on_refused(self, protocol: PeerProtocol) -> None:
+        """Accepting side: the peer was refused, and its socket closes when it has heard it."""
+
+    def on_lost(self, protocol: PeerProtocol) -> None:
+        """The socket is gone."""
+
+
+class PeerProtocol(asyncio.BufferedProtocol):
+    """Carries the handshake over one socket, and stands for that socket until it is gone.
+
+    ``established`` has the session once both sides agree, ``closed`` is done when the socket is
+    gone, ``handshake`` is there as soon as there is a socket, and ``source``, the peer's host.
+    """
+
+    def __init__(
+        self,
+        registrar: PeerRegistrar,
+        config: NetworkConfig,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        dialled: bool = False,
+    ) -> None:
+        self.dialled = dialled
+        self.handshake: Handshake | None = None
+        self.peer = "an unknown peer"
+        self.source = ""
+        self.is_loopback = False
+        self.established: asyncio.Future[Session] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._registrar = registrar
+        self._config = config
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._linked: LinkProtocol | None = None
+        self._memory = bytearray(_HANDSHAKE_READ_BYTES)
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def session(self) -> Session | None:
+        """The session that the socket carries, once both sides agree."""
+        return self._linked.session if self._linked is not None else None
+
+    @property
+    def link(self) -> Link | None:
+        """The link of that session."""
+        return self._linked.link if self._linked is not None else None
+
+    @property
+    def in_handshake(self) -> bool:
+        """Whether the peer has not said who it is."""
+        return self.handshake is not None and self.handshake.state.is_open
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the peer has said nothing at all."""
+        return self.handshake is not None and self.handshake.is_silent
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the handshake."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
+        peername = transport.get_extra_info("peername")
+        if peername:
+            self.source = peername[0]
+            self.peer = join_address(peername[0], peername[1])
+            self.is_loopback = is_loopback(peername[0])
+        self.handshake = self._registrar.begin_handshake(self)
+        self._timer = self._loop.call_at(self.handshake.deadline, self._time_out)
+        self._registrar.on_connected(self)
+        if not self._transport.is_closing():
+            self._transport.write(self.handshake.start())
+
+    def carry(self, make_session: SessionMaker) -> None:
+        """Hand the socket over to a session: the handshake is over."""
+        transport = self._transport
+        assert transport is not None
+        self._stop_timer()
+        linked = LinkProtocol(
+            transport, make_session, self._registrar, self._config, self._loop, self._on_gone
+        )
+        self._linked = linked
+        self.peer = linked.session.peer
+        transport.set_protocol(linked)
+        if not self.established.done():
+            self.established.set_result(linked.session)
+        linked.session.on_output()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone before both sides agreed."""
+        self._stop_timer()
+        if self.handshake is not None:
+            self.handshake.lost()
+        self._end_handshake()
+        self._on_gone()
+
+    def _on_gone(self) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._registrar.on_lost(self)
+
+    def close(self) -> None:
+        """Send what is queued, say goodbye and let the peer close; ``closed`` is done then."""
+        if self._linked is not None:
+            self._linked.close()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once, whatever is queued."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- bytes ------------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview | bytearray:
+        """Return where the socket should put what it has."""
+        return self._memory
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Let the handshake go on."""
+        handshake, transport = self.handshake, self._transport
+        assert handshake is not None
+        assert transport is not None
+        if not self.in_handshake:
+            return  # a refusal was said, and the peer has not closed yet
+        transport.write(handshake.received(bytes(self._memory[:nbytes])))
+        if handshake.agreed:
+            self._registrar.on_agreed(self, handshake)
+            linked, rest = self._linked, handshake.rest
+            if linked is not None and rest:
+                linked.link.get_buffer()[: len(rest)] = rest
+                linked.buffer_updated(len(rest))
+        elif not handshake.state.is_open:
+            self._end_handshake()
+            self._leave(handshake.state)
+
+    def eof_received(self) -> bool:
+        """Close: nothing more is to be heard from the peer."""
+        self.abort()
+        return False
+
+    # -- the end of a handshake -------------------------------------------------------------------
+
+    def refuse(self, verdict: Verdict, reason: str) -> None:
+        """Accepting side: turn somebody away who has proved nothing yet."""
+        handshake, transport = self.handshake, self._transport
+        assert handshake is not None
+        assert transport is not None
+        transport.write(handshake.refuse(verdict, reason))
+        self._end_handshake()
+        self._leave(handshake.state)
+
+    def _leave(self, state: HandshakeState) -> None:
+        """Close; a side that has refused lets the peer do so, until the deadline."""
+        assert self._transport is not None
+        if state is HandshakeState.REFUSED and not self.dialled:
+            end_stream(self._transport)
+            self._registrar.on_refused(self)
+        else:
+            self.abort()
+
+    def _time_out(self) -> None:
+        if self.handshake is not None and self.handshake.state.is_open:
+            self.handshake.expire()
+        self._end_handshake()
+        self.abort()
+
+    def _end_handshake(self) -> None:
+        """Tell whoever waits for the session that there will be none."""
+        if not self.established.done():
+            error = self.handshake.error if self.handshake is not None else None
+            self.established.set_exception(error or HandshakeError(f"{self.peer} is gone"))
+            self.established.exception()  # accepted sockets have nobody who awaits it
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,329 @@
+"""The link: its table, goodbye, loss in the middle of a frame, and signs of life."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.buffer.buffer import DataType
+from flinknet.connection import link as module
+from flinknet.connection.link import TRANSITIONS, LinkEvent, LinkState
+from flinknet.errors import RemoteProtocolError, RemoteTransportError
+from flinknet.partition.registry import wire_partition_id
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.wire.messages import MessageType
+from tests.unit.arrangements import put
+from tests.unit.connection.joined import Joined, kinds, messages, poll_all
+from tests.unit.tables import named, shown_in, way_to
+from tests.unit.wire.received import (
+    about,
+    buffer_response,
+    error_response,
+    golden_messages,
+    partition_request,
+)
+
+M = MessageType
+LOSS = RemoteTransportError("the cable")
+
+
+S, E = LinkState, LinkEvent
+CLOSE_REQUEST = bytes([0x91, M.CLOSE_REQUEST])
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def happens(joined: Joined, event: LinkEvent) -> None:
+    """Let something happen to the producer's link, by what its owner or its peer does."""
+    worker = joined.producer
+    match event:
+        case E.CLOSE:
+            worker.link.close()
+        case E.GOODBYE_SAID:
+            assert kinds(worker.send()) == [M.CLOSE_REQUEST]
+        case E.GOODBYE_HEARD:
+            worker.receive(CLOSE_REQUEST)
+        case E.REJECT:
+            hears_why = worker.link.state in (S.OPEN, S.LEAVING)
+            assert bool(worker.link.reject(RemoteProtocolError("the peer lies"))) is hears_why
+        case E.LOSE:
+            worker.lose(LOSS)
+
+
+@pytest.mark.parametrize("event", E)
+@pytest.mark.parametrize("state", S)
+def test_every_pair_of_state_and_event(state: LinkState, event: LinkEvent) -> None:
+    joined = Joined()
+    link = joined.producer.link
+    for step in way_to(state, S.OPEN, TRANSITIONS):
+        happens(joined, step)
+    assert link.state is state
+    if (state, event) in TRANSITIONS:
+        happens(joined, event)
+        assert link.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(KeyError):
+            link._become(event)
+        assert link.state is state
+    joined.close()
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
+@pytest.mark.parametrize("state", S)
+def test_who_speaks(state: LinkState) -> None:
+    """What waits is sent as long as this side has not said goodbye, and it is alone to agree to an
+    end before it leaves."""
+    joined = Joined()
+    for step in way_to(state, S.OPEN, TRANSITIONS):
+        happens(joined, step)
+    link = joined.producer.link
+    joined.producer.make_partition("gone").release()
+    if state in (S.OPEN, S.LEAVING, S.LEFT):
+        joined.producer.receive(partition_request(0, wire_partition_id("gone")))
+    leaves = [M.CLOSE_REQUEST] if state in (S.LEAVING, S.LEAVING_LAST) else []
+    answers = [M.ERROR_RESPONSE] if state in (S.OPEN, S.LEAVING) else []
+    assert link.has_output is bool(answers + leaves)
+    assert kinds(joined.producer.send()) == answers + leaves
+    agreed = (S.LEAVING, S.LEFT, S.PEER_LEFT, S.LEAVING_LAST, S.BOTH_LEFT)
+    assert link.ends_in_agreement is (state in agreed)
+    joined.close()
+
+
+def test_nothing_is_sent_behind_a_goodbye() -> None:
+    """The socket has not taken the goodbye yet, and a reader has something more."""
+    joined = arranged()
+    joined.producer.link.close()
+    assert kinds(joined.producer.send()) == [M.CLOSE_REQUEST]
+    write(joined)
+    assert not joined.producer.link.has_output
+    assert joined.producer.send() == b""
+    joined.close()
+
+
+def arranged() -> Joined:
+    """A partition whose only channel has credit for all it will get."""
+    joined = Joined(
+        buffers_per_channel=50, buffers_per_subpartition_max=60, network_memory_bytes=200 * 64
+    )
+    joined.producer.make_partition()
+    joined.gates.append(joined.consumer.make_gate(joined.produced()))
+    joined.pump()
+    return joined
+
+
+def write(joined: Joined, content: bytes = b"\x01") -> None:
+    [partition] = joined.producer.registry.partitions()
+    put(partition, 0, content)
+    partition.subpartitions[0].seal_open()
+
+
+# -- goodbye ---------------------------------------------------------------------------------------
+
+
+def test_goodbye_is_the_last_message() -> None:
+    """It follows errors, credit and the buffers that may still be sent."""
+    joined = Joined(buffers_per_channel=4)
+    partition = joined.producer.make_partition("p", 2)
+    gate = joined.consumer.make_gate(joined.produced(0), joined.produced(1))
+    joined.pump()
+    for index in range(2):
+        put(partition, index, b"\x01")
+        partition.subpartitions[index].seal_open()
+    joined.producer.link.close()
+    sent = b""
+    while joined.producer.link.has_output:
+        sent += joined.producer.send(budget_bytes=1)
+    assert kinds(sent) == [M.BUFFER_RESPONSE, M.BUFFER_RESPONSE, M.CLOSE_REQUEST]
+    gate.release()
+    joined.close()
+
+
+def test_goodbye_is_said_once_and_nothing_follows() -> None:
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    link = joined.consumer.link
+    link.close()
+    link.close()
+    assert kinds(joined.consumer.send()) == [M.CLOSE_REQUEST]
+    gate.release()
+    link.close()
+    assert not link.has_output
+    assert joined.consumer.send() == b""
+    joined.close()
+
+
+def test_goodbye_has_something_to_send() -> None:
+    """F14: the shell is told."""
+    told = []
+    joined = Joined(on_output=lambda: told.append(True))
+    joined.consumer.link.close()
+    assert told
+    assert joined.consumer.link.has_output
+    joined.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        buffer_response(),
+        about(M.ADD_CREDIT, 0, 1),
+        about(M.RESUME_CONSUMPTION, 0),
+        bytes([0x91, M.HEARTBEAT]),
+        error_response(0, 1, b"why"),
+    ],
+    ids=["data", "credit", "resume", "heartbeat", "error"],
+)
+def test_nothing_may_follow_a_goodbye(message: bytes) -> None:
+    joined = Joined()
+    gate = joined.consumer.make_gate(joined.produced())
+    partition = joined.producer.make_partition("p", 1)
+    joined.pump()
+    joined.consumer.link.close()
+    joined.pump()
+    with pytest.raises(RemoteProtocolError, match="after its CLOSE_REQUEST"):
+        joined.producer.receive(message)
+    gate.release()
+    partition.release()
+    joined.close()
+
+
+def test_a_peers_goodbye_is_known() -> None:
+    joined = Joined()
+    joined.consumer.link.close()
+    joined.pump()
+    assert joined.producer.link.state is LinkState.PEER_LEFT
+    joined.close()
+
+
+@pytest.mark.parametrize("cut", [1, 37, 38, 39, 77, 78])
+def test_a_loss_in_the_middle_of_a_frame_returns_its_buffer(cut: int) -> None:
+    """Reliability 7: a truncated frame is never taken."""
+    joined = Joined()
+    joined.producer.make_partition()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.pump()
+    write(joined, bytes(range(40)))
+    joined.consumer.receive(joined.producer.send()[:cut])
+    joined.consumer.lose(LOSS)
+    with pytest.raises(RemoteTransportError):
+        gate.poll()
+    gate.release()
+    joined.close()
+
+
+# -- signs of life ---------------------------------------------------------------------------------
+
+
+def test_a_heartbeat_goes_out_when_nothing_else_does() -> None:
+    joined = arranged()
+    link = joined.producer.link
+    for tick in range(3):
+        link.tick(tick * 10.0, 0)
+        assert kinds(joined.producer.send()) == [M.HEARTBEAT]
+    write(joined)
+    assert kinds(joined.producer.send()) == [M.BUFFER_RESPONSE]
+    link.tick(30.0, 0)
+    assert kinds(joined.producer.send()) == []
+    joined.close()
+
+
+def test_a_heartbeat_goes_ahead_of_data() -> None:
+    """However much waits; only what the socket already has is in front of it."""
+    joined = arranged()
+    for _ in range(50):
+        write(joined)
+    joined.producer.link.tick(0.0, 0)
+    found = kinds(joined.producer.send())
+    assert found[0] is M.HEARTBEAT
+    assert len(found) == 51
+    joined.close()
+
+
+def test_idle_workers_that_hear_each_other_stay_connected() -> None:
+    joined = arranged()
+    for tick in range(12):
+        now = joined.producer.now = joined.consumer.now = tick * 10.0
+        joined.producer.link.tick(now, 0)
+        joined.consumer.link.tick(now, 0)
+        joined.pump()
+        assert joined.producer.session.failure is None
+        assert joined.consumer.session.failure is None
+    joined.close()
+
+
+def test_a_silent_peer_fails_the_connection() -> None:
+    joined = arranged()
+    link = joined.consumer.link
+    for tick in range(6):
+        link.tick(tick * 10.0, 0)
+        assert link.session.failure is None
+    link.tick(60.0, 0)
+    assert isinstance(link.session.failure, RemoteTransportError)
+    assert str(link.session.failure).startswith(
+        "the producer has sent nothing for 60 s (heartbeat_timeout_ms)"
+    )
+    joined.close()
+
+
+def test_a_peer_that_takes_nothing_fails_the_connection() -> None:
+    joined = arranged()
+    link = joined.producer.link
+    for tick in range(7):
+        joined.producer.now = tick * 10.0
+        joined.producer.receive(b"\x91\x0c")
+        link.tick(tick * 10.0, 4096)
+    assert str(link.session.failure).startswith(
+        "the consumer has taken none of 4096 bytes for 60 s"
+    )
+    joined.close()
+
+
+# -- the golden conversation -----------------------------------------------------------------------
+
+
+def put_cut(partition: ResultPartition, *records: bytes, cut: int) -> None:
+    """Write records, the first ``cut`` bytes in a buffer of their own."""
+    subpartition = partition.subpartitions[0]
+    subpartition.buffer_bytes = cut
+    builder = partition.request_builder(0)
+    subpartition.buffer_bytes = cut * 16
+    for record in records:
+        assert builder is not None
+        written = builder.append(memoryview(record))
+        if written < len(record):
+            builder = partition.request_builder(0)
+            assert builder is not None
+            builder.append(memoryview(record)[written:], continues=True)
+
+
+def test_two_connections_have_the_conversation_that_spec_shows() -> None:
+    """The same bytes, both ways, from request to goodbye."""
+    joined = Joined(buffers_per_channel=1, floating_buffers_per_gate=1)
+    partition = joined.producer.make_partition("numbers")
+    gate = joined.consumer.make_gate(joined.produced(partition_id="numbers"))
+    put_cut(partition, b"\x01", b"\xa3two", b"\x92\x03\xcb\x40\x12\0\0\0\0\0\0", cut=4)
+    partition.notify_end_of_data()
+    joined.pump()
+    polled = [gate.poll(), gate.poll(), gate.poll()]
+    gate.acknowledge(0)
+    for taken in polled:
+        assert taken is not None
+        taken[1].recycle()
+    joined.pump()
+    partition.finish()
+    joined.pump()
+    assert poll_all(gate) == [(0, DataType.END_OF_PARTITION)]
+    gate.release()
+    joined.consumer.link.close()
+    joined.pump()
+    joined.producer.link.close()
+    joined.pump()
+    assert messages(joined.to_consumer) == messages(golden_messages("producer"))
+    assert messages(joined.to_producer) == messages(golden_messages("consumer"))
+    assert joined.to_consumer == golden_messages("producer")
+    assert joined.to_producer == golden_messages("consumer")
+    joined.close()
