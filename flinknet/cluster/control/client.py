@@ -12,9 +12,9 @@ import msgpack
 from flinknet.cluster.control.control_link import unanswered
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.job_result import JobProgress, JobResult
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import merge_by_sink
-from flinknet.cluster.coordinator.job_execution import JobState
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
     ConfigurationError,

@@ -6,16 +6,13 @@ coordinator plans with the *shape*, the same graph without its functions, and pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 import msgpack
 
-from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
-from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
 from flinknet.task.graph import JobEdge, JobGraph, JobVertex
 
 __all__ = ["Submission"]
@@ -72,22 +69,6 @@ class Submission:
         if not shape.vertices or not isinstance(graph, bytes):
             raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
         return cls(shape, graph, bool(commits))
-
-    def plan(
-        self, job_id: str, attempt: int, workers: Sequence[WorkerRecord]
-    ) -> dict[str, tuple[SubtaskDescriptor, ...]]:
-        """Place the subtasks on the free slots of the workers; InsufficientSlotsError."""
-        # In order of their names, so that the same job is placed the same way each time.
-        ordered = sorted(workers, key=lambda w: (len(w.worker_id), w.worker_id))
-        offers = [WorkerOffer(w.worker_id, w.address, w.free_slots) for w in ordered]
-        plan = plan_deployment(self.shape, job_id, attempt, offers)
-        return {worker_id: descriptors for worker_id, descriptors in plan.items() if descriptors}
-
-    def slots_of(self, descriptors: Sequence[SubtaskDescriptor]) -> int:
-        """How many slots these subtasks take: those of one group and index share one."""
-        return len(
-            {(self.shape.vertices[d.vertex].slot_sharing_group, d.index) for d in descriptors}
-        )
 
 
 def _vertex(

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import msgpack
 from aiohttp import web
 
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.job_execution import JobState
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.requests import named_job, read_body
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     Failed,
     Heartbeat,
@@ -40,8 +41,9 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
-from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, JobState, SubtaskKey
+from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord, WorkerRegistry
 from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, RemoteProtocolError
@@ -80,7 +82,9 @@ class Dispatcher:
         job_id = uuid.uuid4().hex
         attempt = 0
         try:
-            deployment = submission.plan(job_id, attempt, self.workers.registered())
+            placement = Placement.of_job(
+                submission.shape, job_id, attempt, self.workers.registered()
+            )
         except InsufficientSlotsError as error:
             raise InsufficientSlotsError(f"{error}{self._slots_missing()}") from error
         execution = JobExecution(
@@ -88,16 +92,15 @@ class Dispatcher:
             attempt,
             {
                 worker_id: [(descriptor.vertex, descriptor.index) for descriptor in descriptors]
-                for worker_id, descriptors in deployment.items()
+                for worker_id, descriptors in placement.subtasks.items()
             },
             cause_grace_s=self._config.cause_grace_ms / 1000,
             cancel_timeout_s=self._config.cancel_timeout_ms / 1000,
             commit_timeout_s=self._config.commit_timeout_ms / 1000 if submission.commits else None,
         )
-        for worker_id in execution.workers:
-            slots = submission.slots_of(deployment[worker_id])
+        for worker_id, slots in placement.slots.items():
             self.workers.occupy(worker_id, job_id, slots)
-        record = JobRecord(job_id, submission, deployment, execution, submitted_at=now)
+        record = JobRecord(job_id, submission, placement.subtasks, execution, submitted_at=now)
         self._jobs[job_id] = record
         self._forget_oldest()
         self._carry_out(record, execution.start(), now)

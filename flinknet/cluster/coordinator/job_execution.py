@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-::
+The states and what may follow what are in ``control/job_state.py``::
 
     CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
                    |           |           |
@@ -35,75 +35,20 @@ change nothing. Flink: ExecutionGraph, for one pipelined region.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import TypeAlias
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.job_state import JobState, JobStep, SubtaskState, SubtaskStep
 from flinknet.cluster.control.messages import Cancel, Deploy, Message, Run, Settle
 from flinknet.errors import JobFailedError, RemoteProtocolError
 
-__all__ = ["Commands", "JobExecution", "JobState", "SubtaskKey", "SubtaskState"]
+__all__ = ["Commands", "JobExecution", "SubtaskKey"]
 
 SubtaskKey: TypeAlias = tuple[int, int]
 """(vertex, index)"""
 
 Commands: TypeAlias = list[tuple[str, Message]]
 """(worker id, message to send to it)"""
-
-
-class JobState(Enum):
-    """Life of a job; Flink's JobStatus."""
-
-    CREATED = "CREATED"
-    DEPLOYING = "DEPLOYING"
-    RUNNING = "RUNNING"
-    FINISHING = "FINISHING"
-    FAILING = "FAILING"
-    CANCELLING = "CANCELLING"
-    FINISHED = "FINISHED"
-    FAILED = "FAILED"
-    CANCELED = "CANCELED"
-
-    @property
-    def is_terminal(self) -> bool:
-        """Nothing changes any more."""
-        return not _NEXT_STATES[self]
-
-    @property
-    def is_ending(self) -> bool:
-        """What comes next is the end."""
-        return self in _END_OF
-
-
-_END_OF = {
-    JobState.FINISHING: JobState.FINISHED,
-    JobState.FAILING: JobState.FAILED,
-    JobState.CANCELLING: JobState.CANCELED,
-}
-
-_NEXT_STATES: dict[JobState, tuple[JobState, ...]] = {
-    JobState.CREATED: (JobState.DEPLOYING,),
-    JobState.DEPLOYING: (JobState.RUNNING, JobState.FAILING, JobState.CANCELLING),
-    JobState.RUNNING: (JobState.FINISHING, JobState.FAILING, JobState.CANCELLING),
-    **{ending: (end,) for ending, end in _END_OF.items()},
-    JobState.FINISHING: (JobState.FINISHED, JobState.FAILING),
-    **dict.fromkeys(_END_OF.values(), ()),
-}
-
-
-class SubtaskState(Enum):
-    """Life of a subtask as the coordinator sees it; Flink's ExecutionState."""
-
-    DEPLOYING = "DEPLOYING"
-    RUNNING = "RUNNING"
-    FINISHED = "FINISHED"
-    FAILED = "FAILED"
-    CANCELED = "CANCELED"
-
-    @property
-    def is_pending(self) -> bool:
-        """It may still run on its worker."""
-        return self in (SubtaskState.DEPLOYING, SubtaskState.RUNNING)
 
 
 class JobExecution:
@@ -164,38 +109,34 @@ class JobExecution:
 
     def start(self) -> Commands:
         """Tell every worker to open its subtasks."""
-        assert self.state is JobState.CREATED, self.state
-        self._enter(JobState.DEPLOYING)
+        self._take(JobStep.DEPLOY)
         return [(worker, Deploy(self.job_id, self.attempt)) for worker in self.workers]
 
     def opened(self, worker_id: str) -> Commands:
         """A worker has opened all its subtasks."""
         self._unopened.discard(worker_id)
-        if self.state is not JobState.DEPLOYING or self._unopened:
+        if not self.state.takes(JobStep.OPENED) or self._unopened:
             return []
-        self._enter(JobState.RUNNING)
-        for key, state in self._states.items():
-            if state is SubtaskState.DEPLOYING:
-                self._states[key] = SubtaskState.RUNNING
+        self._take(JobStep.OPENED)
+        for key in self._states:
+            self._move(key, SubtaskStep.OPENED)
         return [(worker, Run(self.job_id, self.attempt)) for worker in self.workers]
 
     def finished(self, subtask: SubtaskKey, now: float) -> Commands:
         """A subtask has come to its end and its result has been taken in."""
-        if not self._states[subtask].is_pending:
+        if not self._move(subtask, SubtaskStep.FINISHED):
             return []
-        self._states[subtask] = SubtaskState.FINISHED
         return self._advance(now)
 
     def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
         """A subtask has failed."""
-        if not self._states[subtask].is_pending:
+        if not self._move(subtask, SubtaskStep.FAILED):
             return []
-        self._states[subtask] = SubtaskState.FAILED
         return self._weigh(cause, now)
 
     def open_failed(self, worker_id: str, cause: FailureCause, now: float) -> Commands:
         """A worker could not open its subtasks; it will run none of them."""
-        self._end_subtasks_of(worker_id, SubtaskState.FAILED)
+        self._move_all_of(worker_id, SubtaskStep.FAILED)
         return self._weigh(cause, now)
 
     def released(self, worker_id: str, now: float) -> Commands:
@@ -203,10 +144,10 @@ class JobExecution:
 
         RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
         """
-        if self.state in (JobState.DEPLOYING, JobState.RUNNING) and self._pending_of(worker_id):
+        if self._may_be_cancelled and self._pending_of(worker_id):
             raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
         self._holders.discard(worker_id)
-        self._end_subtasks_of(worker_id, SubtaskState.CANCELED)
+        self._move_all_of(worker_id, SubtaskStep.CANCEL)
         return self._advance(now)
 
     def settled(self, worker_id: str, cause: FailureCause | None, now: float) -> Commands:
@@ -224,21 +165,21 @@ class JobExecution:
         self._unfit.add(cause.worker_id)
         if self._settler == cause.worker_id and not self.state.is_terminal:
             return self._settle_sinks(now, cause)
-        if self._end_subtasks_of(cause.worker_id, SubtaskState.FAILED) or self._waits_for_cause:
+        if self._move_all_of(cause.worker_id, SubtaskStep.FAILED) or self._waits_for_cause:
             return self._weigh(cause, now)
         return self._advance(now)
 
     def coordinator_stops(self, cause: FailureCause, now: float) -> Commands:
         """The coordinator ends; nothing happens to a job that has ended or is ending."""
-        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+        if not self._may_be_cancelled:
             return []
         return self._weigh(cause, now)
 
     def cancel(self, now: float) -> Commands:
         """The user wants the job to stop."""
-        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+        if not self._may_be_cancelled:
             return []
-        self._enter(JobState.CANCELLING)
+        self._take(JobStep.CANCEL)
         self.cause = None
         return self._cancel_pending(now)
 
@@ -258,10 +199,15 @@ class JobExecution:
 
     @property
     def _waits_for_cause(self) -> bool:
-        return self.cause is not None and self.state in (JobState.DEPLOYING, JobState.RUNNING)
+        return self.cause is not None and self._may_be_cancelled
+
+    @property
+    def _may_be_cancelled(self) -> bool:
+        """Subtasks are deployed or run, and nothing has decided yet how that ends."""
+        return self.state.takes(JobStep.CANCEL)
 
     def _weigh(self, cause: FailureCause, now: float) -> Commands:
-        if self.state not in (JobState.DEPLOYING, JobState.RUNNING):
+        if not self._may_be_cancelled:
             return self._advance(now)
         if self.cause is None:
             self.deadline = now + self._cause_grace
@@ -270,7 +216,7 @@ class JobExecution:
         return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
 
     def _settle(self, now: float) -> Commands:
-        self._enter(JobState.FAILING)
+        self._take(JobStep.FAILED)
         return self._cancel_pending(now)
 
     def _cancel_pending(self, now: float) -> Commands:
@@ -290,17 +236,27 @@ class JobExecution:
             if worker == worker_id and self._states[key].is_pending
         ]
 
-    def _end_subtasks_of(self, worker_id: str, state: SubtaskState) -> bool:
+    def _move(self, subtask: SubtaskKey, step: SubtaskStep) -> bool:
+        """Whether the subtask could still take the step, and has."""
+        state = self._states[subtask]
+        if not state.takes(step):
+            return False
+        self._states[subtask] = state.after(step)
+        return True
+
+    def _move_all_of(self, worker_id: str, step: SubtaskStep) -> bool:
+        """Whether anything of the worker was pending; it has taken the step."""
         pending = self._pending_of(worker_id)
-        self._states.update(dict.fromkeys(pending, state))
+        for subtask in pending:
+            self._move(subtask, step)
         return bool(pending)
 
     def _advance(self, now: float) -> Commands:
         """Go on to the end as far as subtasks and workers let it."""
         if self._waits_for_cause or any(state.is_pending for state in self._states.values()):
             return []
-        if self.state is JobState.RUNNING:
-            self._enter(JobState.FINISHING)
+        if self.state.takes(JobStep.FINISHED):
+            self._take(JobStep.FINISHED)
             self.deadline = now + self._cancel_timeout
         if not self.state.is_ending or self._holders or self._settler is not None:
             return []
@@ -321,7 +277,7 @@ class JobExecution:
 
     def _fail_commit(self, cause: FailureCause, now: float) -> Commands:
         self.cause = cause
-        self._enter(JobState.FAILING)
+        self._take(JobStep.FAILED)
         return self._settle_sinks(now)
 
     def _commit_timed_out(self, worker_id: str) -> FailureCause:
@@ -339,9 +295,8 @@ class JobExecution:
         return FailureCause.of_lost_worker(self.workers[-1], 0, reason)
 
     def _end(self) -> None:
-        self._enter(_END_OF[self.state])
+        self._take(JobStep.END)
         self.deadline = None
 
-    def _enter(self, state: JobState) -> None:
-        assert state in _NEXT_STATES[self.state], f"{self.state} -> {state}"
-        self.state = state
+    def _take(self, step: JobStep) -> None:
+        self.state = self.state.after(step)

@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     Cancel,
     Deploy,
@@ -22,7 +23,6 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.job_execution import JobState
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, JobError, RemoteProtocolError

@@ -9,14 +9,10 @@ from itertools import permutations
 import pytest
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.job_state import JobState, SubtaskState
 from flinknet.cluster.control.messages import Cancel, Deploy, Run, Settle
-from flinknet.cluster.coordinator.job_execution import (
-    Commands,
-    JobExecution,
-    JobState,
-    SubtaskState,
-)
-from flinknet.errors import RemoteProtocolError
+from flinknet.cluster.coordinator.job_execution import Commands, JobExecution
+from flinknet.errors import LocalProtocolError, RemoteProtocolError
 
 GRACE, CANCEL_TIMEOUT = 1.0, 5.0
 SOURCE, SINK, OTHER_SOURCE, OTHER_SINK = (0, 0), (1, 0), (0, 1), (1, 1)
@@ -460,3 +456,10 @@ def test_a_subtask_that_is_not_of_the_job_breaks_the_protocol(running: JobExecut
     assert running.worker_of(OTHER_SINK) == "worker-1"
     with pytest.raises(RemoteProtocolError, match="no subtask"):
         running.worker_of((7, 0))
+
+
+def test_a_job_is_started_once() -> None:
+    execution = new_execution()
+    execution.start()
+    with pytest.raises(LocalProtocolError, match="DEPLOYING takes no step DEPLOY"):
+        execution.start()
