@@ -112,6 +112,11 @@ class ClusterConfig:
     jobs_retained: int = 20
     """Ended jobs whose story the coordinator keeps; the oldest is forgotten first."""
 
+    attempts_retained: int = 16
+    """Earlier attempts of a job whose story the coordinator keeps; the oldest is forgotten first.
+    A job that fails again and again must not fill the memory with it. Flink:
+    jobmanager.execution.attempts-history-size (16)."""
+
     def __post_init__(self) -> None:
         check_fields(self)
         require(
@@ -159,7 +164,7 @@ class ClusterConfig:
             f"http_connections_max is {self.http_connections_max}: choose at least four for each "
             f"of the {self.workers} workers, and four more",
         )
-        require_at_least(self, 0, "cause_grace_ms", "collect_records_max")
+        require_at_least(self, 0, "cause_grace_ms", "collect_records_max", "attempts_retained")
         for name, least in (
             ("collect_bytes_max", KIB),
             ("control_message_bytes_max", 64 * KIB),

@@ -25,10 +25,15 @@ What brings each step is told by ``job_execution.py``.
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeAlias
 
 from flinknet.errors import LocalProtocolError
 
-__all__ = ["JobState", "JobStep", "SubtaskState", "SubtaskStep"]
+__all__ = ["AttemptKey", "JobState", "JobStep", "SubtaskState", "SubtaskStep"]
+
+
+AttemptKey: TypeAlias = tuple[str, int]
+"""(job id, number of the attempt)"""
 
 
 class JobStep(Enum):

@@ -6,6 +6,7 @@
     GET  /api/v1/workers
     GET  /api/v1/jobs
     GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
+    GET  /api/v1/jobs/{job}/attempts how each attempt stands or ended, oldest first
     POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots
     POST /api/v1/jobs/{job}/cancel
     GET  /api/v1/jobs/{job}/result   msgpack, once: collected records are handed out and dropped
@@ -61,6 +62,7 @@ class ClientRoutes:
             web.get("/api/v1/workers", self._workers),
             web.get("/api/v1/jobs", self._jobs),
             web.get("/api/v1/jobs/{job}", self._job),
+            web.get("/api/v1/jobs/{job}/attempts", self._attempts),
             web.post("/api/v1/jobs", self._submit),
             web.post("/api/v1/jobs/{job}/cancel", self._cancel),
             web.get("/api/v1/jobs/{job}/result", self._result),
@@ -92,6 +94,11 @@ class ClientRoutes:
         await self._coordinator.wait_for_end(record, min(wait_ms, _WAIT_MS_MAX) / 1000)
         return web.json_response(record.status(self._coordinator.now()))
 
+    async def _attempts(self, request: web.Request) -> web.Response:
+        now = self._coordinator.now()
+        attempts = named_job(request, self._dispatcher).attempts
+        return web.json_response({"attempts": [attempt.status(now) for attempt in attempts]})
+
     async def _submit(self, request: web.Request) -> web.Response:
         body = await read_body(request, self._config.http_request_timeout_ms)
         if len(body) > self._config.job_bytes_max:
@@ -118,8 +125,8 @@ class ClientRoutes:
         record = named_job(request, self._dispatcher)
         if record.execution.state is not JobState.FINISHED:
             raise web.HTTPConflict(text=f"the job is {record.execution.state.value}: no result")
-        body = msgpack.packb(record.result())
-        record.forget_collected()
+        body = msgpack.packb(record.present.result())
+        record.present.forget_collected()
         return web.Response(body=body, content_type="application/msgpack")
 
 

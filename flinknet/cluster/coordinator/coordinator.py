@@ -26,6 +26,7 @@ from flinknet.cluster.control.messages import Message, Register
 from flinknet.cluster.control.parent import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.http_server import HttpServer
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
@@ -130,10 +131,14 @@ class Coordinator:
         self._settle()
 
     def take_result(
-        self, record: JobRecord, subtask: SubtaskKey, result: dict[str, object]
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        subtask: SubtaskKey,
+        result: dict[str, object],
     ) -> None:
         """A subtask has finished; JobError if the job collects too many bytes."""
-        self.dispatcher.take_result(record, subtask, result, self.now())
+        self.dispatcher.take_result(record, attempt, subtask, result, self.now())
         self._settle()
 
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None:

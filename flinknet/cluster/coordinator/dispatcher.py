@@ -7,13 +7,16 @@ wants workers to do goes out through ``send``; ``deadline`` says when it wants `
 one small object holds the control plane's state, and tests (or a simulation) drive it without a
 process.
 
-- ``WorkerRegistry`` knows who is there; ``JobExecution`` (one per job attempt) knows how a job
-  stands.
+- ``WorkerRegistry`` knows who is there; a ``JobRecord`` has the attempts of a job, and the
+  ``JobExecution`` of each knows how it stands.
 - A job is refused unless it fits the free slots, or those that are on their way back: of jobs that
   are ending, which takes no longer than their time-outs. For these the caller waits
   (``may_fit_soon``); there is no queue. The slots stay occupied on a worker until it has released
   the job.
-- Messages of a job or attempt that is not known here are dropped: they are late, not wrong.
+- A message belongs to the attempt that it names. Of one that has ended, only that a worker has let
+  go of it still matters; messages of a job or attempt that is not known here are dropped: they are
+  late, not wrong.
+- A job ends with its attempt, unless this one has failed and ``goes_on`` wants another.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
 
 Flink: Dispatcher, JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs
@@ -41,9 +44,9 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
-from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.job_execution import Commands, SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord, WorkerRegistry
 from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, RemoteProtocolError
@@ -57,9 +60,19 @@ Send = Callable[[str, Message], None]
 class Dispatcher:
     """Registers workers, runs jobs on them, and knows how each of both stands."""
 
-    def __init__(self, config: ClusterConfig, *, now: float, send: Send) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        now: float,
+        send: Send,
+        goes_on: Callable[[JobRecord], bool] = lambda record: False,
+    ) -> None:
+        """``goes_on`` is asked whether a job whose present attempt has failed is to have another
+        one, which ``begin_attempt`` starts; else the job ends with it."""
         self._config = config
         self._send = send
+        self._goes_on = goes_on
         self.workers = WorkerRegistry(
             now=now,
             heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
@@ -79,32 +92,26 @@ class Dispatcher:
 
     def submit(self, submission: Submission, now: float) -> JobRecord:
         """Start a job; InsufficientSlotsError if it does not fit the free slots."""
-        job_id = uuid.uuid4().hex
-        attempt = 0
+        record = JobRecord(uuid.uuid4().hex, submission, self._config, submitted_at=now)
+        self.begin_attempt(record, now)
+        self._jobs[record.job_id] = record
+        self._forget_oldest()
+        return record
+
+    def begin_attempt(self, record: JobRecord, now: float) -> AttemptRecord:
+        """Start the next attempt of a job whose present one has ended, or its first.
+
+        InsufficientSlotsError if it does not fit the free slots; LocalProtocolError if the job has
+        ended, or is at an attempt that has not.
+        """
         try:
-            placement = Placement.of_job(
-                submission.shape, job_id, attempt, self.workers.registered()
-            )
+            attempt = record.begin_attempt(self.workers.registered(), now)
         except InsufficientSlotsError as error:
             raise InsufficientSlotsError(f"{error}{self._slots_missing()}") from error
-        execution = JobExecution(
-            job_id,
-            attempt,
-            {
-                worker_id: [(descriptor.vertex, descriptor.index) for descriptor in descriptors]
-                for worker_id, descriptors in placement.subtasks.items()
-            },
-            cause_grace_s=self._config.cause_grace_ms / 1000,
-            cancel_timeout_s=self._config.cancel_timeout_ms / 1000,
-            commit_timeout_s=self._config.commit_timeout_ms / 1000 if submission.commits else None,
-        )
-        for worker_id, slots in placement.slots.items():
-            self.workers.occupy(worker_id, job_id, slots)
-        record = JobRecord(job_id, submission, placement.subtasks, execution, submitted_at=now)
-        self._jobs[job_id] = record
-        self._forget_oldest()
-        self._carry_out(record, execution.start(), now)
-        return record
+        for worker_id, slots in attempt.placement.slots.items():
+            self.workers.occupy(worker_id, (record.job_id, attempt.number), slots)
+        self._carry_out(record, attempt, attempt.execution.start(), now)
+        return attempt
 
     def may_fit_soon(self, submission: Submission) -> bool:
         """Whether the job does not fit the free slots, but those as well that are on their way
@@ -112,8 +119,9 @@ class Dispatcher:
         returning: Counter[str] = Counter()
         for record in self.jobs():
             if record.execution.is_ending:
+                key = record.job_id, record.present.number
                 for worker_id in record.execution.holders:
-                    returning[worker_id] += self.workers.slots_of(worker_id, record.job_id)
+                    returning[worker_id] += self.workers.slots_of(worker_id, key)
         return (
             bool(returning)
             and not self._fits(submission, Counter())
@@ -133,30 +141,42 @@ class Dispatcher:
             f'worker {worker_id} holds slots of job "{record.submission.name}", which has ended, '
             "because a function of it has not returned"
             for record in self.jobs()
-            if record.ended_at is not None
-            for worker_id in record.execution.holders
+            for attempt in record.attempts
+            if attempt.ended_at is not None
+            for worker_id in attempt.execution.holders
         ]
         reasons += [loss.describe() for loss in losses]
         return "".join(f"; {reason}" for reason in reasons)
 
     def cancel(self, record: JobRecord, now: float) -> None:
         """Stop a job on request; nothing happens to one that has ended or is ending."""
-        self._carry_out(record, record.execution.cancel(now), now)
+        self._carry_out(record, record.present, record.execution.cancel(now), now)
 
     def stop(self, cause: FailureCause, now: float) -> None:
         """The coordinator ends, which is the cause of all that this breaks."""
         for record in self.jobs():
-            self._carry_out(record, record.execution.coordinator_stops(cause, now), now)
+            commands = record.execution.coordinator_stops(cause, now)
+            self._carry_out(record, record.present, commands, now)
 
     def take_result(
-        self, record: JobRecord, subtask: SubtaskKey, result: dict[str, Any], now: float
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        subtask: SubtaskKey,
+        result: dict[str, Any],
+        now: float,
     ) -> None:
-        """A subtask has finished with ``result``; JobError if the job collects too many bytes."""
+        """A subtask has finished with ``result``; JobError if the job collects too many bytes.
+
+        Nothing happens if the attempt has ended.
+        """
+        if attempt.ended_at is not None:
+            return
         check_collected_bytes(
-            record.collected_bytes() + len(result["collected"]), self._config.collect_bytes_max
+            attempt.collected_bytes() + len(result["collected"]), self._config.collect_bytes_max
         )
-        record.note_result(subtask, result)
-        self._carry_out(record, record.execution.finished(subtask, now), now)
+        attempt.note_result(subtask, result)
+        self._carry_out(record, attempt, attempt.execution.finished(subtask, now), now)
 
     # -- workers, as their connections and the launcher see them
 
@@ -171,10 +191,14 @@ class Dispatcher:
             case Heartbeat():
                 self._send(worker_id, message)
             case Progress() | Opened() | Failed() | Released() | Settled():
+                if isinstance(message, Released):
+                    # Also when the job is forgotten: its slots must not be.
+                    self.workers.release(worker_id, (message.job_id, message.attempt))
                 record = self._jobs.get(message.job_id)
-                if record is not None and record.execution.attempt == message.attempt:
-                    commands = self._apply(record, worker_id, message, now)
-                    self._carry_out(record, commands, now)
+                attempt = None if record is None else record.attempt(message.attempt)
+                if record is not None and attempt is not None:
+                    commands = _apply(attempt, worker_id, message, now)
+                    self._carry_out(record, attempt, commands, now)
             case _:
                 raise RemoteProtocolError(
                     f"worker {worker_id} sent {type(message).__name__}, which it must not"
@@ -202,54 +226,25 @@ class Dispatcher:
             for cause in self.workers.tick(now):
                 self._lose(cause, now)
         for record in self.jobs():
-            self._carry_out(record, record.execution.tick(now), now)
-
-    def _apply(
-        self,
-        record: JobRecord,
-        worker_id: str,
-        message: Progress | Opened | Failed | Released | Settled,
-        now: float,
-    ) -> Commands:
-        execution = record.execution
-        match message:
-            case Progress():
-                try:
-                    record.note_progress(message.rows)
-                except (TypeError, ValueError) as error:
-                    raise RemoteProtocolError(f"malformed Progress message: {error}") from error
-            case Opened():
-                return execution.opened(worker_id)
-            case Failed(vertex=-1):
-                return execution.open_failed(worker_id, _cause_of(message), now)
-            case Failed():
-                subtask = (message.vertex, message.index)
-                if execution.worker_of(subtask) != worker_id:
-                    raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
-                return execution.failed(subtask, _cause_of(message), now)
-            case Released():
-                self.workers.release(worker_id, record.job_id)
-                return execution.released(worker_id, now)
-            case Settled():
-                cause = _cause_of(message) if message.cause else None
-                return execution.settled(worker_id, cause, now)
-        return []
+            self._carry_out(record, record.present, record.execution.tick(now), now)
 
     def _lose(self, cause: FailureCause | None, now: float) -> None:
         if cause is None:
             return
         for record in self.jobs():
-            if cause.worker_id in record.execution.workers:
-                self._carry_out(record, record.execution.worker_lost(cause, now), now)
+            for attempt in record.attempts:
+                if cause.worker_id in attempt.execution.workers:
+                    commands = attempt.execution.worker_lost(cause, now)
+                    self._carry_out(record, attempt, commands, now)
 
-    def _carry_out(self, record: JobRecord, commands: Commands, now: float) -> None:
-        state = record.execution.state
-        if record.ended_at is None and state.is_terminal:
-            record.ended_at = now
-            record.submission = record.submission.without_graph()
-            record.committables.clear()
-            if state is not JobState.FINISHED:
-                record.forget_collected()
+    def _carry_out(
+        self, record: JobRecord, attempt: AttemptRecord, commands: Commands, now: float
+    ) -> None:
+        state = attempt.execution.state
+        if attempt.ended_at is None and state.is_terminal:
+            attempt.end(now)
+            if state is not JobState.FAILED or not self._goes_on(record):
+                record.end(now)
         for worker_id, message in commands:
             self._send(worker_id, message)
 
@@ -257,6 +252,36 @@ class Dispatcher:
         ended = [record for record in self.jobs() if record.ended_at is not None]
         for record in ended[: max(0, len(ended) - self._config.jobs_retained)]:
             del self._jobs[record.job_id]
+
+
+def _apply(
+    attempt: AttemptRecord,
+    worker_id: str,
+    message: Progress | Opened | Failed | Released | Settled,
+    now: float,
+) -> Commands:
+    execution = attempt.execution
+    match message:
+        case Progress():
+            try:
+                attempt.note_progress(message.rows)
+            except (TypeError, ValueError) as error:
+                raise RemoteProtocolError(f"malformed Progress message: {error}") from error
+        case Opened():
+            return execution.opened(worker_id)
+        case Failed(vertex=-1):
+            return execution.open_failed(worker_id, _cause_of(message), now)
+        case Failed():
+            subtask = (message.vertex, message.index)
+            if execution.worker_of(subtask) != worker_id:
+                raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
+            return execution.failed(subtask, _cause_of(message), now)
+        case Released():
+            return execution.released(worker_id, now)
+        case Settled():
+            cause = _cause_of(message) if message.cause else None
+            return execution.settled(worker_id, cause, now)
+    return []
 
 
 def _cause_of(message: Failed | Settled) -> FailureCause:

@@ -1,124 +1,101 @@
 """What the coordinator keeps of one job, from its submission until it is forgotten.
 
-The record is the only place that joins the job's parts: the submitted graph, where its subtasks
-are, the state machine of its execution, the counters that the workers report and the results that
-they upload. Its views (``status``, ``result``) are plain values, ready for JSON and msgpack.
+Theory of operation
+-------------------
+A job is run in *attempts*, numbered from 0, one at a time: ``begin_attempt`` makes the next one
+when the present one has ended. The last attempt answers for the job; those before it are kept for
+its story, at most ``attempts_retained`` of them. The job ends after an attempt, when nobody means
+to begin another: that is decided by the dispatcher. Then its graph goes, which nobody needs any
+more.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from operator import index as as_integer
+from collections.abc import Sequence
 from typing import Any
 
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
-from flinknet.metrics.io_metrics import IO_METRICS, IOMetrics
-from flinknet.task.deployment import SubtaskDescriptor
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.job_execution import JobExecution
+from flinknet.cluster.coordinator.placement import Placement
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.config import ClusterConfig
+from flinknet.errors import LocalProtocolError
 
 __all__ = ["JobRecord"]
 
 
-@dataclass(slots=True)
 class JobRecord:
     """One job. Times are the coordinator's clock, in seconds."""
 
-    job_id: str
-    submission: Submission
-    deployment: Mapping[str, tuple[SubtaskDescriptor, ...]]
-    """By worker id."""
-    execution: JobExecution
-    submitted_at: float
-    ended_at: float | None = None
-    counters: dict[SubtaskKey, IOMetrics] = field(default_factory=dict)
-    results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
-    """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
-    committables: dict[SubtaskKey, bytes] = field(default_factory=dict, repr=False)
-    """What its two-phase sinks have prepared (opaque bytes)."""
+    def __init__(
+        self, job_id: str, submission: Submission, config: ClusterConfig, *, submitted_at: float
+    ) -> None:
+        """A job without an attempt yet: begin the first one."""
+        self.job_id = job_id
+        self.submission = submission
+        self.submitted_at = submitted_at
+        self.ended_at: float | None = None
+        self._config = config
+        self._attempts: list[AttemptRecord] = []
 
-    def seconds(self, now: float) -> float:
-        """How long the job has run, until now or its end."""
-        return (now if self.ended_at is None else self.ended_at) - self.submitted_at
+    @property
+    def attempts(self) -> tuple[AttemptRecord, ...]:
+        """The attempts that are not forgotten, oldest first."""
+        return tuple(self._attempts)
 
-    def note_progress(self, rows: Sequence[Sequence[int]]) -> None:
-        """Take in what a worker reports of running subtasks; a finished one's numbers are final.
+    @property
+    def present(self) -> AttemptRecord:
+        """The last attempt, which answers for the job."""
+        return self._attempts[-1]
 
-        TypeError or ValueError if a row is not (vertex, index, counters).
+    @property
+    def execution(self) -> JobExecution:
+        """The execution of the present attempt."""
+        return self.present.execution
+
+    def attempt(self, number: int) -> AttemptRecord | None:
+        """One attempt, or None if it is forgotten or never was."""
+        first = self._attempts[0].number
+        return self._attempts[number - first] if first <= number <= self.present.number else None
+
+    def begin_attempt(self, workers: Sequence[WorkerRecord], now: float) -> AttemptRecord:
+        """Make the next attempt, on the free slots of these workers; its execution is not started.
+
+        Raises InsufficientSlotsError, and LocalProtocolError if the job or the present attempt does
+        not allow another one.
         """
-        for row in rows:
-            vertex, index, *counters = map(as_integer, row)
-            if (vertex, index) not in self.results:
-                self.counters[vertex, index] = IOMetrics(*counters)
+        if self.ended_at is not None:
+            raise LocalProtocolError(f"job {self.job_id} has ended")
+        if self._attempts and not self.execution.state.is_terminal:
+            raise LocalProtocolError(f"job {self.job_id} is still at attempt {self.present.number}")
+        number = self.present.number + 1 if self._attempts else 0
+        placement = Placement.of_job(self.submission.shape, self.job_id, number, workers)
+        config = self._config
+        execution = JobExecution(
+            self.job_id,
+            number,
+            placement.assignment(),
+            cause_grace_s=config.cause_grace_ms / 1000,
+            cancel_timeout_s=config.cancel_timeout_ms / 1000,
+            commit_timeout_s=config.commit_timeout_ms / 1000 if self.submission.commits else None,
+        )
+        self._attempts.append(AttemptRecord(execution, placement, begun_at=now))
+        del self._attempts[: -1 - config.attempts_retained]
+        return self.present
 
-    def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
-        """Take in what a finished subtask uploaded."""
-        self.committables[subtask] = result.pop("committables")
-        self.results[subtask] = result
-        self.counters[subtask] = IOMetrics(*(result[counter] for counter in IO_METRICS))
-
-    def collected_bytes(self) -> int:
-        """Bytes of collected records that are held for the client."""
-        return sum(len(result["collected"]) for result in self.results.values())
+    def end(self, now: float) -> None:
+        """No attempt follows the present one."""
+        self.ended_at = now
+        self.submission = self.submission.without_graph()
 
     def status(self, now: float) -> dict[str, Any]:
-        """State, counters per vertex and, if it failed, the cause: plain JSON types."""
-        cause = self.execution.cause
+        """How the job stands: the present attempt, with counters per vertex; plain JSON types."""
+        ended_at = now if self.ended_at is None else self.ended_at
         return {
+            **self.present.status(now),
             "job_id": self.job_id,
             "name": self.submission.name,
-            "attempt": self.execution.attempt,
-            "state": self.execution.state.value,
-            "seconds": self.seconds(now),
-            "workers": list(self.execution.workers),
-            "vertices": self._vertices(),
-            "cause": None if cause is None else cause.to_dict(),
-            "holders": list(self.execution.holders),
+            "seconds": ended_at - self.submitted_at,
+            "vertices": self.present.vertices(self.submission.shape),
         }
-
-    def result(self) -> list[dict[str, Any]]:
-        """One row per subtask, in order of vertex and index; ``collected`` is left as uploaded."""
-        descriptors = {
-            (descriptor.vertex, descriptor.index): (worker_id, descriptor)
-            for worker_id, descriptors in self.deployment.items()
-            for descriptor in descriptors
-        }
-        return [
-            {
-                "vertex": descriptor.vertex,
-                "name": descriptor.name,
-                "index": descriptor.index,
-                "parallelism": descriptor.parallelism,
-                "worker_id": worker_id,
-                **self.results[key],
-            }
-            for key, (worker_id, descriptor) in sorted(descriptors.items())
-            if key in self.results
-        ]
-
-    def prepared(self) -> list[bytes]:
-        """What the two-phase sinks of all subtasks have prepared, in order of the subtasks."""
-        return [self.committables[key] for key in sorted(self.committables)]
-
-    def forget_collected(self) -> None:
-        """Drop the collected records: they are handed out once."""
-        for result in self.results.values():
-            result["collected"] = b""
-
-    def _vertices(self) -> list[dict[str, Any]]:
-        states = self.execution.subtask_states()
-        rows = []
-        for vertex in self.submission.shape.vertices:
-            keys = [(vertex.id, index) for index in range(vertex.parallelism)]
-            counters = [self.counters[key] for key in keys if key in self.counters]
-            rows.append(
-                {
-                    "id": vertex.id,
-                    "name": vertex.name,
-                    "parallelism": vertex.parallelism,
-                    "states": dict(Counter(states[key].value for key in keys)),
-                    **asdict(IOMetrics.total(counters)),
-                }
-            )
-        return rows

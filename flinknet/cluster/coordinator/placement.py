@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
 from flinknet.task.graph import JobGraph
@@ -36,3 +37,10 @@ class Placement:
             for worker_id, placed in subtasks.items()
         }
         return cls(subtasks, slots)
+
+    def assignment(self) -> dict[str, list[SubtaskKey]]:
+        """The subtasks of each worker by vertex and index."""
+        return {
+            worker_id: [(descriptor.vertex, descriptor.index) for descriptor in placed]
+            for worker_id, placed in self.subtasks.items()
+        }

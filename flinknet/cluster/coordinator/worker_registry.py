@@ -13,8 +13,8 @@ be mistaken for news. Three things make a worker lost, each with its gravity (``
 Every message counts as a sign of life. A coordinator that was itself stopped must not blame its
 workers for its own absence (``presence.py``): that is credited to every worker.
 
-Slots belong to a job from its deployment until the worker has released it; a worker that cannot
-release (a user function that never returns) keeps them.
+Slots belong to a job attempt from its deployment until the worker has released it; a worker that
+cannot release (a user function that never returns) keeps them.
 
 No I/O and no clock: ``now`` comes in, ``next_tick`` says when to call ``tick``.
 """
@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import Register
 from flinknet.cluster.control.presence import Presence
 from flinknet.errors import ConfigurationError
@@ -52,8 +53,8 @@ class WorkerRecord:
     """When the last message came, in the caller's clock."""
     state: WorkerState = WorkerState.REGISTERED
     loss: FailureCause | None = None
-    occupied: dict[str, int] = field(default_factory=dict)
-    """Slots taken, by job id."""
+    occupied: dict[AttemptKey, int] = field(default_factory=dict)
+    """Slots taken, by job attempt."""
 
     @property
     def free_slots(self) -> int:
@@ -111,19 +112,19 @@ class WorkerRegistry:
         """Note a sign of life."""
         self._workers[worker_id].heard_at = now
 
-    def occupy(self, worker_id: str, job_id: str, slots: int) -> None:
-        """Give slots of a worker to a job."""
+    def occupy(self, worker_id: str, attempt: AttemptKey, slots: int) -> None:
+        """Give slots of a worker to a job attempt."""
         worker = self._workers[worker_id]
         assert 0 < slots <= worker.free_slots, "slots are planned from what is free"
-        worker.occupied[job_id] = slots
+        worker.occupied[attempt] = slots
 
-    def slots_of(self, worker_id: str, job_id: str) -> int:
-        """How many slots of a worker a job occupies."""
-        return self._workers[worker_id].occupied.get(job_id, 0)
+    def slots_of(self, worker_id: str, attempt: AttemptKey) -> int:
+        """How many slots of a worker a job attempt occupies."""
+        return self._workers[worker_id].occupied.get(attempt, 0)
 
-    def release(self, worker_id: str, job_id: str) -> None:
-        """Take the job's slots back, if it has any there."""
-        self._workers[worker_id].occupied.pop(job_id, None)
+    def release(self, worker_id: str, attempt: AttemptKey) -> None:
+        """Take the attempt's slots back, if it has any there."""
+        self._workers[worker_id].occupied.pop(attempt, None)
 
     def connection_closed(self, worker_id: str) -> FailureCause | None:
         """The control connection is gone; None if the worker was lost already."""

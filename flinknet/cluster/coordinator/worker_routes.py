@@ -18,6 +18,7 @@ import msgpack
 from aiohttp import web
 
 from flinknet.cluster.control.subtask_result import decode_result
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
@@ -35,7 +36,11 @@ class Attempts(Workers, Protocol):
     dispatcher: Dispatcher
 
     def take_result(
-        self, record: JobRecord, subtask: SubtaskKey, result: dict[str, Any]
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        subtask: SubtaskKey,
+        result: dict[str, Any],
     ) -> None: ...
 
 
@@ -59,8 +64,8 @@ class WorkerRoutes:
         return await WorkerConnection(self._coordinator, request).serve()
 
     async def _deployment(self, request: web.Request) -> web.Response:
-        record = self._job_at_attempt(request)
-        descriptors = record.deployment.get(request.match_info["worker"], ())
+        record, attempt = self._named_attempt(request)
+        descriptors = attempt.placement.subtasks.get(request.match_info["worker"], ())
         return _msgpack(
             {
                 "graph": record.submission.graph,
@@ -69,25 +74,25 @@ class WorkerRoutes:
         )
 
     async def _committables(self, request: web.Request) -> web.Response:
-        record = self._job_at_attempt(request)
-        return _msgpack({"graph": record.submission.graph, "committables": record.prepared()})
+        record, attempt = self._named_attempt(request)
+        return _msgpack({"graph": record.submission.graph, "committables": attempt.prepared()})
 
     async def _take_result(self, request: web.Request) -> web.Response:
-        record = self._job_at_attempt(request)
+        record, attempt = self._named_attempt(request)
         subtask = int(request.match_info["vertex"]), int(request.match_info["index"])
-        record.execution.worker_of(subtask)
+        attempt.execution.worker_of(subtask)
         timeout_ms = self._coordinator.config.http_request_timeout_ms
         result = decode_result(await read_body(request, timeout_ms))
-        if record.ended_at is not None:
-            raise web.HTTPConflict(text=f"job {record.job_id} has ended")
-        self._coordinator.take_result(record, subtask, result)
+        if attempt.ended_at is not None:
+            raise web.HTTPConflict(text=f"attempt {attempt.number} of the job has ended")
+        self._coordinator.take_result(record, attempt, subtask, result)
         return web.json_response({})
 
-    def _job_at_attempt(self, request: web.Request) -> JobRecord:
+    def _named_attempt(self, request: web.Request) -> tuple[JobRecord, AttemptRecord]:
         record = named_job(request, self._coordinator.dispatcher)
-        if record.execution.attempt != int(request.match_info["attempt"]):
+        if record.present.number != int(request.match_info["attempt"]):
             raise web.HTTPConflict(text=f"job {record.job_id} is at another attempt")
-        return record
+        return record, record.present
 
 
 def _msgpack(value: object) -> web.Response:

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST, ControlLink
 from flinknet.cluster.control.credentials import cluster_id, data_plane_secret, take_token
+from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import (
     Cancel,
     Deploy,
@@ -66,7 +67,7 @@ class Worker:
         self._environment = environment
         self._link = link
         self._config = config
-        self._attempts: dict[tuple[str, int], tuple[JobAttempt, asyncio.Task[None]]] = {}
+        self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
         self._settlements: set[asyncio.Task[None]] = set()
 

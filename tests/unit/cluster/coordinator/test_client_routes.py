@@ -89,6 +89,10 @@ async def test_a_job_goes_through(served: ServedCoordinator, member: aiohttp.Cli
     assert result.to_dict()["collected"] == {"Collect": 2}
     status, job = await get(member, f"/api/v1/jobs/{job_id}")
     assert (status, job["state"]) == (200, "FINISHED")
+    _, story = await get(member, f"/api/v1/jobs/{job_id}/attempts")
+    assert [(attempt["attempt"], attempt["state"]) for attempt in story["attempts"]] == [
+        (0, "FINISHED")
+    ]
 
 
 async def test_collected_records_are_handed_out_once(served: ServedCoordinator) -> None:

@@ -20,12 +20,18 @@ from flinknet.cluster.control.messages import (
     Register,
     Released,
     Run,
+    Settled,
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.config import ClusterConfig
-from flinknet.errors import InsufficientSlotsError, JobError, RemoteProtocolError
+from flinknet.errors import (
+    InsufficientSlotsError,
+    JobError,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 from flinknet.metrics.io_metrics import IOMetrics
 from tests.unit.cluster.graphs import keyed_graph
 
@@ -36,6 +42,7 @@ CONFIG = ClusterConfig(
     cancel_timeout_ms=5_000.0,
     collect_bytes_max=1024,
     jobs_retained=2,
+    attempts_retained=2,
 )
 RESULT = {
     **asdict(IOMetrics(3, 2, 10, 20, 400, 500, 100)),
@@ -48,11 +55,14 @@ WORKERS = ("worker-0", "worker-1")
 class Cluster:
     """A dispatcher with two workers of two slots, and what it wants them to do."""
 
-    def __init__(self) -> None:
+    def __init__(self, attempts_max: int = 1) -> None:
         self.now = 0.0
         self.sent: list[tuple[str, Message]] = []
         self.dispatcher = Dispatcher(
-            CONFIG, now=self.now, send=lambda *sent: self.sent.append(sent)
+            CONFIG,
+            now=self.now,
+            send=lambda *sent: self.sent.append(sent),
+            goes_on=lambda record: record.present.number + 1 < attempts_max,
         )
         for number, worker_id in enumerate(WORKERS):
             message = Register(worker_id, 100 + number, f"127.0.0.1:{1000 + number}", 2)
@@ -65,11 +75,22 @@ class Cluster:
 
     def running(self, parallelism: int = 2) -> JobRecord:
         record = self.submit(parallelism)
+        self.open(record)
+        return record
+
+    def open(self, record: JobRecord) -> None:
         for worker_id in record.execution.workers:
-            self.say(worker_id, Opened(record.job_id, 0))
+            self.say(worker_id, Opened(record.job_id, record.present.number))
         assert record.execution.state is JobState.RUNNING
         self.sent.clear()
-        return record
+
+    def fail(self, record: JobRecord, worker_id: str = "worker-0") -> None:
+        """The present attempt fails, and every worker lets go of it."""
+        self.say(worker_id, failed(record, worker_id, Gravity.CAUSE))
+        for worker_id in record.execution.workers:
+            self.say(worker_id, Released(record.job_id, record.present.number))
+        assert record.execution.state is JobState.FAILED
+        self.sent.clear()
 
     def say(self, worker_id: str, message: Message) -> None:
         self.dispatcher.receive(worker_id, message, self.now)
@@ -77,9 +98,9 @@ class Cluster:
     def finish(self, record: JobRecord, collected: bytes = b"") -> None:
         for subtask in record.execution.subtask_states():
             result = {**RESULT, "collected": collected}
-            self.dispatcher.take_result(record, subtask, result, self.now)
+            self.dispatcher.take_result(record, record.present, subtask, result, self.now)
         for worker_id in record.execution.workers:
-            self.say(worker_id, Released(record.job_id, 0))
+            self.say(worker_id, Released(record.job_id, record.present.number))
 
     def free_slots(self) -> list[int]:
         return [worker.free_slots for worker in self.dispatcher.workers.workers()]
@@ -107,7 +128,7 @@ def failed(record: JobRecord, worker_id: str, gravity: Gravity, message: str = "
         if record.execution.worker_of(subtask) == worker_id
     )
     cause = FailureCause(gravity, worker_id, 100, "ValueError", message, "Map (1/1)")
-    return Failed(record.job_id, 0, vertex, index, cause.to_dict())
+    return Failed(record.job_id, record.present.number, vertex, index, cause.to_dict())
 
 
 def test_a_job_is_deployed_run_and_finished(cluster: Cluster) -> None:
@@ -158,7 +179,7 @@ def test_slots_on_their_way_back_are_waited_for(cluster: Cluster) -> None:
     assert not cluster.dispatcher.may_fit_soon(shape(2)), "a running job may run for ever"
     for subtask in record.execution.subtask_states():
         result = {**RESULT, "collected": b""}
-        cluster.dispatcher.take_result(record, subtask, result, cluster.now)
+        cluster.dispatcher.take_result(record, record.present, subtask, result, cluster.now)
     assert cluster.dispatcher.may_fit_soon(shape(4))
     assert not cluster.dispatcher.may_fit_soon(shape(5)), "it never fits"
     cluster.say("worker-0", Released(record.job_id, 0))
@@ -209,7 +230,7 @@ def test_progress_is_summed_over_the_subtasks_of_a_vertex(cluster: Cluster) -> N
 def test_the_numbers_of_a_finished_subtask_are_final(cluster: Cluster) -> None:
     record = cluster.running()
     result = {**RESULT, "collected": b""}
-    cluster.dispatcher.take_result(record, (0, 0), result, cluster.now)
+    cluster.dispatcher.take_result(record, record.present, (0, 0), result, cluster.now)
     cluster.say("worker-0", Progress(record.job_id, 0, [[0, 0, 1, 1, 1, 1, 1, 1, 1]]))
     assert record.status(cluster.now)["vertices"][0]["records_in"] == RESULT["records_in"]
 
@@ -300,29 +321,29 @@ def test_slots_of_a_subtask_that_never_ends_stay_taken(cluster: Cluster) -> None
 def test_collected_records_are_bounded_over_all_subtasks(cluster: Cluster) -> None:
     record = cluster.running()
     fits = {**RESULT, "collected": bytes(CONFIG.collect_bytes_max)}
-    cluster.dispatcher.take_result(record, (1, 0), fits, cluster.now)
+    cluster.dispatcher.take_result(record, record.present, (1, 0), fits, cluster.now)
     one_more = {**RESULT, "collected": b"x"}
     with pytest.raises(JobError, match=r"1025 bytes.*cluster.collect_bytes_max = 1024.*Parquet"):
-        cluster.dispatcher.take_result(record, (1, 1), one_more, cluster.now)
+        cluster.dispatcher.take_result(record, record.present, (1, 1), one_more, cluster.now)
     assert record.execution.state is JobState.RUNNING
 
 
 def test_collected_records_of_a_failed_job_are_dropped(cluster: Cluster) -> None:
     record = cluster.running()
     result = {**RESULT, "collected": bytes(100)}
-    cluster.dispatcher.take_result(record, (1, 1), result, cluster.now)
-    assert record.collected_bytes() == 100
+    cluster.dispatcher.take_result(record, record.present, (1, 1), result, cluster.now)
+    assert record.present.collected_bytes() == 100
     cluster.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
     for worker_id in WORKERS:
         cluster.say(worker_id, Released(record.job_id, 0))
     assert record.execution.state is JobState.FAILED
-    assert record.collected_bytes() == 0
+    assert record.present.collected_bytes() == 0
 
 
 def test_results_are_one_row_per_subtask_in_order(cluster: Cluster) -> None:
     record = cluster.running()
     cluster.finish(record)
-    rows = record.result()
+    rows = record.present.result()
     assert [(row["vertex"], row["index"]) for row in rows] == [(0, 0), (1, 0), (1, 1)]
     assert {row["worker_id"] for row in rows} == set(WORKERS)
     assert rows[1]["name"] == "Reduce -> Sink: Collect (1/2)"
@@ -383,3 +404,148 @@ def test_a_worker_reports_its_own_subtasks_only(cluster: Cluster) -> None:
 def test_a_worker_must_not_talk_like_the_coordinator(cluster: Cluster) -> None:
     with pytest.raises(RemoteProtocolError, match="sent Run, which it must not"):
         cluster.say("worker-0", Run("job", 0))
+
+
+# -- attempts
+
+
+@pytest.fixture
+def retrying() -> Cluster:
+    """A cluster whose jobs may take another attempt."""
+    return Cluster(attempts_max=10)
+
+
+def test_a_job_whose_attempt_has_failed_ends_with_it(cluster: Cluster) -> None:
+    """There is no restart strategy."""
+    record = cluster.running()
+    cluster.fail(record)
+    assert record.ended_at == cluster.now
+    assert record.submission.graph == b""
+    with pytest.raises(LocalProtocolError, match="has ended"):
+        cluster.dispatcher.begin_attempt(record, cluster.now)
+
+
+def test_a_failed_attempt_is_followed_by_another_that_answers_for_the_job(
+    retrying: Cluster,
+) -> None:
+    record = retrying.running()
+    retrying.now = 2.0
+    retrying.fail(record)
+    assert (record.ended_at, retrying.free_slots()) == (None, [2, 2])
+    assert record.submission.graph, "the next attempt needs it"
+    retrying.now = 3.0
+    attempt = retrying.dispatcher.begin_attempt(record, retrying.now)
+    assert record.present is attempt
+    assert retrying.sent == [(worker_id, Deploy(record.job_id, 1)) for worker_id in WORKERS]
+    assert retrying.free_slots() == [1, 1]
+    retrying.open(record)
+    retrying.now = 7.0
+    retrying.finish(record)
+    status = record.status(retrying.now)
+    assert (status["attempt"], status["state"], status["seconds"]) == (1, "FINISHED", 7.0)
+    assert status["cause"] is None
+    story = [attempt.status(retrying.now) for attempt in record.attempts]
+    assert [(past["attempt"], past["state"], past["seconds"]) for past in story] == [
+        (0, "FAILED", 2.0),
+        (1, "FINISHED", 4.0),
+    ]
+    assert story[0]["cause"]["message"] == "boom"
+    assert record.ended_at == 7.0
+    assert record.submission.graph == b""
+
+
+def test_the_names_of_an_attempt_are_its_own(retrying: Cluster) -> None:
+    """So that no channel of one attempt is taken for one of another."""
+    record = retrying.running()
+    retrying.fail(record)
+    retrying.dispatcher.begin_attempt(record, retrying.now)
+    partitions = [
+        {
+            result.partition_id
+            for descriptors in attempt.placement.subtasks.values()
+            for descriptor in descriptors
+            for result in descriptor.results
+        }
+        for attempt in record.attempts
+    ]
+    assert all(partitions)
+    assert not set.intersection(*partitions)
+
+
+@pytest.mark.parametrize("worker_id", WORKERS)
+def test_late_messages_of_an_earlier_attempt_change_nothing(
+    retrying: Cluster, worker_id: str
+) -> None:
+    record = retrying.running()
+    late_failure = failed(record, worker_id, Gravity.CAUSE, "late")
+    retrying.fail(record)
+    earlier, now = record.present, retrying.now
+    retrying.dispatcher.begin_attempt(record, now)
+    retrying.open(record)
+    before = [attempt.status(now) for attempt in record.attempts], record.status(now)
+    free = retrying.free_slots()
+    for message in (
+        Opened(record.job_id, 0),
+        Progress(record.job_id, 0, [[0, 0, 7, 7, 0, 70, 0, 9, 1]]),
+        late_failure,
+        Settled(record.job_id, 0, {}),
+        Released(record.job_id, 0),
+    ):
+        retrying.say(worker_id, message)
+    result = {**RESULT, "collected": bytes(CONFIG.collect_bytes_max)}
+    retrying.dispatcher.take_result(record, earlier, (0, 0), result, now)
+    assert ([attempt.status(now) for attempt in record.attempts], record.status(now)) == before
+    assert (retrying.sent, retrying.free_slots()) == ([], free)
+    assert earlier.collected_bytes() == 0
+
+
+def test_a_worker_that_has_not_let_go_of_an_attempt_keeps_its_slots_during_the_next(
+    retrying: Cluster,
+) -> None:
+    record = retrying.running()
+    retrying.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    retrying.say("worker-0", Released(record.job_id, 0))
+    retrying.pass_time(5.0)
+    assert record.execution.holders == ("worker-1",)
+    retrying.dispatcher.begin_attempt(record, retrying.now)
+    retrying.open(record)
+    assert retrying.free_slots() == [1, 0]
+    with pytest.raises(InsufficientSlotsError, match='worker-1 holds slots of job "sums"'):
+        retrying.submit(parallelism=2)
+    retrying.say("worker-1", Released(record.job_id, 0))
+    assert retrying.free_slots() == [1, 1]
+    assert record.execution.state is JobState.RUNNING
+
+
+def test_the_loss_of_a_worker_concerns_the_attempt_that_runs_there(retrying: Cluster) -> None:
+    record = retrying.running()
+    retrying.dispatcher.worker_exited("worker-1", "exited with status 1", retrying.now)
+    retrying.say("worker-0", Released(record.job_id, 0))
+    attempt = retrying.dispatcher.begin_attempt(record, retrying.now)
+    assert attempt.execution.workers == ("worker-0",)
+    retrying.open(record)
+    assert record.execution.state is JobState.RUNNING
+
+
+def test_an_attempt_that_does_not_fit_leaves_the_job_as_it_is(retrying: Cluster) -> None:
+    record = retrying.running(parallelism=4)
+    retrying.dispatcher.worker_exited("worker-1", "exited with status 1", retrying.now)
+    retrying.say("worker-0", Released(record.job_id, 0))
+    with pytest.raises(InsufficientSlotsError, match="needs 4 slots"):
+        retrying.dispatcher.begin_attempt(record, retrying.now)
+    assert (record.present.number, record.ended_at) == (0, None)
+    assert retrying.free_slots() == [2, 0]
+
+
+def test_slots_come_back_of_a_job_that_is_forgotten(cluster: Cluster) -> None:
+    record = cluster.running(parallelism=1)
+    (worker_id,) = record.execution.workers
+    cluster.dispatcher.cancel(record, cluster.now)
+    cluster.pass_time(5.0)
+    assert record.execution.holders == (worker_id,)
+    for _ in range(CONFIG.jobs_retained + 1):
+        cluster.finish(cluster.running(parallelism=1))
+    assert cluster.dispatcher.job(record.job_id) is None
+    assert sum(cluster.free_slots()) == 3
+    cluster.say(worker_id, Released(record.job_id, 0))
+    assert cluster.free_slots() == [2, 2]

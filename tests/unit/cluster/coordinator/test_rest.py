@@ -19,6 +19,7 @@ GUARDED = [
     ("GET", "/api/v1/workers"),
     ("GET", "/api/v1/jobs"),
     ("GET", "/api/v1/jobs/x"),
+    ("GET", "/api/v1/jobs/x/attempts"),
     ("GET", "/api/v1/no/such/thing"),
     ("POST", "/api/v1/jobs"),
     ("POST", "/api/v1/jobs/x/cancel"),

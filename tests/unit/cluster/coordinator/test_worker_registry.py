@@ -101,19 +101,19 @@ def test_the_exit_of_a_worker_that_never_came_is_nothing(registry: WorkerRegistr
 def test_slots_are_occupied_until_released(registry: WorkerRegistry) -> None:
     worker = registry.get("worker-1")
     assert worker is not None
-    registry.occupy("worker-1", "job-a", 2)
-    registry.occupy("worker-1", "job-b", 1)
+    registry.occupy("worker-1", ("job-a", 0), 2)
+    registry.occupy("worker-1", ("job-b", 0), 1)
     assert worker.free_slots == 0
-    registry.release("worker-1", "job-a")
-    registry.release("worker-1", "job-a")
+    registry.release("worker-1", ("job-a", 0))
+    registry.release("worker-1", ("job-a", 0))
     assert worker.free_slots == 2
 
 
 def test_a_lost_worker_has_no_free_slots(registry: WorkerRegistry) -> None:
-    registry.occupy("worker-1", "job-a", 1)
+    registry.occupy("worker-1", ("job-a", 0), 1)
     registry.connection_closed("worker-1")
     worker = registry.get("worker-1")
     assert worker is not None
     assert worker.free_slots == 0
-    registry.release("worker-1", "job-a")
+    registry.release("worker-1", ("job-a", 0))
     assert worker.free_slots == 0

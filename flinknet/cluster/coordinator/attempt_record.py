@@ -1,0 +1,130 @@
+"""What the coordinator keeps of one attempt to run a job.
+
+It joins the attempt's parts: where its subtasks are, the state machine of its execution, the
+counters that the workers report and the results that they upload. Its views are plain values, ready
+for JSON and msgpack. When the attempt has ended, nothing of it changes but who still holds slots;
+unless it has finished, what its subtasks collected goes at once, and what they prepared in any
+case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from operator import index as as_integer
+from typing import Any
+
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.placement import Placement
+from flinknet.metrics.io_metrics import IO_METRICS, IOMetrics
+from flinknet.task.graph import JobGraph
+
+__all__ = ["AttemptRecord"]
+
+
+@dataclass(slots=True)
+class AttemptRecord:
+    """One attempt. Times are the coordinator's clock, in seconds."""
+
+    execution: JobExecution
+    placement: Placement
+    begun_at: float
+    ended_at: float | None = None
+    counters: dict[SubtaskKey, IOMetrics] = field(default_factory=dict)
+    results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
+    """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
+    committables: dict[SubtaskKey, bytes] = field(default_factory=dict, repr=False)
+    """What its two-phase sinks have prepared (opaque bytes)."""
+
+    @property
+    def number(self) -> int:
+        """Counts the attempts of the job, from 0."""
+        return self.execution.attempt
+
+    def end(self, now: float) -> None:
+        """The execution is in a terminal state."""
+        self.ended_at = now
+        self.committables.clear()
+        if self.execution.state is not JobState.FINISHED:
+            self.forget_collected()
+
+    def note_progress(self, rows: Sequence[Sequence[int]]) -> None:
+        """Take in what a worker reports of running subtasks; a finished one's numbers are final.
+
+        TypeError or ValueError if a row is not (vertex, index, counters).
+        """
+        for row in rows:
+            vertex, index, *counters = map(as_integer, row)
+            if self.ended_at is None and (vertex, index) not in self.results:
+                self.counters[vertex, index] = IOMetrics(*counters)
+
+    def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
+        """Take in what a finished subtask uploaded."""
+        self.committables[subtask] = result.pop("committables")
+        self.results[subtask] = result
+        self.counters[subtask] = IOMetrics(*(result[counter] for counter in IO_METRICS))
+
+    def collected_bytes(self) -> int:
+        """Bytes of collected records that are held for the client."""
+        return sum(len(result["collected"]) for result in self.results.values())
+
+    def forget_collected(self) -> None:
+        """Drop the collected records: they are handed out once."""
+        for result in self.results.values():
+            result["collected"] = b""
+
+    def prepared(self) -> list[bytes]:
+        """What the two-phase sinks of all subtasks have prepared, in order of the subtasks."""
+        return [self.committables[key] for key in sorted(self.committables)]
+
+    def status(self, now: float) -> dict[str, Any]:
+        """How the attempt stands, and why it failed if it has: plain JSON types."""
+        cause = self.execution.cause
+        return {
+            "attempt": self.number,
+            "state": self.execution.state.value,
+            "seconds": (now if self.ended_at is None else self.ended_at) - self.begun_at,
+            "workers": list(self.execution.workers),
+            "cause": None if cause is None else cause.to_dict(),
+            "holders": list(self.execution.holders),
+        }
+
+    def vertices(self, shape: JobGraph) -> list[dict[str, Any]]:
+        """One row per vertex: the states of its subtasks, and their counters in sum."""
+        states = self.execution.subtask_states()
+        rows = []
+        for vertex in shape.vertices:
+            keys = [(vertex.id, index) for index in range(vertex.parallelism)]
+            counters = [self.counters[key] for key in keys if key in self.counters]
+            rows.append(
+                {
+                    "id": vertex.id,
+                    "name": vertex.name,
+                    "parallelism": vertex.parallelism,
+                    "states": dict(Counter(states[key].value for key in keys)),
+                    **asdict(IOMetrics.total(counters)),
+                }
+            )
+        return rows
+
+    def result(self) -> list[dict[str, Any]]:
+        """One row per subtask, in order of vertex and index; ``collected`` is left as uploaded."""
+        descriptors = {
+            (descriptor.vertex, descriptor.index): (worker_id, descriptor)
+            for worker_id, descriptors in self.placement.subtasks.items()
+            for descriptor in descriptors
+        }
+        return [
+            {
+                "vertex": descriptor.vertex,
+                "name": descriptor.name,
+                "index": descriptor.index,
+                "parallelism": descriptor.parallelism,
+                "worker_id": worker_id,
+                **self.results[key],
+            }
+            for key, (worker_id, descriptor) in sorted(descriptors.items())
+            if key in self.results
+        ]

@@ -1,0 +1,88 @@
+"""What is kept of an attempt: counters, results, and what goes with its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flinknet.cluster.control.messages import Register
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.job_execution import JobExecution
+from flinknet.cluster.coordinator.placement import Placement
+from flinknet.cluster.coordinator.worker_registry import WorkerRegistry
+from flinknet.metrics.io_metrics import IO_METRICS
+from tests.unit.cluster.graphs import keyed_graph
+
+SHAPE = keyed_graph()
+SOURCE, SINK, OTHER_SINK = (0, 0), (1, 0), (1, 1)
+COUNTERS = dict(zip(IO_METRICS, range(1, 8), strict=True))
+
+
+def result(collected: bytes = b"") -> dict[str, Any]:
+    return {**COUNTERS, "metrics": {}, "collected": collected, "committables": b"prepared"}
+
+
+@pytest.fixture
+def attempt() -> AttemptRecord:
+    registry = WorkerRegistry(now=0.0, heartbeat_interval_s=1.0, heartbeat_timeout_s=10.0)
+    registry.register(Register("worker-0", 1, "127.0.0.1:1000", 4), 0.0)
+    placement = Placement.of_job(SHAPE, "job", 3, registry.registered())
+    execution = JobExecution(
+        "job", 3, placement.assignment(), cause_grace_s=1.0, cancel_timeout_s=5.0
+    )
+    execution.start()
+    execution.opened("worker-0")
+    return AttemptRecord(execution, placement, begun_at=1.0)
+
+
+def records_in(attempt: AttemptRecord) -> list[int]:
+    return [vertex["records_in"] for vertex in attempt.vertices(SHAPE)]
+
+
+def test_progress_counts_until_the_result_or_the_end(attempt: AttemptRecord) -> None:
+    attempt.note_progress([[*SINK, 4, *range(6)], [*OTHER_SINK, 5, *range(6)]])
+    assert records_in(attempt) == [0, 9]
+    attempt.note_result(SINK, result())
+    attempt.note_progress([[*SINK, 70, *range(6)]])
+    assert records_in(attempt) == [0, 6]
+    attempt.end(now=2.0)
+    attempt.note_progress([[*OTHER_SINK, 70, *range(6)]])
+    assert records_in(attempt) == [0, 6]
+
+
+@pytest.mark.parametrize("row", [1, [0], [0, 0, *range(6)], [0, 0, "1", *range(6)]])
+def test_progress_that_is_none_is_refused(attempt: AttemptRecord, row: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        attempt.note_progress([row])
+
+
+def test_results_are_one_row_per_subtask_that_has_one(attempt: AttemptRecord) -> None:
+    attempt.note_result(OTHER_SINK, result(b"two"))
+    attempt.note_result(SOURCE, result(b"one"))
+    assert [(row["vertex"], row["index"], row["collected"]) for row in attempt.result()] == [
+        (0, 0, b"one"),
+        (1, 1, b"two"),
+    ]
+    assert attempt.prepared() == [b"prepared", b"prepared"]
+    assert attempt.collected_bytes() == 6
+    attempt.forget_collected()
+    assert attempt.collected_bytes() == 0
+
+
+@pytest.mark.parametrize(("finishes", "collected_bytes"), [(True, 9), (False, 0)])
+def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
+    attempt: AttemptRecord, finishes: bool, collected_bytes: int
+) -> None:
+    for subtask in (SOURCE, SINK, OTHER_SINK):
+        attempt.note_result(subtask, result(b"abc"))
+        if finishes:
+            attempt.execution.finished(subtask, now=2.0)
+    attempt.execution.cancel(now=3.0)
+    attempt.execution.released("worker-0", now=3.0)
+    attempt.end(now=3.0)
+    assert attempt.collected_bytes() == collected_bytes
+    assert attempt.prepared() == []
+    status = attempt.status(now=9.0)
+    assert (status["attempt"], status["seconds"]) == (3, 2.0)
+    assert status["state"] == ("FINISHED" if finishes else "CANCELED")
