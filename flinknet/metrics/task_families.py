@@ -1,0 +1,162 @@
+"""The metrics of subtasks, under the names and labels that Flink's Prometheus reporter has.
+
+So dashboards and alerts made for Flink read them as they are. Input and output buffers have two
+names, those of the old scope (``buffers``) and of the present one (``Shuffle_Netty``). What Flink
+counts is named twice, too, once with its rate (``PerSecond``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
+from typing import TypeAlias, TypeVar
+
+from flinknet.metrics.families import Family, Labels, Metric, families_of
+from flinknet.metrics.worker_statistics import METERED, SubtaskTotals
+
+__all__ = ["task_families", "task_labels"]
+
+T = TypeVar("T")
+
+_SCOPE = "flink_taskmanager_job_task_"
+_INPUT = "Shuffle_Netty_Input_"
+_OUTPUT = "Shuffle_Netty_Output_"
+
+_Value: TypeAlias = Callable[[SubtaskTotals], float | None]
+
+_COUNTERS = {
+    "records_in": "numRecordsIn",
+    "records_out": "numRecordsOut",
+    "bytes_in": "numBytesIn",
+    "bytes_out": "numBytesOut",
+    "buffers_out": "numBuffersOut",
+    "buffers_in_local": _INPUT + "numBuffersInLocal",
+    "buffers_in_remote": _INPUT + "numBuffersInRemote",
+    "bytes_in_local": _INPUT + "numBytesInLocal",
+    "bytes_in_remote": _INPUT + "numBytesInRemote",
+}
+
+_TIMES = {
+    "busyTimeMsPerSecond": "busy_time_ms_per_second",
+    "idleTimeMsPerSecond": "idle_time_ms_per_second",
+    "backPressuredTimeMsPerSecond": "backpressured_time_ms_per_second",
+    "softBackPressuredTimeMsPerSecond": "soft_backpressured_time_ms_per_second",
+    "hardBackPressuredTimeMsPerSecond": "hard_backpressured_time_ms_per_second",
+    "maxSoftBackPressureTimeMs": "max_soft_backpressured_time_ms",
+    "maxHardBackPressureTimeMs": "max_hard_backpressured_time_ms",
+    "accumulateBusyTimeMs": "accumulated_busy_time_ms",
+    "accumulateIdleTimeMs": "accumulated_idle_time_ms",
+    "accumulateBackPressuredTimeMs": "accumulated_backpressured_time_ms",
+    "isBackPressured": "is_backpressured",
+}
+
+
+def _share(used: Iterable[int], total: Iterable[int]) -> float:
+    whole = sum(total)
+    return sum(used) / whole if whole else 0.0
+
+
+def _floating_usage(task: SubtaskTotals) -> float:
+    gates = task.gates
+    return _share((gate.floating_in_use for gate in gates), (g.floating_pool.size for g in gates))
+
+
+def _exclusive_usage(task: SubtaskTotals) -> float:
+    gates = task.gates
+    return _share((gate.exclusive_in_use for gate in gates), (g.exclusive_buffers for g in gates))
+
+
+def _in_pool_usage(task: SubtaskTotals) -> float:
+    return _share(
+        (gate.floating_in_use + gate.exclusive_in_use for gate in task.gates),
+        (gate.floating_pool.size + gate.exclusive_buffers for gate in task.gates),
+    )
+
+
+def _out_pool_usage(task: SubtaskTotals) -> float:
+    parts = task.partitions
+    return _share((part.pool.in_use for part in parts), (part.pool.size for part in parts))
+
+
+def _input_queue_length(task: SubtaskTotals) -> int:
+    return sum(gate.queued_buffers for gate in task.gates)
+
+
+def _input_queue_size(task: SubtaskTotals) -> int:
+    return sum(gate.queued_bytes for gate in task.gates)
+
+
+def _output_queue_length(task: SubtaskTotals) -> int:
+    return sum(part.queued_buffers for part in task.partitions)
+
+
+def _output_queue_size(task: SubtaskTotals) -> int:
+    return sum(part.queued_bytes for part in task.partitions)
+
+
+def _debloated_buffer_size(task: SubtaskTotals) -> int | None:
+    sizes = [gate.debloating.buffer_bytes for gate in task.gates if gate.debloating is not None]
+    return max(sizes, default=None)
+
+
+def _estimated_ms(task: SubtaskTotals) -> float | None:
+    times = [gate.debloating.estimated_ms for gate in task.gates if gate.debloating is not None]
+    return max(times, default=None)
+
+
+_IN_OLD_AND_NEW: Sequence[tuple[str, str, _Value]] = (
+    (_INPUT, "inPoolUsage", _in_pool_usage),
+    (_INPUT, "inputQueueLength", _input_queue_length),
+    (_INPUT, "inputFloatingBuffersUsage", _floating_usage),
+    (_INPUT, "inputExclusiveBuffersUsage", _exclusive_usage),
+    (_OUTPUT, "outPoolUsage", _out_pool_usage),
+    (_OUTPUT, "outputQueueLength", _output_queue_length),
+)
+
+_VALUES: dict[str, _Value] = {
+    **{name: attrgetter(f"times.{field}") for name, field in _TIMES.items()},
+    **{f"buffers_{name}": value for _, name, value in _IN_OLD_AND_NEW},
+    **{f"{scope}Buffers_{name}": value for scope, name, value in _IN_OLD_AND_NEW},
+    _INPUT + "Buffers_inputQueueSize": _input_queue_size,
+    _OUTPUT + "Buffers_outputQueueSize": _output_queue_size,
+    _INPUT + "debloatedBufferSize": _debloated_buffer_size,
+    "estimatedTimeToConsumeBuffersMs": _estimated_ms,
+}
+
+
+def _metric(name: str, value: Callable[[T], float | None]) -> Metric[T]:
+    return Metric(_SCOPE + name, f"{name.rsplit('_', 1)[-1]} (scope: taskmanager_job_task)", value)
+
+
+def _at(place: int) -> Callable[[Sequence[float]], float]:
+    return itemgetter(place)
+
+
+_METRICS = tuple(_metric(name, value) for name, value in _VALUES.items())
+_NAMES = [_COUNTERS[field] for field in METERED]
+_COUNTS = [_metric(name, _at(place)) for place, name in enumerate(_NAMES)]
+_RATES = [_metric(name + "PerSecond", _at(place)) for place, name in enumerate(_NAMES)]
+
+
+def task_families(tasks: Sequence[tuple[Labels, SubtaskTotals]]) -> Iterator[Family]:
+    """What Flink exports of subtasks, each with its labels."""
+    yield from families_of(_METRICS, tasks)
+    counts: list[tuple[Labels, Sequence[float]]] = [(who, task.counts()) for who, task in tasks]
+    rates: list[tuple[Labels, Sequence[float]]] = [(who, task.rates) for who, task in tasks]
+    yield from families_of(_COUNTS, counts)
+    yield from families_of(_RATES, rates)
+
+
+def task_labels(worker: Labels, task: SubtaskTotals) -> Labels:
+    """The labels of a subtask, those of its worker included, as Flink's reporter has them."""
+    task_id = f"{task.vertex:032x}"
+    return {
+        **worker,
+        "job_id": task.job_id,
+        "job_name": task.job_name,
+        "task_id": task_id,
+        "task_name": task.vertex_name,
+        "task_attempt_id": f"{task.job_id}_{task_id}_{task.subtask_index}_{task.attempt}",
+        "task_attempt_num": str(task.attempt),
+        "subtask_index": str(task.subtask_index),
+    }

@@ -1,0 +1,113 @@
+"""Flink's names: those that its dashboards read, with the values they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flinknet.consumer.buffer_debloater import BufferDebloaterStatistics
+from flinknet.metrics.families import Family, Kind
+from flinknet.metrics.task_families import task_families, task_labels
+from flinknet.metrics.worker_statistics import GateTotals, SubtaskTotals
+from tests.unit.metrics.samples import channel, gate, pool, subtask
+
+SCOPE = "flink_taskmanager_job_task_"
+
+
+def families(*tasks: SubtaskTotals) -> dict[str, Family]:
+    labelled = [(task_labels({"tm_id": "worker-0"}, task), task) for task in tasks]
+    return {family.name: family for family in task_families(labelled)}
+
+
+def value(name: str, task: SubtaskTotals) -> float:
+    [(_, only)] = families(task)[SCOPE + name].samples
+    return only
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("numRecordsIn", 1),
+        ("numRecordsInPerSecond", 0.5),
+        ("numRecordsOut", 2),
+        ("numBytesIn", 3),
+        ("numBytesOut", 4),
+        ("numBuffersOut", 8),
+        ("numBuffersOutPerSecond", 4.5),
+        ("Shuffle_Netty_Input_numBuffersInLocal", 6),
+        ("Shuffle_Netty_Input_numBuffersInRemote", 5),
+        ("Shuffle_Netty_Input_numBytesInLocal", 600),
+        ("Shuffle_Netty_Input_numBytesInRemote", 500),
+        ("Shuffle_Netty_Input_numBytesInRemotePerSecond", 8.5),
+        ("busyTimeMsPerSecond", 400.0),
+        ("idleTimeMsPerSecond", 100.0),
+        ("backPressuredTimeMsPerSecond", 500.0),
+        ("softBackPressuredTimeMsPerSecond", 200.0),
+        ("hardBackPressuredTimeMsPerSecond", 300.0),
+        ("maxHardBackPressureTimeMs", 30.0),
+        ("isBackPressured", 1),
+        ("buffers_inputQueueLength", 4),
+        ("Shuffle_Netty_Input_Buffers_inputQueueLength", 4),
+        ("Shuffle_Netty_Input_Buffers_inputQueueSize", 300),
+        ("buffers_outputQueueLength", 2),
+        ("Shuffle_Netty_Output_Buffers_outputQueueSize", 20),
+        ("buffers_outPoolUsage", 0.5),
+        ("Shuffle_Netty_Output_Buffers_outPoolUsage", 0.5),
+    ],
+)
+def test_flinks_names_have_their_values(name: str, expected: float) -> None:
+    assert value(name, subtask()) == expected
+
+
+def test_usage_is_the_part_of_the_buffers_of_all_gates_that_holds_data() -> None:
+    free: dict[str, Any] = {"exclusive_total": 2, "exclusive_free": 2}
+    full: dict[str, Any] = {"exclusive_total": 2, "exclusive_free": 0}
+    gates = (
+        GateTotals.of(gate(channel(0, **free), floating_pool=pool(size=4, in_use=0))),
+        GateTotals.of(gate(channel(0, **full), floating_pool=pool(size=4, in_use=4))),
+    )
+    task = subtask(gates=gates)
+    assert value("buffers_inputFloatingBuffersUsage", task) == 0.5
+    assert value("buffers_inputExclusiveBuffersUsage", task) == 0.5
+    assert value("Shuffle_Netty_Input_Buffers_inPoolUsage", task) == 0.5
+
+
+def test_a_source_uses_no_input_buffers() -> None:
+    assert value("buffers_inPoolUsage", subtask(gates=())) == 0.0
+
+
+def test_debloating_shows_where_it_is_on_and_nowhere_else() -> None:
+    names = {
+        SCOPE + "Shuffle_Netty_Input_debloatedBufferSize",
+        SCOPE + "estimatedTimeToConsumeBuffersMs",
+    }
+    assert not names & set(families(subtask()))
+    debloated = gate(channel(0), debloating=BufferDebloaterStatistics(4_096, 12.5))
+    shown = families(subtask(gates=(GateTotals.of(debloated),)))
+    assert [shown[name].samples[0][1] for name in sorted(names)] == [4_096, 12.5]
+
+
+def test_everything_is_a_gauge_without_total_as_flinks_reporter_has_it() -> None:
+    for family in families(subtask()).values():
+        assert family.kind is Kind.GAUGE
+        assert not family.name.endswith("_total")
+
+
+def test_labels_are_those_of_flinks_reporter() -> None:
+    assert task_labels({"host": "127.0.0.1", "tm_id": "worker-0"}, subtask(3)) == {
+        "host": "127.0.0.1",
+        "tm_id": "worker-0",
+        "job_id": "0815",
+        "job_name": "sums",
+        "task_id": "00000000000000000000000000000001",
+        "task_name": "Map",
+        "task_attempt_id": "0815_00000000000000000000000000000001_3_0",
+        "task_attempt_num": "0",
+        "subtask_index": "3",
+    }
+
+
+def test_each_subtask_has_a_sample() -> None:
+    family = families(subtask(0), subtask(1))[SCOPE + "numRecordsIn"]
+    assert [labels["subtask_index"] for labels, _ in family.samples] == ["0", "1"]
