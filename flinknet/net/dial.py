@@ -8,7 +8,12 @@ that is full, that hangs up or does not answer is tried again, after a pause tha
 refused together do not come back together. A pause ends early when the peer has connected to this
 side.
 
-Once in a dial, after ``rendezvous_notice_ms``, a line in the log says who waits for whom, and why.
+Once nobody waits there is no further try, but the one that has begun goes on to its end: the peer
+may count on the connection before this side has heard that it stands, and whoever needs the peer
+next finds it made. Without that, jobs that fail early would dial anew each time.
+
+Once while anybody waits, after ``rendezvous_notice_ms``, a line in the log says who waits for
+whom, and why.
 """
 
 from __future__ import annotations
@@ -47,15 +52,16 @@ class Dial:
         self.address = address
         self._try_once = try_once
         self._pause = pause
+        self._loop = loop
         self._timeout_s = config.rendezvous_timeout_ms / 1000
+        self._notice_s = config.rendezvous_notice_ms / 1000
         self._backoff_s = config.connect_backoff_ms / 1000
         self._backoff_max_s = config.connect_backoff_max_ms / 1000
         self._tries = 0
         self._failure: Exception | None = None
         self._waiting: list[str] = []
+        self._pausing = False
         self._notice: asyncio.TimerHandle | None = None
-        if config.rendezvous_notice_ms:
-            self._notice = loop.call_later(config.rendezvous_notice_ms / 1000, self._tell)
         self._task = loop.create_task(self._run(), name=f"flinknet dial {address}")
         self._task.add_done_callback(lambda _: self._over(on_over))
 
@@ -63,8 +69,10 @@ class Dial:
         """Wait for the connection, on behalf of ``who``.
 
         Raises RemoteTransportError at the deadline, HandshakeError if the peer will never agree. A
-        cancelled waiter does not stop the dial for the others; the last one does.
+        cancelled waiter does not stop the dial for the others; the last one ends its tries.
         """
+        if self._notice_s and not self._waiting:
+            self._notice = self._loop.call_later(self._notice_s, self._tell)
         self._waiting.append(who)
         try:
             async with asyncio.timeout(self._timeout_s or None):
@@ -77,7 +85,13 @@ class Dial:
         finally:
             self._waiting.remove(who)
             if not self._waiting:
-                self._task.cancel()
+                self._nobody_waits()
+
+    def _nobody_waits(self) -> None:
+        if self._notice is not None:
+            self._notice.cancel()
+        if self._pausing:
+            self._task.cancel()
 
     @property
     def ends(self) -> bool:
@@ -100,14 +114,16 @@ class Dial:
                 self._failure = error
             except (RemoteTransportError, OSError) as error:
                 self._failure = error
+            if not self._waiting:
+                raise self._failure
+            self._pausing = True
             arrived = await self._pause(self._backoff_s * random.uniform(0.5, 1.0))
+            self._pausing = False
             if arrived is not None:
                 return arrived
             self._backoff_s = min(2 * self._backoff_s, self._backoff_max_s)
 
     def _over(self, on_over: Callable[[Dial], None]) -> None:
-        if self._notice is not None:
-            self._notice.cancel()
         if not self._task.cancelled():
             self._task.exception()  # its waiters have it; without waiters nobody needs it
         on_over(self)
@@ -123,7 +139,7 @@ class Dial:
         others = f" and {len(self._waiting) - 1} more" if len(self._waiting) > 1 else ""
         log.warning(
             "%s%s: still waiting for a worker at %s, tried %d times: %s",
-            self._waiting[0] if self._waiting else "nobody",
+            self._waiting[0],
             others,
             self.address,
             self._tries,

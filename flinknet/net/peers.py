@@ -93,9 +93,9 @@ class PeerDirectory:
         """Return the session with the worker at ``address``, connecting if there is none, for
         ``who``, which the log names if it takes long.
 
-        Concurrent callers share one dial; a cancelled caller does not stop it for the others.
-        Raises RemoteTransportError after ``rendezvous_timeout_ms``, HandshakeError,
-        ClosedResourceError.
+        Concurrent callers share one dial; a cancelled caller does not stop it for the others, and
+        what has begun is finished even if nobody waits for it any more. Raises
+        RemoteTransportError after ``rendezvous_timeout_ms``, HandshakeError, ClosedResourceError.
         """
         if self._closing:
             raise ClosedResourceError(f"cannot connect to {address}: this worker is being closed")
@@ -132,13 +132,16 @@ class PeerDirectory:
                 await self._connect(protocol, host, port)
                 return await protocol.established
         except TimeoutError:
+            if protocol.session is not None:
+                return protocol.session  # made in this very turn, and perhaps in use
             protocol.abort()
             raise RemoteTransportError(
                 f"connecting to {address} took longer than {self._config.connect_timeout_ms:g} ms "
                 f"(connect_timeout_ms): is its worker stopped, or its event loop blocked?"
             ) from None
         except asyncio.CancelledError:
-            protocol.abort()
+            if protocol.session is None:
+                protocol.abort()
             raise
         finally:
             del self._dialling[protocol]

@@ -15,9 +15,12 @@ from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
 from flinknet.net.dial import Dial
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.partition.registry import wire_partition_id
 from flinknet.records.partitioner import RebalancePartitioner
 from flinknet.wire.handshake import Verdict
+from flinknet.wire.messages import MessageType
 from tests.unit.net.stranger import Host, Stranger, free_port, peers, quick, until
+from tests.unit.wire.received import partition_request
 
 
 class Tries:
@@ -29,6 +32,7 @@ class Tries:
         self.enough = asyncio.Event()
         self.arrives: Session | None = None
         self.over: list[Dial] = []
+        self.goes_on = asyncio.Event()
         self.dial = Dial(
             "127.0.0.1:9",
             self._try_once,
@@ -39,6 +43,7 @@ class Tries:
         )
 
     async def _try_once(self) -> Session:
+        await self.goes_on.wait()
         raise self.failure
 
     async def _pause(self, seconds: float) -> Session | None:
@@ -49,11 +54,20 @@ class Tries:
         return self.arrives
 
     async def until_enough(self) -> None:
-        waiting = asyncio.create_task(self.dial.wait("a gate"))
+        waiting = await self.begin_to_wait()
+        self.goes_on.set()
         await self.enough.wait()
+        await self.give_up(waiting)
+        await until(lambda: self.over == [self.dial])
+
+    async def begin_to_wait(self) -> asyncio.Task[Session]:
+        waiting = asyncio.create_task(self.dial.wait("a gate"))
+        await asyncio.sleep(0)
+        return waiting
+
+    async def give_up(self, waiting: asyncio.Task[Session]) -> None:
         waiting.cancel()
         await asyncio.wait([waiting])
-        await until(lambda: self.over == [self.dial])
 
 
 async def test_pauses_double_up_to_a_limit_and_are_cut_at_random() -> None:
@@ -69,6 +83,7 @@ async def test_pauses_double_up_to_a_limit_and_are_cut_at_random() -> None:
 async def test_what_will_not_pass_is_not_tried_again() -> None:
     tries = Tries()
     tries.failure = HandshakeError("another job")
+    tries.goes_on.set()
     with pytest.raises(HandshakeError, match="another job"):
         await tries.dial.wait("a gate")
     assert tries.pauses == []
@@ -151,18 +166,42 @@ async def test_without_a_deadline_a_dial_goes_on() -> None:
         await asyncio.wait([reading])
 
 
-async def test_the_last_one_that_gives_up_ends_the_dial() -> None:
-    """A producer that comes later is not bothered by who needs it no more."""
-    async with Host() as host, NetworkEnvironment(config=quick()) as environment:
-        locations = [PartitionLocation(host.address, "p", 0)]
-        gates = [environment.create_input_gate(locations) for _ in range(2)]
+async def test_a_try_that_nobody_waits_for_any_more_is_finished_and_its_connection_kept() -> None:
+    """The peer counts on the connection from its answer on, before this side has heard it."""
+    config = quick(close_timeout_ms=20.0)
+    async with Host() as host, NetworkEnvironment(config=config) as environment:
+        location = PartitionLocation(host.address, "p", 0)
+        gates = [environment.create_input_gate([location]) for _ in range(2)]
         dialled = await host.accept()
         for gate in gates:
             gate.release()
-        assert await dialled.read_to_end() == b""
-        gate = environment.create_input_gate(locations)
-        await host.accept()
+        await asyncio.sleep(0)
+        environment.create_result_partition("q", subpartitions=1)
+        host.answer(dialled)
+        dialled.send(partition_request(0, wire_partition_id("q")))
+        await until(lambda: bool(environment.statistics().connections))
+        await until(lambda: bool(environment.statistics().connections[0].readers))
+        gate = environment.create_input_gate([location])
+        [request] = await dialled.read_messages(1)
+        assert request[:2] == (MessageType.PARTITION_REQUEST, 0)
+        assert peers(environment).dialled_total == 1
         gate.release()
+
+
+async def test_who_joins_a_try_that_nobody_waited_for_any_more_has_it_tried_again() -> None:
+    tries = Tries()
+    await tries.give_up(await tries.begin_to_wait())
+    await tries.until_enough()
+
+
+async def test_a_try_that_fails_when_nobody_waits_is_the_last() -> None:
+    """A producer that comes later is not bothered by who needs it no more."""
+    tries = Tries()
+    await tries.give_up(await tries.begin_to_wait())
+    assert not tries.dial.ends
+    tries.goes_on.set()
+    await until(lambda: tries.over == [tries.dial])
+    assert tries.pauses == []
 
 
 async def test_who_was_told_that_it_is_connected_already_dials_until_it_is() -> None:

@@ -273,6 +273,18 @@ async def test_a_dial_that_nobody_needs_any_more_ends_with_the_environment() -> 
         assert await dialled.read_to_end() == b""
 
 
+async def test_leaving_says_goodbye_on_a_connection_that_its_dialler_has_not_seen_yet() -> None:
+    async with Host() as host:
+        async with NetworkEnvironment(config=quick()) as environment:
+            environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
+            dialled = await host.accept()
+            reading = asyncio.create_task(dialled.read_to_end())
+            reading.add_done_callback(lambda _: dialled.writer.close())
+            host.answer(dialled)
+            await until(lambda: peers(environment).established == 1)
+        assert messages(await reading) == [(MessageType.CLOSE_REQUEST,)]
+
+
 async def test_leaving_stops_a_dial_that_waits_for_its_next_try() -> None:
     config = quick(connect_backoff_ms=60_000.0)
     async with NetworkEnvironment(config=config) as environment:
