@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from bench.harness.case import Case, Tally, Weigh
-from bench.harness.flinknet_system import CONSUME, EMIT, Consume, Emit, network_parameters
+from bench.harness.flinknet_system import CONSUME, EMIT, Ends, network_parameters
 from bench.harness.pinning import Pinning
 from bench.harness.process import Clocks, Part, Pipe
 from bench.harness.side import BlockFeed, Round
@@ -23,7 +23,7 @@ from bench.harness.sides import answers, open_sides
 from bench.harness.trial import Measurement, Plan
 from bench.peers.columns import KEY, ColumnBlock
 from bench.peers.flinknet_ends import consume_columns, emit_columns
-from flinknet import HashPartitioner, NetworkConfig, NetworkEnvironment, Partitioner
+from flinknet import HashPartitioner, NetworkConfig, NetworkEnvironment
 
 __all__ = ["VARIANTS", "measure", "parameters"]
 
@@ -74,7 +74,7 @@ def measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measureme
 async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
     """Be a worker until told to end."""
     block = case.make_block()
-    form = _FORMS[variant](case)
+    ends = _ENDS[variant](case)
     async with NetworkEnvironment() as environment:
         pipe.send(environment.address)
         addresses = await pipe.receive()
@@ -86,61 +86,54 @@ async def work(variant: str, case: Case, index: int, pipe: Pipe) -> None:
             weigh = round_.weigh(case)
             begun = Clocks.read()
             _, received = await asyncio.gather(
-                _produce(environment, form, name, feed),
-                _consume(environment, form, name, index, addresses, weigh),
+                _produce(environment, ends, name, feed),
+                _consume(environment, ends, name, index, addresses, weigh),
             )
             time = Clocks.read() - begun
             pipe.send(WorkerReport(feed.tally(), received, time))
 
 
-class Form(NamedTuple):
-    """What a variant does with records."""
-
-    partitioner: Callable[[], Partitioner]
-    emit: Emit
-    consume: Consume
-
-
-def _rows(variant: str, case: Case) -> Form:
+def _rows(variant: str, case: Case) -> Ends:
     assert case.key is not None
-    return Form(partial(HashPartitioner, case.key), EMIT[variant], CONSUME[variant])
+    return Ends(EMIT[variant], CONSUME[variant], partial(HashPartitioner, case.key), WORKERS)
 
 
-def _columns(case: Case) -> Form:
+def _columns(case: Case) -> Ends:
     from flinknet.records.columns.partitioner import ColumnHashPartitioner
 
-    return Form(
-        partial(ColumnHashPartitioner, KEY),
+    return Ends(
         partial(emit_columns, ColumnBlock(case)),
         partial(consume_columns, case),
+        partial(ColumnHashPartitioner, KEY),
+        WORKERS,
     )
 
 
-_FORMS: dict[str, Callable[[Case], Form]] = {
+_ENDS: dict[str, Callable[[Case], Ends]] = {
     "record": partial(_rows, "record"),
     "bulk": partial(_rows, "bulk"),
     "columnar": _columns,
 }
-VARIANTS = tuple(_FORMS)
+VARIANTS = tuple(_ENDS)
 
 
-async def _produce(environment: NetworkEnvironment, form: Form, name: str, feed: BlockFeed) -> None:
+async def _produce(environment: NetworkEnvironment, ends: Ends, name: str, feed: BlockFeed) -> None:
     async with environment.open_writer(
-        name, subpartitions=WORKERS, partitioner=form.partitioner()
+        name, subpartitions=ends.subpartitions, partitioner=ends.partitioner()
     ) as writer:
-        await form.emit(writer, feed)
+        await ends.emit(writer, feed)
 
 
 async def _consume(
     environment: NetworkEnvironment,
-    form: Form,
+    ends: Ends,
     name: str,
     index: int,
     addresses: Sequence[str],
     weigh: Weigh,
 ) -> Tally:
     async with environment.open_reader(addresses, name, subpartition=index) as reader:
-        return await form.consume(reader, weigh)
+        return await ends.consume(reader, weigh)
 
 
 def _sum(tallies: Sequence[Tally]) -> Tally:

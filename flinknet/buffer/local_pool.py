@@ -252,7 +252,7 @@ class LocalBufferPool:
     # -- accounts ---------------------------------------------------------------------------------
 
     def statistics(self) -> LocalBufferPoolStatistics:
-        """Return the present counts."""
+        """Count segments: what the pool may have, and what of it is in use."""
         return LocalBufferPoolStatistics(
             owner=self.owner,
             required=self.required,

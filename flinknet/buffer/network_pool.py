@@ -259,7 +259,7 @@ class NetworkBufferPool:
         return ", ".join(named) or "owners that have been closed"
 
     def statistics(self) -> NetworkBufferPoolStatistics:
-        """Return the present counts."""
+        """Count segments: all, free ones, and those that somebody requires or would take."""
         return NetworkBufferPoolStatistics(
             total=self.total,
             free=len(self._free),

@@ -220,7 +220,7 @@ class SubpartitionReader:
             self._owner.on_channel_failed(self.channel, cause)
 
     def statistics(self) -> SubpartitionReaderStatistics:
-        """Return the present counts."""
+        """Say what credit the reader has, and what waits for it."""
         return SubpartitionReaderStatistics(
             channel=self.channel,
             credit=self.credit,

@@ -66,7 +66,7 @@ class BufferDebloater:
         return change > 0 and change * 100 >= self.buffer_bytes * self._config.threshold_percent
 
     def statistics(self) -> BufferDebloaterStatistics:
-        """Return the present values."""
+        """Say what size was last announced, and how long what is on its way will take."""
         return BufferDebloaterStatistics(self.buffer_bytes, self._estimated_ms)
 
     def check_invariants(self) -> None:

@@ -193,7 +193,7 @@ class BufferManager:
         self._network_pool.return_exclusive(exclusive)
 
     def statistics(self) -> BufferManagerStatistics:
-        """Return the present counts."""
+        """Count free buffers, and what the backlog requires."""
         return BufferManagerStatistics(
             exclusive_total=self.exclusive_total,
             exclusive_free=len(self._exclusive),

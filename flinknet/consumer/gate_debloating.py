@@ -60,7 +60,7 @@ class GateDebloating:
                 channel.announce_buffer_size(size_bytes)
 
     def statistics(self) -> BufferDebloaterStatistics | None:
-        """Return the present values; None if debloating is not enabled."""
+        """As those of the debloater; None if debloating is not enabled."""
         return self._debloater.statistics() if self._debloater is not None else None
 
     def check_invariants(self) -> None:

@@ -152,7 +152,7 @@ class InputChannel(ABC):
 
     @abstractmethod
     def statistics(self) -> InputChannelStatistics:
-        """Return the present counts."""
+        """Say what is queued, what has come so far, and what credit there is."""
 
     @abstractmethod
     def check_invariants(self) -> None:

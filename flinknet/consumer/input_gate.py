@@ -343,7 +343,7 @@ class InputGate:
             callback(self)
 
     def statistics(self) -> InputGateStatistics:
-        """Return the present counts."""
+        """Say how far the gate is, and what its channels and its floating pool hold."""
         return InputGateStatistics(
             name=self.name,
             channels_queued=len(self._queue),

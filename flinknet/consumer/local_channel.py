@@ -109,7 +109,7 @@ class LocalInputChannel(InputChannel):
             self._view.release()
 
     def statistics(self) -> InputChannelStatistics:
-        """Return the present counts; a local channel has no credit, and its queue is the
+        """Say what has come so far; a local channel has no credit, and its queue is the
         producer's, which counts the bytes."""
         backlog = self._view.backlog() if self._view is not None else 0
         return InputChannelStatistics(

@@ -396,7 +396,7 @@ class RemoteInputChannel(InputChannel):
             self._client.notify_credit_available(self)
 
     def statistics(self) -> InputChannelStatistics:
-        """Return the present counts."""
+        """Say what is queued, what has come so far, and what credit the producer has."""
         manager = self.manager.statistics()
         return InputChannelStatistics(
             channel=self.index,

@@ -83,7 +83,7 @@ class SharedBuffers:
             self._pool.recycle(segment)
 
     def statistics(self) -> BufferManagerStatistics:
-        """Return the present counts."""
+        """Count free buffers; all of them are floating ones."""
         return BufferManagerStatistics(
             exclusive_total=0,
             exclusive_free=0,

@@ -204,7 +204,7 @@ class UnionInputGate:
             callback(self)
 
     def statistics(self) -> UnionInputGateStatistics:
-        """Return the present counts."""
+        """Say how far the union is, and what its gates hold."""
         return UnionInputGateStatistics(
             name=self.name,
             gates_queued=len(self._queue),

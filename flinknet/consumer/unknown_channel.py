@@ -39,7 +39,7 @@ class UnknownInputChannel(InputChannel):
         self.released = True
 
     def statistics(self) -> InputChannelStatistics:
-        """Return the present counts, of nothing."""
+        """Nothing is queued, and nothing has come."""
         return InputChannelStatistics(
             channel=self.index,
             kind="unknown",

@@ -420,7 +420,7 @@ class NetworkEnvironment:
         )
 
     def statistics(self) -> EnvironmentStatistics:
-        """Return the present counts of everything."""
+        """Say what memory, peers, partitions and gates hold, and where tasks spend their time."""
         return EnvironmentStatistics(
             *self.network_statistics(),
             partitions=tuple(partition.statistics() for partition in self._registry.partitions()),

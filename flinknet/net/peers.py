@@ -329,7 +329,7 @@ class PeerDirectory:
         return tuple(link for link in links if link is not None)
 
     def statistics(self) -> PeerDirectoryStatistics:
-        """Return the present counts."""
+        """Count connections and sockets, as they are and since the worker's start."""
         return PeerDirectoryStatistics(
             established=len(self._established),
             pending=self._pending(),

@@ -376,7 +376,7 @@ class PipelinedSubpartition:
         self._flush_requested = False
 
     def statistics(self) -> SubpartitionStatistics:
-        """Return the present counts."""
+        """Say what is queued, and what has gone out so far."""
         return SubpartitionStatistics(
             subpartition=self.index,
             queued_buffers=self.queued_buffers,

@@ -390,7 +390,7 @@ class ResultPartition(SubpartitionOwner):
             )
 
     def statistics(self) -> ResultPartitionStatistics:
-        """Return the present counts."""
+        """Say what was produced so far, and what the pool and the subpartitions hold."""
         parts = tuple(subpartition.statistics() for subpartition in self.subpartitions)
         written = sum(part.bytes_out + part.queued_bytes + part.bytes_dropped for part in parts)
         return ResultPartitionStatistics(

@@ -104,7 +104,7 @@ class ResultSubpartition(Protocol):
         """The partition is gone: drop everything, and tell the readers to look for the cause."""
 
     def statistics(self) -> SubpartitionStatistics:
-        """Return the present counts."""
+        """Say what is queued, and what has gone out so far."""
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""

@@ -171,7 +171,7 @@ class Subtask:
             output.writer.close()
 
     def statistics(self) -> SubtaskStatistics:
-        """Return the present counts and times of everything."""
+        """Say what was counted, where the time went, and what inputs and outputs hold."""
         return SubtaskStatistics(
             io_metrics=self.io_metrics(),
             times=self._times.statistics(task_time()),

@@ -75,7 +75,7 @@ class ReassemblyMemory:
             raise ValueError(f"it has more than {self.record_bytes_max} bytes")
 
     def statistics(self) -> ReassemblyStatistics:
-        """Return the present counts."""
+        """Say what the records that are being put together take, in memory and on disk."""
         return ReassemblyStatistics(
             records=len(self.records),
             memory_bytes=self.reserved,
