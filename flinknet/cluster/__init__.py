@@ -4,7 +4,7 @@
 
     local/  (your program)    coordinator/                     worker/
     local_cluster.py          coordinator.py  shell, clock     worker.py  shell
-    child_process.py          http_server.py  the socket       job_attempt.py
+    child_process.py                                           job_attempt.py
     preflight.py, run.py      rest.py  public, client and      settlement.py
                               worker routes
                               worker_connection.py

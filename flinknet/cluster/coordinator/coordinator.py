@@ -22,13 +22,13 @@ from pathlib import Path
 
 from flinknet.cluster.control.credentials import take_token
 from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.messages import Message, Register
 from flinknet.cluster.control.parent import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.http_server import HttpServer
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.rest import control_plane
@@ -203,7 +203,9 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
         watch_parent(launcher.hear, launcher.ended)
     server = HttpServer(control_plane(coordinator, token), config)
     try:
-        address = await server.start(config.host, config.coordinator_port)
+        address = await server.start(
+            config.host, config.coordinator_port, "cluster.coordinator_port"
+        )
         log.info("listening on %s", address)
         _announce("listening", address=address)
         waiting = asyncio.create_task(_announce_ready(coordinator))

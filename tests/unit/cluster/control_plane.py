@@ -15,9 +15,9 @@ from aiohttp.typedefs import Handler
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.messages import Message, Register
 from flinknet.cluster.coordinator.coordinator import Coordinator
-from flinknet.cluster.coordinator.http_server import HttpServer
 from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.config import ClusterConfig
 
@@ -74,7 +74,7 @@ async def serve_control_plane(config: ClusterConfig) -> AsyncIterator[ServedCoor
     coordinator, token = Coordinator(config), new_token()
     server = HttpServer(control_plane(coordinator, token), config)
     try:
-        yield ServedCoordinator(coordinator, await server.start(config.host, 0), token)
+        yield ServedCoordinator(coordinator, await server.start(config.host, 0, "port"), token)
     finally:
         coordinator.close("the test ends")
         await server.close()

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
+from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator.http_server import HttpServer
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
 from tests.unit.cluster.control_plane import serve_control_plane
@@ -84,7 +84,7 @@ async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> Non
     application.add_routes([web.get("/", give)])
     server = HttpServer(application, QUICK)
     try:
-        address = await server.start("127.0.0.1", 0)
+        address = await server.start("127.0.0.1", 0, "port")
         request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
         async with connected(address, request) as (reader, writer):
             writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -139,7 +139,7 @@ async def test_a_port_that_is_taken_is_refused() -> None:
         port = int(served.address.rpartition(":")[2])
         server = HttpServer(web.Application(), CONFIG)
         with pytest.raises(ConfigurationError, match=r"choose another cluster\.coordinator_port"):
-            await server.start("127.0.0.1", port)
+            await server.start("127.0.0.1", port, "cluster.coordinator_port")
         await server.close()
 
 

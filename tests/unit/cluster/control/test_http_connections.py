@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from flinknet.cluster.coordinator.http_connections import HttpConnections
+from flinknet.cluster.control.http_connections import HttpConnections
 
 
 def connections(connections_max: int = 3) -> HttpConnections[str]:

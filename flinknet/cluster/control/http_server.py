@@ -1,4 +1,4 @@
-"""The control plane's listening socket: aiohttp's server behind limits (``http_connections.py``).
+"""A process's listening socket for HTTP: aiohttp's server behind limits (``http_connections.py``).
 
 aiohttp bounds the size of a head and how many requests wait on a connection, but neither the number
 of connections nor the time that one may take before its first request is there. So each connection
@@ -14,7 +14,7 @@ from typing import cast
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from flinknet.cluster.coordinator.http_connections import HttpConnections
+from flinknet.cluster.control.http_connections import HttpConnections
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
 from flinknet.net.address import join_address
@@ -43,8 +43,9 @@ class HttpServer:
         )
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int) -> str:
-        """Listen, and return where; ConfigurationError if the port is taken."""
+    async def start(self, host: str, port: int, option: str) -> str:
+        """Listen, and return where; ConfigurationError if the port is taken, which ``option``
+        names."""
         await self._runner.setup()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -56,7 +57,7 @@ class HttpServer:
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {join_address(host, port)}: {error.strerror}; "
-                "choose another cluster.coordinator_port, or 0 for a free one"
+                f"choose another {option}, or 0 for a free one"
             ) from error
         return join_address(*self._server.sockets[0].getsockname()[:2])
 
