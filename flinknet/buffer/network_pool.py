@@ -171,12 +171,11 @@ class NetworkBufferPool:
 
     def release_local_pool(self, pool: LocalBufferPool) -> None:
         """Forget a pool that is being destroyed; its segments in use come back one by one."""
-        if pool in self._pools:
-            self._pools.remove(pool)
-            self._required -= pool.required
-            if pool in self._waiting_pools:
-                self._waiting_pools.remove(pool)
-            self._redistribute()
+        self._pools.remove(pool)
+        self._required -= pool.required
+        if pool in self._waiting_pools:
+            self._waiting_pools.remove(pool)
+        self._redistribute()
 
     def take_segment(self) -> MemorySegment | None:
         """Give a local pool one segment, if one is free and no batch waits for it."""

@@ -19,13 +19,16 @@ from flinknet.wire.codec import (
     FrameDecoder,
     MessageReceiver,
     Stall,
-    is_buffer_response,
     unpack_buffer_prefix,
 )
+from flinknet.wire.messages import LAYOUTS, MessageType
 
 __all__ = ["ChecksummedFrameDecoder"]
 
 _FOR_MEMORY = Stall.FOR_MEMORY
+_BUFFER_ARRAY, _BUFFER_RESPONSE = (
+    constant for _, constant in LAYOUTS[MessageType.BUFFER_RESPONSE].constants[:2]
+)
 
 
 class ChecksummedFrameDecoder(FrameDecoder):
@@ -59,7 +62,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
         for _ in range(self._turn_messages_max):
             if end - position < 2 or self._trailer_due or self._waiting:
                 break
-            if is_buffer_response(data, position):
+            if data[position + 1] == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY:
                 if end - position < BUFFER_PREFIX_BYTES:
                     break
                 position = self._begin_buffer(data, position, end)
@@ -75,6 +78,19 @@ class ChecksummedFrameDecoder(FrameDecoder):
         else:
             self.has_more = position < end
         return position
+
+    def _control_bytes(self, data: memoryview, start: int, end: int) -> int:
+        """Return how long a message other than a BufferResponse is, as far as that can be known.
+
+        Raises RemoteProtocolError for what can be none, before anything is kept for it.
+        """
+        layout = self._layout(data[start], data[start + 1])
+        size: int = layout.struct.size
+        if layout.body_marker is not None and end - start >= size:
+            text_bytes = int.from_bytes(data[start + size - 2 : start + size], "big")
+            self._check_text(text_bytes)
+            size += text_bytes
+        return size
 
     def _begin_buffer(self, data: memoryview, start: int, end: int) -> int:
         body_start = start + BUFFER_PREFIX_BYTES

@@ -32,7 +32,6 @@ __all__ = [
     "encode_buffer_header",
     "encode_credit",
     "encode_error",
-    "is_buffer_response",
     "unpack_buffer_prefix",
 ]
 
@@ -133,11 +132,6 @@ def encode_error(channel: int, code: int, text: str, limits: WireLimits) -> byte
     boundary."""
     raw = printable(text).encode()[: limits.error_text_bytes_max].decode(errors="ignore").encode()
     return LAYOUTS[MessageType.ERROR_RESPONSE].encode(channel, code, len(raw)) + raw
-
-
-def is_buffer_response(data: memoryview, position: int) -> bool:
-    """Whether a message that begins here is a BufferResponse, by its first two bytes."""
-    return data[position + 1] == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY
 
 
 class FrameDecoder:
@@ -354,19 +348,6 @@ class FrameDecoder:
                 f"the peer announced {data_type.name} of {size} bytes on channel {channel}, where "
                 f"{records} records have no place"
             )
-
-    def _control_bytes(self, data: memoryview, start: int, end: int) -> int:
-        """Return how long a message other than a BufferResponse is, as far as that can be known.
-
-        Raises RemoteProtocolError for what can be none, before anything is kept for it.
-        """
-        layout = self._layout(data[start], data[start + 1])
-        size: int = layout.struct.size
-        if layout.body_marker is not None and end - start >= size:
-            text_bytes = int.from_bytes(data[start + size - 2 : start + size], "big")
-            self._check_text(text_bytes)
-            size += text_bytes
-        return size
 
     def _check_text(self, size: int) -> None:
         if size > self._limits.error_text_bytes_max:

@@ -1,4 +1,4 @@
-"""Errors as they name the channel that they end."""
+"""Errors as they name the channel that they end, and as they travel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import pickle
 import pytest
 
 from flinknet.errors import (
+    ErrorCode,
     FlinknetError,
     HandshakeError,
+    KeptError,
     PartitionNotFoundError,
     PartitionRequestTimeoutError,
     ProducerFailedError,
+    RemoteError,
     RemoteTransportError,
+    remote_error,
 )
 
 CHANNEL = "channel 3 (p[0] at 127.0.0.1:1) of gate merge"
@@ -59,6 +63,28 @@ def test_an_error_that_is_passed_on_says_how_it_came_or_forgets_it() -> None:
     first = PartitionNotFoundError("there is none").of_channel(CHANNEL)
     assert str(first.of_channel(OTHER)) == f"{OTHER}: {CHANNEL}: there is none"
     assert str(first.of_channel(None)) == "there is none"
+
+
+def test_an_error_that_is_kept_is_made_anew_without_what_it_came_through() -> None:
+    try:
+        raise PartitionNotFoundError("there is none")
+    except PartitionNotFoundError as raised:
+        kept = KeptError.of(raised)
+    again = kept.error()
+    assert (type(again), str(again)) == (PartitionNotFoundError, "there is none")
+    assert again.__traceback__ is None
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_an_error_with_a_code_of_its_own_is_the_same_at_the_peer(code: ErrorCode) -> None:
+    error = remote_error(code, "it failed")
+    assert str(error) == "it failed"
+    sent_as = HandshakeError.code if isinstance(error, HandshakeError) else code
+    assert error.code == sent_as
+
+
+def test_an_error_with_an_unknown_code_is_only_remote() -> None:
+    assert type(remote_error(99, "of a later version")) is RemoteError
 
 
 def test_an_error_of_a_channel_can_be_copied() -> None:

@@ -53,6 +53,7 @@ def test_the_text_of_an_error_that_has_none_names_its_type() -> None:
 def test_a_text_has_a_greatest_length() -> None:
     assert len(text_of(ValueError("x" * 10_000_000))) == TEXT_CHARACTERS_MAX + len(" ...")
     assert text_of(ValueError("abcdef"), 3) == "abc ..."
+    assert text_of(ValueError("abc"), 3) == "abc"
 
 
 def test_the_traceback_of_an_error_without_a_text() -> None:

@@ -135,6 +135,17 @@ def test_a_buffer_says_how_much_of_it_is_part_of_a_record(
     assert said == marks
 
 
+def test_the_head_of_a_record_stands_before_its_data_or_not_at_all() -> None:
+    """It is not parted: it goes into the next builder with the data."""
+    builder = builder_of(capacity=8)
+    assert builder.append(memoryview(b"data"), head=b"head") == 4
+    assert builder.append(memoryview(b"more"), head=b"head") == 0
+    assert content_of(builder.seal()) == b"headdata"
+    narrow = builder_of(capacity=4)
+    assert narrow.append(memoryview(b"data"), head=b"head") == 0
+    assert narrow.size == 0
+
+
 def test_records_that_somebody_else_counts_are_said_once_the_builder_is_sealed() -> None:
     """They are taken once, and added to those that it counted."""
     emitted = iter([5, 9])

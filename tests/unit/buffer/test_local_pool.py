@@ -353,6 +353,30 @@ def test_overdraft_comes_only_when_the_pool_has_reached_its_size() -> None:
         pool.recycle(segment)
 
 
+def test_usage_is_over_one_while_overdraft_is_in_use() -> None:
+    pool, network = pool_of(2, overdraft_max=1)
+    taken = take(pool, 1)
+    assert pool.statistics().usage == 0.5
+    taken += take(pool, 2)
+    assert pool.statistics().usage == 1.5
+    for segment in taken:
+        pool.recycle(segment)
+    empty = network.create_local_pool(0, 0, owner="empty")
+    assert (empty.size, empty.statistics().usage) == (0, 0.0)
+
+
+def test_waking_has_a_waiter_look_again_and_changes_nothing() -> None:
+    pool, _ = pool_of(1)
+    (taken,) = take(pool, 1)
+    woken = wakes(pool)
+    pool.wake()
+    assert woken
+    assert not pool.availability.available
+    pool.recycle(taken)
+    pool.wake()
+    assert pool.availability.available
+
+
 # -- listeners -------------------------------------------------------------------------------------
 
 
@@ -520,13 +544,19 @@ def test_destroying_wakes_everybody_and_returns_what_is_idle() -> None:
     assert_everything_returned(network)
 
 
-def test_a_destroyed_pool_that_waited_leaves_the_queue() -> None:
-    network = NetworkBufferPool(2, 64)
-    first = network.create_local_pool(1, owner="first")
-    taken = take(first, 2)
-    second = network.create_local_pool(1, owner="second")
-    second.destroy()
-    for segment in taken:
-        first.recycle(segment)
-    first.destroy()
+def test_a_destroyed_pool_is_not_offered_what_it_returns() -> None:
+    """It had asked the network pool for more, and got some of its own back meanwhile."""
+    network = NetworkBufferPool(3, 64)
+    greedy = network.create_local_pool(0, owner="greedy")
+    of_greedy = take(greedy, 2)
+    pool = network.create_local_pool(1, owner="test")
+    of_pool = take(pool, 1)
+    assert pool.request() is None
+    pool.recycle(of_pool.pop())
+    pool.destroy()
+    assert pool.held == 0
+    assert greedy.held == 3
+    for segment in of_greedy:
+        greedy.recycle(segment)
+    greedy.destroy()
     assert_everything_returned(network)

@@ -168,6 +168,18 @@ def test_what_a_third_pool_recycles_serves_two_that_wait() -> None:
     assert all(pool.request() is not None for pool in waiting)
 
 
+def test_a_destroyed_pool_that_waited_leaves_the_queue() -> None:
+    network = NetworkBufferPool(2, 64)
+    first = network.create_local_pool(1, owner="first")
+    taken = drained(first)
+    second = network.create_local_pool(1, owner="second")
+    second.destroy()
+    for segment in taken:
+        first.recycle(segment)
+    first.destroy()
+    assert_everything_returned(network)
+
+
 # -- exclusive segments ----------------------------------------------------------------------------
 
 
@@ -323,6 +335,14 @@ def test_a_batch_that_times_out_says_who_has_the_segments_and_returns_its_own() 
     assert network.statistics().exclusive == 2
     network.return_exclusive(kept)
     assert not batches
+
+
+def test_where_gates_took_nothing_only_pools_are_named_as_holders() -> None:
+    network = NetworkBufferPool(2, 64)
+    assert network.describe_holders() == "owners that have been closed"
+    pool = network.create_local_pool(0, owner="sort")
+    assert len(drained(pool)) == 2
+    assert network.describe_holders() == "sort (2)"
 
 
 def test_cancelling_a_complete_batch_is_harmless() -> None:

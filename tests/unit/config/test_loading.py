@@ -205,6 +205,12 @@ def test_a_duration_in_seconds_takes_the_same_units() -> None:
     assert [option.parse(written) for written in (2, "2", "100ms", "1min")] == [2.0, 2.0, 0.1, 60.0]
 
 
+def test_a_field_of_a_type_that_has_no_form_is_a_mistake_in_the_configuration() -> None:
+    option = Option("network.any", bytes, default=b"")
+    with pytest.raises(AssertionError, match="no rule for a field of type"):
+        option.parse("raw")
+
+
 # -- refusals
 
 

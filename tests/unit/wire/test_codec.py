@@ -14,11 +14,17 @@ from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.texts import printable
-from flinknet.wire.codec import FrameDecoder, Stall, encode, encode_buffer_header, encode_error
+from flinknet.wire.codec import (
+    FrameDecoder,
+    Stall,
+    encode,
+    encode_buffer_header,
+    encode_credit,
+    encode_error,
+)
 from flinknet.wire.messages import (
     CONNECTION_CHANNEL,
     LAYOUTS,
-    PREFIX_BYTES_MAX,
     BufferHeader,
     MessageType,
 )
@@ -188,6 +194,22 @@ def test_a_frame_that_waits_for_memory_is_not_gone_on_with_in_the_next_turn() ->
     assert not decoder.has_more
 
 
+def test_what_is_fed_is_handled_over_as_many_turns_as_it_takes() -> None:
+    received = Received()
+    decoder = make_decoder(received, turn_messages_max=2)
+    decoder.feed(about(MessageType.ADD_CREDIT, 1, 2) * 5)
+    assert received.events == [(MessageType.ADD_CREDIT, 1, 2)] * 5
+
+
+def test_how_much_of_a_body_is_missing_can_be_asked() -> None:
+    decoder = make_decoder(Received())
+    data = buffer_response(body=bytes(20))
+    decoder.feed(data[:-5])
+    assert decoder.body_missing == 5
+    decoder.feed(data[-5:])
+    assert decoder.body_missing == 0
+
+
 def test_there_is_always_room_to_read_into() -> None:
     """The longest message that is kept until it is complete fits the receive buffer."""
     text = "x" * LIMITS.error_text_bytes_max
@@ -348,6 +370,32 @@ def test_a_text_too_long_is_refused_on_its_header_alone(size: int) -> None:
         decoder.feed(header[-1:])
 
 
+@pytest.mark.parametrize(
+    ("data_type", "continued", "unfinished"),
+    [
+        (DataType.DATA_BUFFER, 9, 0),
+        (DataType.DATA_BUFFER, 5, 4),
+        (DataType.DATA_BUFFER, 3, 0),
+        (DataType.DATA_BUFFER_WITH_CLEAR_END, 9, 0),
+        (DataType.DATA_BUFFER_WITH_CLEAR_END, 0, 1),
+        (DataType.END_OF_DATA, 1, 0),
+        (DataType.END_OF_DATA, 0, 1),
+    ],
+)
+def test_parts_of_records_that_a_body_cannot_have_are_refused(
+    data_type: DataType, continued: int, unfinished: int
+) -> None:
+    header = buffer_response(
+        9, 0, 0, data_type, b"", size=8, continued=continued, unfinished=unfinished
+    )
+    reason, taken = refusal(GOOD + header)
+    assert reason == (
+        f"the peer announced {data_type.name} of 8 bytes on channel 9, which cannot be cut after "
+        f"{continued} and before the last {unfinished} bytes"
+    )
+    assert taken == [(MessageType.ADD_CREDIT, 3, 4)]
+
+
 @pytest.mark.parametrize("data_type", DATA_TYPES, ids=lambda data_type: data_type.name)
 def test_a_body_of_exactly_the_limit_is_taken(data_type: DataType) -> None:
     limit = SEGMENT_BYTES if data_type.is_buffer else LIMITS.event_bytes_max
@@ -448,5 +496,6 @@ def test_a_peers_error_text_does_not_rule_a_terminal() -> None:
     assert arrived == r"\x1b[2J me"
 
 
-def test_headers_are_short() -> None:
-    assert PREFIX_BYTES_MAX <= 64
+def test_credit_is_encoded_as_any_message_is() -> None:
+    for channel, credit in ((0, 1), (2**32 - 1, 2**32 - 1)):
+        assert encode_credit(channel, credit) == encode(MessageType.ADD_CREDIT, channel, credit)

@@ -4,7 +4,12 @@ import msgpack
 import pytest
 
 from flinknet.errors import RemoteProtocolError
-from flinknet.wire.events import END_OF_PARTITION, decode_end_of_data, encode_end_of_data
+from flinknet.wire.events import (
+    END_OF_PARTITION,
+    check_end_of_partition,
+    decode_end_of_data,
+    encode_end_of_data,
+)
 
 
 @pytest.mark.parametrize("drain", [True, False])
@@ -19,7 +24,14 @@ def test_an_end_of_partition_is_an_empty_array() -> None:
     assert msgpack.unpackb(END_OF_PARTITION) == []
 
 
+@pytest.mark.parametrize("body", [b"", b"\x91\x01", b"\x90\x90", b"\xff" * 1000])
+def test_an_end_of_partition_with_anything_else_is_refused(body: bytes) -> None:
+    check_end_of_partition(END_OF_PARTITION)
+    with pytest.raises(RemoteProtocolError, match="END_OF_PARTITION is .{0,16}, not 90"):
+        check_end_of_partition(body)
+
+
 @pytest.mark.parametrize("body", [b"", b"\x90", b"\x91\x02", b"\x91\x01\x00", b"\xff" * 1000])
-def test_anything_else_is_refused(body: bytes) -> None:
+def test_an_end_of_data_with_anything_else_is_refused(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="END_OF_DATA"):
         decode_end_of_data(body)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import DataType
-from flinknet.errors import CorruptedDataError, ErrorCode, RemoteError, RemoteProtocolError
-from flinknet.errors import remote_error as make_remote_error
-from flinknet.wire.checksum import TRAILER_BYTES, crc32c, encode_trailer, seal
+from flinknet.errors import CorruptedDataError, ErrorCode, RemoteProtocolError
+from flinknet.wire.checksum import crc32c, encode_trailer, seal
+from flinknet.wire.codec import Stall
 from flinknet.wire.messages import BufferHeader, MessageType
 from tests.unit.wire.received import (
     Received,
@@ -62,30 +62,9 @@ def plain_events_of(data: bytes) -> list[tuple[Any, ...]]:
     return received.events
 
 
-@pytest.mark.parametrize(
-    ("data", "crc"),
-    [
-        (b"", 0),
-        (b"123456789", 0xE3069283),
-        (bytes(32), 0x8A9136AA),
-        (b"\xff" * 32, 0x62A8AB43),
-        (bytes(range(32)), 0x46DD794E),
-    ],
-)
-def test_the_checksum_is_castagnolis(data: bytes, crc: int) -> None:
-    """The check value, and the vectors of RFC 3720."""
-    assert crc32c(data) == crc
-    assert crc32c(memoryview(bytearray(data))) == crc
-    assert crc32c(data[5:], crc32c(data[:5])) == crc
-
-
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_trailer_is_one_msgpack_integer_behind_the_message(name: str) -> None:
-    message = MESSAGES[name]
-    sealed = seal(message)
-    assert sealed == message + b"\xce" + crc32c(message).to_bytes(4, "big")
-    assert len(sealed) - len(message) == TRAILER_BYTES
-    assert events_of(sealed) == plain_events_of(message)
+def test_a_sealed_message_arrives_as_without_its_trailer(name: str) -> None:
+    assert events_of(seal(MESSAGES[name])) == plain_events_of(MESSAGES[name])
 
 
 @given(st.lists(st.sampled_from(sorted(MESSAGES)), max_size=6), st.integers(1, 40))
@@ -161,7 +140,39 @@ def test_memory_is_asked_for_once_however_the_body_comes() -> None:
         assert len(received.headers) == 1
 
 
-def test_a_peer_that_reports_damage_is_believed() -> None:
-    error = make_remote_error(ErrorCode.CORRUPTED, "it was damaged")
-    assert type(error) is CorruptedDataError
-    assert isinstance(error, RemoteError)
+@pytest.mark.parametrize("piece", [1, 2**16])
+def test_a_frame_that_waits_for_memory_stays_until_there_is_some(piece: int) -> None:
+    """Nothing behind it is looked at meanwhile."""
+
+    class Full(Received):
+        is_full = True
+
+        def begin_buffer(self, header: BufferHeader) -> Any:
+            return Stall.FOR_MEMORY if self.is_full else super().begin_buffer(header)
+
+    received = Full()
+    decoder = make_decoder(received, checksums=True)
+    data = seal(MESSAGES["data"]) + seal(MESSAGES["credit"])
+    for start in range(0, len(data), piece):
+        part = data[start : start + piece]
+        decoder.get_buffer()[: len(part)] = part
+        decoder.received(len(part))
+    assert received.events == []
+    received.is_full = False
+    decoder.received(0)
+    assert received.events == plain_events_of(MESSAGES["data"] + MESSAGES["credit"])
+
+
+def test_a_turn_has_a_number_of_messages_and_the_next_one_goes_on() -> None:
+    data = seal(MESSAGES["credit"]) * 5
+    received = Received()
+    decoder = make_decoder(received, checksums=True, turn_messages_max=2)
+    decoder.get_buffer()[: len(data)] = data
+    decoder.received(len(data))
+    turns = 1
+    while decoder.has_more:
+        assert len(received.events) == 2 * turns
+        decoder.received(0)
+        turns += 1
+    assert received.events == plain_events_of(MESSAGES["credit"] * 5)
+    assert turns == 3
