@@ -20,7 +20,7 @@ from flinknet.connection.session import Session
 from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.records.loop_turn import yield_to_loop
+from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.serializer import RecordUnpacker
 

@@ -17,8 +17,9 @@ takes the slow path, where the writer asks for the flush of what it begins to wr
 ``resume`` give the room back. That keeps the per-record work at one comparison, and no timer runs
 for a writer that has nothing to say.
 
-``records`` counts the whole records since somebody took last. Whoever writes past ``append`` adds
-to it, or counts by itself and says with ``take_emitted`` how many, when somebody takes.
+``records`` counts the whole records since somebody took last. Nobody else writes to the counters,
+but for the one route that cannot afford the call of ``append_whole`` for every record, and spells
+it out (``records/route.py``).
 
 A broadcast builder is shared: each of the ``sharers`` has its own place in it, so the caller says
 how much it has taken, and calls ``seal`` once.
@@ -42,10 +43,9 @@ _WRITTEN_SHARE = 2
 class BufferBuilder:
     """Appends to one segment.
 
-    The writer's fast path is ``if len(data) <= builder.remaining``, then ``builder.remaining -=
-    len(data)``, ``builder.write(data)`` and ``builder.records += 1``; ``append`` does the same with
-    pieces that may not fit. For every record ``write`` is loaded before it is called: CPython 3.11
-    is quick with either, but not with the call of what stands in a slot.
+    ``append_whole`` writes what fits, ``append`` as much as fits. For every record ``write`` is
+    loaded before it is called: CPython 3.11 is quick with either, but not with the call of what
+    stands in a slot.
     """
 
     __slots__ = (
@@ -63,7 +63,6 @@ class BufferBuilder:
         "remaining",
         "sealed",
         "sharers",
-        "take_emitted",
         "write",
     )
 
@@ -96,7 +95,6 @@ class BufferBuilder:
         self._continued = 0
         self._unfinished = 0
         self._records_taken = 0
-        self.take_emitted: Callable[[], int] | None = None
 
     @property
     def size(self) -> int:
@@ -109,6 +107,20 @@ class BufferBuilder:
         return self._capacity
 
     # -- the writer's side ------------------------------------------------------------------------
+
+    def append_whole(self, data: bytes | memoryview, head: bytes = b"", records: int = 1) -> bool:
+        """Write so many whole records, if they fit: ``head``, then ``data``; False if they do not.
+        They are never empty."""
+        remaining = self.remaining - len(data) - len(head)
+        if remaining < 0:
+            return False
+        self.remaining = remaining
+        write = self.write
+        if head:
+            write(head)
+        write(data)
+        self.records += records
+        return True
 
     def append(self, data: memoryview, *, head: bytes = b"", continues: bool = False) -> int:
         """Write as much of a record as fits; return how many bytes of ``data`` that was.
@@ -162,7 +174,6 @@ class BufferBuilder:
         size = self.end - self.remaining
         if self.sealed or size * _WRITTEN_SHARE > self._capacity:
             return self.seal(start, records)
-        self._count_emitted()
         self._records_taken += self.records
         self.records = 0
         self.end, self.remaining = size, 0
@@ -176,7 +187,6 @@ class BufferBuilder:
         as nobody has taken anything, the same buffer for everyone."""
         if not self.sealed:
             self.sealed = True
-            self._count_emitted()
             self.end, self.remaining = self.end - self.remaining, 0
             if self._shared is None:
                 self._whole = self._make_buffer()
@@ -184,10 +194,6 @@ class BufferBuilder:
             return self._whole
         assert self._shared is not None, "a sealed builder has no buffer"
         return self._slice(self._shared, start, records)
-
-    def _count_emitted(self) -> None:
-        if self.take_emitted is not None:
-            self.records += self.take_emitted()
 
     def _make_buffer(self) -> Buffer:
         """Make the buffer of the whole segment, with a reference for everyone who will seal."""
@@ -225,6 +231,9 @@ class _NoBuilder:
     size = 0
     inside_record = False
     records = 0
+
+    def append_whole(self, data: bytes | memoryview, head: bytes = b"", records: int = 1) -> bool:
+        return False
 
 
 NO_BUILDER = _NoBuilder()

@@ -1,27 +1,35 @@
 """Appending records that do not fit the open builder of an output, over as many as they take.
 
-Theory of operation. A record is begun only while the partition's pool is available (soft); in the
-middle of one any buffer will do (hard). Whoever waits is alone in the slow path, so that nothing
-comes between the pieces of a record. ``torn`` is set while a record is begun and not complete:
-outside the slow path that means that a cancellation has cut it off.
+Theory of operation. What a route cannot write itself comes here, so here is everything that happens
+per buffer: checking a long record's limits, waiting for memory, noticing that the consumers are
+gone, asking for a flush, and yielding to the event loop.
+
+A record is begun only while the partition's pool is available (soft); in the middle of one any
+buffer will do (hard). Whoever waits is alone in the slow path, so that nothing comes between the
+pieces of a record: no record of another task, and no event. ``torn`` is set while a record is begun
+and not complete: outside the slow path that means that a cancellation has cut it off.
 
 A builder that a reader has taken from goes on, if the record fits what is left of it, whether the
 pool is available or not: it needs nothing of the pool.
 
 A record of at most 1/16 of a buffer is never cut: it starts the next buffer instead, so that most
 buffers end with a record and the consumer can take them apart at once.
+
+The appender counts the records that it has written (``records_out``), the routes count those that
+they have; a builder counts its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable
 
-from flinknet.buffer.availability import Wait, WaitReason
+from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.buffer.builder import BufferBuilder
+from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.records.output import Output
-from flinknet.records.slow_path import SlowPath
+from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
+from flinknet.records.output import BroadcastOutput, Output
+from flinknet.records.serialization.limits import RecordLimits
 
 __all__ = ["RecordAppender"]
 
@@ -31,48 +39,119 @@ _UNCUT_SHARE = 16
 class RecordAppender:
     """Appends to the outputs of one partition, for one writer.
 
-    ``torn`` says whether a record is begun and not complete.
+    ``torn`` says whether a record is begun and not complete, ``ended`` that no other may come,
+    ``buffers_opened`` counts the buffers that records were begun or continued in, ``unflushed``
+    holds the outputs in which something new stands since it was emptied.
+
+    Args:
+        partition: where the outputs are.
+        broadcast: the output that all subpartitions share.
+        wait: suspends until an Availability is available.
+        limits: what records are held against.
+        on_unflushed: called when something stands in an output, and in none did before.
     """
 
-    __slots__ = ("_availability", "_partition", "_wait", "buffers_opened", "slow_path", "torn")
+    __slots__ = (
+        "_availability",
+        "_broadcast",
+        "_budget",
+        "_limits",
+        "_on_unflushed",
+        "_partition",
+        "_slow_path",
+        "_wait",
+        "buffers_opened",
+        "ended",
+        "records_out",
+        "torn",
+        "unflushed",
+    )
 
-    def __init__(self, partition: ResultPartition, wait: Wait) -> None:
+    def __init__(
+        self,
+        partition: ResultPartition,
+        broadcast: BroadcastOutput,
+        wait: Wait,
+        limits: RecordLimits,
+        on_unflushed: Callable[[], None],
+    ) -> None:
         self._partition = partition
         self._availability = partition.availability
+        self._broadcast = broadcast
         self._wait = wait
-        self.slow_path = SlowPath(wait)
+        self._limits = limits
+        self._on_unflushed = on_unflushed
+        self._slow_path = _SlowPath(wait)
+        self._budget = CooperativeBudget()
         self.buffers_opened = 0
+        self.records_out = 0
+        self.ended = False
         self.torn = False
+        self.unflushed: set[Output] = set()
 
-    def append(
-        self, output: Output, data: bytes | memoryview, head: bytes
-    ) -> Coroutine[Any, Any, None] | None:
-        """Write a record, ``head`` and then ``data``; to be called while the slow path is free.
+    async def append(self, output: Output, data: bytes | memoryview, head: bytes = b"") -> None:
+        """Write a record that does not fit the open builder of an output.
 
-        What it returns is to be awaited at once: that waits for buffers, and writes what is left.
-        Most records are written without, and None is returned: for one that is small, a coroutine
-        would take as long as everything else here.
-
-        Both raise ConsumerCancelledError or the cause with which the consumers were lost. If the
-        waiting is cancelled, nothing is written, or the record is torn, which takes one longer than
-        a buffer.
+        ``head`` are its first bytes, if ``data`` is only its content. Raises SerializationError
+        for one over a limit, ConsumerCancelledError or the cause with which the consumers were
+        lost, LocalProtocolError after the end. If the waiting is cancelled, nothing is written, or
+        the record is torn, which takes one longer than a buffer.
         """
-        builder = output.builder
-        size = len(head) + len(data)
-        if builder.paused:
-            self._resume(builder)
-            if size <= builder.remaining:
-                _put(builder, head, data, size)
-                return None
-        rest = memoryview(data)
-        may_begin = self._partition.writable and self._availability.available
-        if may_begin or size <= builder.remaining:
-            rest = self._write(output, rest, head)
+        if len(head) + len(data) > self._limits.unchecked_bytes:
+            self._limits.check(data, head)
+        while self._slow_path.busy:
+            await self._slow_path.until_free()
+        if self.ended or self.torn:
+            self.check_open()
+        if output is not self._broadcast and not self._broadcast.builder.sealed:
+            self._broadcast.seal()
+        filled, opened = output.builder, self.buffers_opened
+        if filled.paused:
+            self._resume(filled)
+        if not filled.append_whole(data, head):
+            rest = memoryview(data)
+            if self._partition.writable and self._availability.available:
+                rest = self._begin(output, rest, head)
+            else:
+                rest = await self._begin_when_available(output, rest, head)
             if rest:
-                return self._write_rest(output, rest, head)
+                await self._write_rest(output, rest, head)
             self.torn = False
-            return None
-        return self._begin_and_write(output, rest, head)
+        self.records_out += 1
+        is_first = not self.unflushed
+        self.unflushed.add(output)
+        if is_first:
+            self._on_unflushed()
+        opened = self.buffers_opened - opened
+        if self._budget.spend(opened, filled.records) or output.target.released:
+            await yield_to_loop()
+
+    async def until_between_records(self) -> None:
+        """Wait until no record is in progress; what is to stand between two of them must be written
+        then without another wait.
+
+        Raises what ``append`` raises, but for the end of the records, behind which events may
+        come."""
+        while self._slow_path.busy:
+            await self._slow_path.until_free()
+        self._partition.check_writable()
+        self._check_not_torn()
+
+    def check_open(self) -> None:
+        """Raise LocalProtocolError if no record can follow."""
+        if self.ended:
+            raise LocalProtocolError(
+                f"a record was emitted to partition {self._partition.partition_id} after its end: "
+                f"after finish, fail or close"
+            )
+        self._check_not_torn()
+
+    def _check_not_torn(self) -> None:
+        if self.torn:
+            raise LocalProtocolError(
+                f"the last record of partition {self._partition.partition_id} was cut off by a "
+                f"cancellation: nothing can follow it"
+            )
 
     def _resume(self, builder: BufferBuilder) -> None:
         """Go on behind what a reader has taken, as in a new builder."""
@@ -81,26 +160,26 @@ class RecordAppender:
         builder.resume()
         self.buffers_opened += 1
 
-    async def _begin_and_write(self, output: Output, data: memoryview, head: bytes) -> None:
+    async def _begin_when_available(
+        self, output: Output, data: memoryview, head: bytes
+    ) -> memoryview:
         """Hold a record back until the pool is available and a buffer certain: a record no longer
-        than that is then written without another wait, whole or not at all."""
-        with self.slow_path:
+        than that is then written without another wait, whole or not at all; return the rest."""
+        with self._slow_path:
             self._partition.check_writable()
             while not self._availability.available:
                 await self._wait(self._availability, WaitReason.SOFT_BACKPRESSURE)
                 self._partition.check_writable()
-            rest = self._write(output, data, head)
-        await self._write_rest(output, rest, head)
+            return self._begin(output, data, head)
 
     async def _write_rest(self, output: Output, rest: memoryview, head: bytes) -> None:
         """Go on with a record that has run out of buffers."""
-        with self.slow_path:
+        with self._slow_path:
             while rest:
                 await self._wait(self._availability, WaitReason.HARD_BACKPRESSURE)
                 rest = self._write_on(output, rest, head)
-        self.torn = False
 
-    def _write(self, output: Output, data: memoryview, head: bytes) -> memoryview:
+    def _begin(self, output: Output, data: memoryview, head: bytes) -> memoryview:
         """Begin a record and write as much of it as there are buffers for; return the rest."""
         rest = data
         if output.builder.remaining:
@@ -137,20 +216,38 @@ class RecordAppender:
     def _fill(self, builder: BufferBuilder, rest: memoryview, head: bytes) -> memoryview:
         """Write to a new builder and return what did not fit."""
         self.buffers_opened += 1
-        size = len(head) + len(rest)
-        if size <= builder.remaining and not self.torn:
-            _put(builder, head, rest, size)
+        if not self.torn and builder.append_whole(rest, head):
             return rest[:0]
-        builder.expand(size)
+        builder.expand(len(head) + len(rest))
         rest = rest[builder.append(rest, head=head, continues=self.torn) :]
         self.torn = bool(rest)
         return rest
 
 
-def _put(builder: BufferBuilder, head: bytes, data: bytes | memoryview, size: int) -> None:
-    """Write a record that fits."""
-    if head:
-        builder.write(head)
-    builder.write(data)
-    builder.remaining -= size
-    builder.records += 1
+class _SlowPath:
+    """Lets one at a time through the part that may wait in the middle of a record.
+
+    ``while slow_path.busy: await slow_path.until_free()``, then ``with slow_path:``; nothing can
+    come between the two, because nothing is awaited there.
+    """
+
+    __slots__ = ("_free", "_wait", "busy")
+
+    def __init__(self, wait: Wait) -> None:
+        self.busy = False
+        self._free = Availability()
+        self._wait = wait
+
+    async def until_free(self) -> None:
+        """Wait until whoever is inside has left."""
+        self._free.set(False)
+        await self._wait(self._free, WaitReason.SOFT_BACKPRESSURE)
+
+    def __enter__(self) -> None:
+        assert not self.busy, "two tasks are in the slow path of a writer"
+        self.busy = True
+
+    def __exit__(self, *exception: object) -> None:
+        self.busy = False
+        if self._free.waiting:
+            self._free.set(True)

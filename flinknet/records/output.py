@@ -3,7 +3,6 @@
 An output knows the builder that was opened last. Appending to it needs no more than its
 ``remaining``, which is 0 once anybody has sealed it or taken from it; the writer then resumes it or
 asks for the next one here.
-A builder counts its records, or an output is told what counts those that are appended to it.
 
 The outputs of one partition exclude each other by themselves: opening a builder in a subpartition
 seals the one before it, shared or not.
@@ -12,7 +11,6 @@ seals the one before it, shared or not.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.partition.result_partition import ResultPartition
@@ -24,43 +22,38 @@ __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 class Output(ABC):
     """What a record is appended to."""
 
-    __slots__ = ("_take_emitted", "builder", "flush", "seal", "target")
+    __slots__ = ("builder", "target")
 
     target: ResultSubpartition | ResultPartition
     """If it is ``released``, nobody reads it any more: what is written is dropped."""
 
-    seal: Callable[[], None]
-    """Closes the open builder, shared or not, so that what follows stands behind it."""
-    flush: Callable[[], None]
-    """Lets the readers have what is written so far."""
-
-    def __init__(self) -> None:
+    def __init__(self, target: ResultSubpartition | ResultPartition) -> None:
         self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
-        self._take_emitted: Callable[[], int] | None = None
-
-    def count_with(self, take_emitted: Callable[[], int]) -> None:
-        """From now on a whole record is counted by whoever appends it, who says how many there were
-        since the last time, or by the builder."""
-        self._take_emitted = take_emitted
-        if not self.builder.sealed:
-            self.builder.take_emitted = take_emitted
+        self.target = target
 
     @abstractmethod
     def open(self) -> bool:
         """Open the next builder, False if there is no buffer now."""
 
+    @abstractmethod
+    def seal(self) -> None:
+        """Close the open builder, shared or not, so that what follows stands behind it."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Let the readers have what is written so far."""
+
 
 class SubpartitionOutput(Output):
     """One subpartition."""
 
-    __slots__ = ("_index", "_partition")
+    __slots__ = ("_index", "_partition", "_subpartition")
 
     def __init__(self, partition: ResultPartition, index: int) -> None:
-        super().__init__()
+        super().__init__(partition.subpartitions[index])
         self._partition = partition
         self._index = index
-        self.target = subpartition = partition.subpartitions[index]
-        self.seal, self.flush = subpartition.seal_open, subpartition.flush
+        self._subpartition = partition.subpartitions[index]
 
     def open(self) -> bool:
         """Open a builder of its own."""
@@ -68,8 +61,15 @@ class SubpartitionOutput(Output):
         if builder is None:
             return False
         self.builder = builder
-        builder.take_emitted = self._take_emitted
         return True
+
+    def seal(self) -> None:
+        """Close what is open in the subpartition."""
+        self._subpartition.seal_open()
+
+    def flush(self) -> None:
+        """Let its reader have what is written so far."""
+        self._subpartition.flush()
 
 
 class BroadcastOutput(Output):
@@ -78,9 +78,8 @@ class BroadcastOutput(Output):
     __slots__ = ("_partition",)
 
     def __init__(self, partition: ResultPartition) -> None:
-        super().__init__()
-        self._partition = self.target = partition
-        self.seal, self.flush = partition.seal_all, partition.flush_all
+        super().__init__(partition)
+        self._partition = partition
 
     def open(self) -> bool:
         """Open a builder that all subpartitions share."""
@@ -88,5 +87,12 @@ class BroadcastOutput(Output):
         if builder is None:
             return False
         self.builder = builder
-        builder.take_emitted = self._take_emitted
         return True
+
+    def seal(self) -> None:
+        """Close what is open in any subpartition."""
+        self._partition.seal_all()
+
+    def flush(self) -> None:
+        """Let every reader have what is written so far."""
+        self._partition.flush_all()

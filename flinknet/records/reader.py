@@ -24,7 +24,7 @@ from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
-from flinknet.records.loop_turn import LoopTurn, yield_to_loop
+from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
 from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
@@ -82,8 +82,8 @@ class RecordReader:
         self._current: Buffer | None = None
         self._batch: RecordBatch | None = None
         self._records: Iterator[Any] = iter(())
-        self._turn = LoopTurn()
-        self._turn_is_over = False
+        self._budget = CooperativeBudget()
+        self._budget_is_spent = False
         self._is_slow = False
         gate.when_released(lambda _: self._drop_unfinished_records())
 
@@ -101,7 +101,7 @@ class RecordReader:
                 return RecordBatch(records, batch.channel, batch.size_bytes)
         if self._current is not None:
             self._return_buffer()
-            if self._turn_is_over:
+            if self._budget_is_spent:
                 await yield_to_loop()
         gate = self.gate
         while True:
@@ -181,7 +181,7 @@ class RecordReader:
             self.gate.fail(error)
             raise
         self.records_in += len(records)
-        self._turn_is_over = self._turn.is_over(1, len(records))
+        self._budget_is_spent = self._budget.spend(1, len(records))
         if self._is_slow is not (len(records) >= _MANY_RECORDS):
             self._say_whether_slow()
         return RecordBatch(records, index, buffer.size)

@@ -31,7 +31,7 @@ import msgpack
 
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.config import RECORD_KEYS_MAX, NetworkConfig
-from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.errors import RemoteProtocolError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.elements import Serialised, check_elements
 from flinknet.records.serialization.extension_reader import ExtensionReader, read_arrow
@@ -48,8 +48,6 @@ __all__ = [
     "LargeForm",
     "RecordDeserializer",
     "RecordUnpacker",
-    "check_limits",
-    "check_uncut",
     "large_form",
 ]
 
@@ -102,49 +100,6 @@ def _record_unpacker(
         )
     extensions = ExtensionReader(types, unpack, keys_max)
     return unpack
-
-
-def check_limits(
-    data: bytes | memoryview,
-    record_bytes_max: int,
-    record_elements_max: int,
-    head: bytes = b"",
-    record_keys_max: int = RECORD_KEYS_MAX,
-) -> None:
-    """Raise SerializationError if a record is over a limit, so that its reader would refuse it.
-
-    With a ``head`` it is a large one, and has no elements.
-    """
-    size = len(head) + len(data)
-    if size > record_bytes_max:
-        raise SerializationError(
-            f"a record has {size} bytes when serialised; the limit is {record_bytes_max} "
-            f"(record_bytes_max)"
-        )
-    if head:
-        return
-    limit = "record_elements_max"
-    try:
-        if size > record_elements_max:
-            check_elements(data, record_elements_max)
-        limit = "record_keys_max"
-        check_keys(data, record_keys_max)
-    except ValueError as cause:
-        raise SerializationError(f"a record cannot be written: {cause} ({limit})") from cause
-
-
-def check_uncut(record: Any, record_bytes_max: int) -> None:
-    """Raise SerializationError for an Arrow record batch that is too large to be cut into records:
-    that takes a copy of all of it."""
-    if is_arrow_batch(record):
-        from flinknet.records.columns.record_batch import columns_bytes
-
-        size = columns_bytes(record)
-        if size > record_bytes_max:
-            raise SerializationError(
-                f"an Arrow record batch that is to be cut has {size} bytes; the limit is "
-                f"{record_bytes_max} (record_bytes_max): emit fewer rows at a time"
-            )
 
 
 def large_form(record: Any) -> LargeForm | None:

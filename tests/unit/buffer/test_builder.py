@@ -146,15 +146,19 @@ def test_the_head_of_a_record_stands_before_its_data_or_not_at_all() -> None:
     assert narrow.size == 0
 
 
-def test_records_that_somebody_else_counts_are_said_once_the_builder_is_sealed() -> None:
-    """They are taken once, and added to those that it counted."""
-    emitted = iter([5, 9])
-    builder = builder_of(b"one", capacity=64)
-    builder.take_emitted = lambda: next(emitted)
-    builder.append(memoryview(b"two"))
-    assert builder.seal().records == 7
-    assert builder.seal().records == 7
-    assert next(emitted) == 9
+@pytest.mark.parametrize("head", [b"", b"head "])
+def test_whole_records_are_written_if_they_fit(head: bytes) -> None:
+    """With what stands before them, and counted, as often as they fit; or nothing is."""
+    builder = builder_of(b"one", capacity=25)
+    assert builder.append_whole(b"2and3", head, records=2)
+    room = builder.remaining
+    assert not builder.append_whole(b"x" * (room - len(head) + 1), head)
+    assert (builder.remaining, builder.records) == (room, 3)
+    assert builder.append_whole(memoryview(b"x" * (room - len(head))), head)
+    buffer = builder.seal()
+    assert content_of(buffer) == b"one" + head + b"2and3" + head + b"x" * (room - len(head))
+    assert (buffer.records, builder.remaining) == (4, 0)
+    assert not builder.append_whole(b"x")
 
 
 def test_a_shared_builder_makes_one_buffer_for_all() -> None:
@@ -266,16 +270,6 @@ def test_parts_of_records_are_said_of_the_slice_they_stand_in() -> None:
     ]
 
 
-def test_records_that_somebody_else_counts_are_said_with_the_slice_they_stand_in() -> None:
-    emitted = iter([2, 3])
-    builder = builder_of(b"one", capacity=64)
-    builder.take_emitted = lambda: next(emitted)
-    assert builder.take(0, 0).records == 3
-    builder.resume()
-    builder.append(memoryview(b"two"))
-    assert builder.seal(3, 3).records == 4
-
-
 def test_readers_of_a_shared_builder_take_at_their_own_pace() -> None:
     """A18, A20: each has all of it, in parts of its own; one of them may take none before the
     end."""
@@ -350,6 +344,7 @@ def test_slices_cut_a_byte_stream_without_losing_any(steps: list[bytes | int | s
 def test_where_no_builder_is_open_nothing_fits() -> None:
     assert (NO_BUILDER.remaining, NO_BUILDER.sealed, NO_BUILDER.size) == (0, True, 0)
     assert not NO_BUILDER.paused
+    assert not NO_BUILDER.append_whole(b"x")
 
 
 @given(

@@ -916,7 +916,7 @@ def test_what_the_flusher_is_told_is_bounded() -> None:
     arranged.views[0].release()
     for number in range(1_000):
         arranged.emit((0, number))
-    assert len(arranged.writer._unflushed) <= 2
+    assert len(arranged.writer._appender.unflushed) <= 2
 
 
 # -- readers that leave ----------------------------------------------------------------------------

@@ -72,5 +72,5 @@ def test_python_warns_of_a_record_that_nobody_awaited_when_its_buffer_was_full()
         full.clear()
         gc.collect()
 
-    with pytest.warns(RuntimeWarning, match=r"RecordWriter\._append.* was never awaited"):
+    with pytest.warns(RuntimeWarning, match=r"RecordAppender\.append.* was never awaited"):
         forget()

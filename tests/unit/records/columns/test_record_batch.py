@@ -16,11 +16,11 @@ from pyarrow import ipc
 from flinknet.errors import SerializationError
 from flinknet.records.columns import record_batch as arrow
 from flinknet.records.columns.record_batch import batch_pieces, columns_bytes, read_batch
+from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
-    check_limits,
     large_form,
 )
 from tests.traced_memory import traced_memory
@@ -458,9 +458,9 @@ def test_a_batch_is_under_the_limit_of_bytes() -> None:
     assert form is not None
     head, content = form
     size = len(head) + len(content)
-    check_limits(content, size, 10, head)
+    RecordLimits(size, 10).check(content, head)
     with pytest.raises(SerializationError, match="record_bytes_max"):
-        check_limits(content, size - 1, 10, head)
+        RecordLimits(size - 1, 10).check(content, head)
     for segment_bytes in (1_000, 1 << 20):
         memory = make_memory(record_bytes_max=size)
         unpacker = make_unpacker(record_bytes_max=size)
@@ -478,11 +478,11 @@ def test_a_batch_has_no_elements() -> None:
     unpacker = make_unpacker(record_elements_max=10)
     for record in (batch, (1, batch), [batch] * 10):
         data = RecordPacker().pack(record)
-        check_limits(data, 1 << 20, 10)
+        RecordLimits(1 << 20, 10).check(data)
         (arrived,) = read_all(RecordDeserializer(unpacker, make_memory()), cut([record], 3_000))
         assert arrived == (tuple(record) if isinstance(record, list) else record)
     with pytest.raises(SerializationError, match="record_elements_max"):
-        check_limits(RecordPacker().pack([batch] * 11), 1 << 20, 10)
+        RecordLimits(1 << 20, 10).check(RecordPacker().pack([batch] * 11))
 
 
 def test_a_batch_that_arrow_cannot_write_is_explained() -> None:
@@ -515,6 +515,7 @@ import sys
 sys.modules["pyarrow"] = None
 
 import flinknet, flinknet.records.serialization.serializer as serializer
+from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.config import NetworkConfig
 from tests.traced_memory import traced_memory

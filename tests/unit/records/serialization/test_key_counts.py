@@ -14,8 +14,9 @@ from flinknet.config import RECORD_KEYS_MAX, NetworkConfig
 from flinknet.errors import SerializationError
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES, FEW_KEYS, check_keys
+from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.serializer import RecordUnpacker, check_limits
+from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.records.writer import RecordWriter
 from tests.unit.arrangements import Flusher, make_partition, run, wait
 
@@ -35,7 +36,7 @@ def refused_by_reader(packed: bytes) -> bool:
 
 
 def refused_by_writer(packed: bytes) -> bool:
-    return "(record_keys_max)" in why_refused(lambda: check_limits(packed, 1 << 22, 1 << 20))
+    return "(record_keys_max)" in why_refused(lambda: RecordLimits(1 << 22, 1 << 20).check(packed))
 
 
 def why_refused(call: Callable[[], object]) -> str:
@@ -92,7 +93,7 @@ def test_the_limit_can_be_raised() -> None:
     packed = pack(numbers(20_000))
     config = NetworkConfig(record_keys_max=20_000)
     assert len(RecordUnpacker.of(config).record(packed)) == 20_000
-    check_limits(packed, 1 << 22, 1 << 20, record_keys_max=20_000)
+    RecordLimits(1 << 22, 1 << 20, 20_000).check(packed)
 
 
 def test_each_record_of_a_large_buffer_is_counted_alone() -> None:

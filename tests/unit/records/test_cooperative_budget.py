@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.records.loop_turn import LoopTurn
+from flinknet.records.cooperative_budget import CooperativeBudget
 
 
 @pytest.mark.parametrize(
     ("records_per_buffer", "buffers"), [(0, 5), (1, 5), (2, 5), (32, 4), (240, 1), (1_900, 1)]
 )
-def test_a_turn_is_so_many_buffers(records_per_buffer: int, buffers: int) -> None:
+def test_a_budget_is_so_many_buffers(records_per_buffer: int, buffers: int) -> None:
     """Full ones of small records, or a few of large records, or of hardly any."""
-    turn = LoopTurn()
+    budget = CooperativeBudget()
     asked = range(1, 4 * buffers + 1)
-    over = [number for number in asked if turn.is_over(1, records_per_buffer)]
+    over = [number for number in asked if budget.spend(1, records_per_buffer)]
     assert over == list(range(buffers, 4 * buffers + 1, buffers))

@@ -1,0 +1,74 @@
+"""What a writer refuses, so that its reader need not: records over a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinknet.config import RECORD_KEYS_MAX
+from flinknet.errors import SerializationError
+from flinknet.records.serialization.elements import check_elements
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES, check_keys
+from flinknet.records.serialization.value_forms import is_arrow_batch
+
+__all__ = ["RecordLimits"]
+
+
+class RecordLimits:
+    """The limits of a writer's records, which are the reader's.
+
+    ``unchecked_bytes``: a record of no more cannot be over any of them.
+
+    Args:
+        bytes_max: larger records are refused.
+        elements_max: records with more elements are refused.
+        keys_max: records with more keys that could collide are refused.
+    """
+
+    __slots__ = ("_bytes_max", "_elements_max", "_keys_max", "unchecked_bytes")
+
+    def __init__(self, bytes_max: int, elements_max: int, keys_max: int = RECORD_KEYS_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._elements_max = elements_max
+        self._keys_max = keys_max
+        self.unchecked_bytes = min(bytes_max, elements_max, COUNTED_FROM_BYTES)
+
+    def check(self, data: bytes | memoryview, head: bytes = b"") -> None:
+        """Raise SerializationError if a record is over a limit.
+
+        With a ``head`` it is a large one, and has no elements.
+        """
+        size = len(head) + len(data)
+        if size > self._bytes_max:
+            raise SerializationError(
+                f"a record has {size} bytes when serialised; the limit is {self._bytes_max} "
+                f"(record_bytes_max)"
+            )
+        if head:
+            return
+        limit = "record_elements_max"
+        try:
+            if size > self._elements_max:
+                check_elements(data, self._elements_max)
+            limit = "record_keys_max"
+            check_keys(data, self._keys_max)
+        except ValueError as cause:
+            raise SerializationError(f"a record cannot be written: {cause} ({limit})") from cause
+
+    def check_long(self, data: bytes) -> None:
+        """Do the same for a record that is to fit a buffer, if it is long enough for its keys to
+        matter."""
+        if len(data) > COUNTED_FROM_BYTES:
+            self.check(data)
+
+    def check_uncut(self, record: Any) -> None:
+        """Raise SerializationError for an Arrow record batch that is too large to be cut into
+        records: that takes a copy of all of it."""
+        if is_arrow_batch(record):
+            from flinknet.records.columns.record_batch import columns_bytes
+
+            size = columns_bytes(record)
+            if size > self._bytes_max:
+                raise SerializationError(
+                    f"an Arrow record batch that is to be cut has {size} bytes; the limit is "
+                    f"{self._bytes_max} (record_bytes_max): emit fewer rows at a time"
+                )
