@@ -23,7 +23,7 @@ from flinknet.records.partitioner import (
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.packer import RecordPacker
 from tests.unit.arrangements import Running, run
-from tests.unit.records.test_writer import Arranged, sized
+from tests.unit.records.writing import Arranged, sized
 
 ROOM = 1 << 20
 

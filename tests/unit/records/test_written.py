@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.records.written import WRITTEN
-from tests.unit.records.test_writer import Arranged, sized
+from tests.unit.records.writing import Arranged, sized
 
 written: Any = WRITTEN
 

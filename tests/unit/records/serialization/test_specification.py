@@ -22,7 +22,7 @@ from flinknet.records.serialization.serializer import RecordDeserializer, Record
 from tests.unit.arrangements import Running
 from tests.unit.records.serialization.record_values import TYPES
 from tests.unit.records.serialization.test_packer import GOLDEN
-from tests.unit.records.test_writer import Arranged
+from tests.unit.records.writing import Arranged
 
 SPECIFICATION = (Path(flinknet.__file__).parent / "wire" / "SPEC.md").read_text()
 RECORDS: list[Any] = [1, ("a", date(2020, 1, 1), 1.5), 2]
