@@ -2,15 +2,18 @@
 
 ::
 
-    local/  (your program)    coordinator/                     worker/
-    local_cluster.py          coordinator.py  shell, clock     worker.py  shell
-    child_process.py                                           job_attempt.py
-    preflight.py, run.py      rest.py  public, client and      settlement.py
-                              worker routes
-                              worker_connection.py
-                              dispatcher.py, job_execution.py, worker_registry.py  no I/O
+    local/  (your program)     coordinator/                        worker/
+    local_cluster.py           coordinator.py        shell, clock  worker.py  shell
+      launcher.py, watcher.py  rest.py, *_routes.py  HTTP          job_attempt.py
+      child_process.py         worker_connection.py                settlement.py
+    preflight.py, run.py       no I/O: dispatcher.py
+                                 job_record.py, attempt_record.py
+                                 job_execution.py, placement.py
+                                 worker_registry.py
 
-What they say to each other, and what each needs for it, is in ``control/``.
+What they say to each other, and what each needs for it, is in ``control/``, the client of a
+coordinator too. Launcher, watcher and client do without each other, for those who start the
+processes in another way.
 
 ``run_job`` and ``LocalCluster`` run a job graph; ``JobResult`` is what comes back.
 """

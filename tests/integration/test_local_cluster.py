@@ -17,7 +17,6 @@ from flinknet.cluster.control.credentials import authorization_headers, cluster_
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import (
-    ConfigurationError,
     InsufficientSlotsError,
     JobFailedError,
     LocalProtocolError,
@@ -277,8 +276,3 @@ def test_run_job_leaves_the_signals_of_the_program_alone() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     run_job(sums(10), CONFIG, on_output=Output())
     assert {number: signal.getsignal(number) for number in before} == before
-
-
-async def test_run_job_refuses_a_running_event_loop() -> None:
-    with pytest.raises(ConfigurationError, match="LocalCluster"):
-        run_job(sums(10), CONFIG, on_output=Output())

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from flinknet.cli.display import LINE_INTERVAL_S, JobDisplay, result_table
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
-from flinknet.cluster.local.local_cluster import print_output
 
 SOURCE = VertexProgress(
     1000,
@@ -102,13 +101,6 @@ def test_what_workers_print_does_not_rule_the_terminal(terminal: bool) -> None:
     with JobDisplay(target) as display:
         display.show_output("worker-1", "\x1b]0;title\x07 \x1b[31m\ud800\rover")
     assert r"worker-1 | \x1b]0;title\x07 \x1b[31m\ud800\rover" in written.getvalue()
-
-
-def test_the_default_of_an_embedded_cluster_does_not_rule_the_terminal_either(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    print_output("worker-1", "\x1b[31m\ud800")
-    assert capsys.readouterr().err == "worker-1 | \\x1b[31m\\ud800\n"
 
 
 @pytest.mark.parametrize("terminal", [True, False])

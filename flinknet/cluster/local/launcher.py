@@ -1,0 +1,136 @@
+"""Starts the processes of a cluster as children of this one, and stops them.
+
+Theory of operation
+-------------------
+A child gets this process's environment and import path, and in the environment the cluster token
+and the whole configuration. It is a child from its start until ``stop`` has waited for it: SIGTERM,
+after ``stop_timeout_ms`` SIGKILL. If this process is itself killed, ``parent.py`` ends the
+children. What user code has started in a worker ends with the worker, in each of these cases
+(``process_group.py``).
+
+The launcher does not look after what it has started: that is ``watcher.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Coroutine
+from operator import attrgetter
+from pathlib import Path
+
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE
+from flinknet.cluster.local.child_process import ChildProcess
+from flinknet.cluster.local.output import COORDINATOR, OnOutput
+from flinknet.config import FlinknetConfig
+from flinknet.config.loading import VARIABLE_PREFIX, options
+from flinknet.interpreter import COMPILES_PYTHON
+
+__all__ = ["Launcher", "finish_stopping"]
+
+_PYPY_NURSERY = "PYPY_GC_NURSERY"
+"""Where PyPy looks, before anything of flinknet runs, for how large its nursery is."""
+
+
+class Launcher:
+    """The child processes of one cluster. ``stop`` must be awaited in the end."""
+
+    def __init__(self, config: FlinknetConfig, token: str, on_output: OnOutput) -> None:
+        """``on_output`` hears what the children write."""
+        self._config = config
+        self._token = token
+        self._on_output = on_output
+        self._children: dict[str, ChildProcess] = {}
+
+    def pids(self) -> dict[str, int]:
+        """The process id of each child, by name."""
+        return {name: child.pid for name, child in self._children.items()}
+
+    async def start_coordinator(self, on_event: Callable[[str], None]) -> ChildProcess:
+        """Start a coordinator; ``on_event`` gets what it tells its launcher, line by line."""
+        return await self._start(COORDINATOR, "flinknet.cluster.coordinator", on_event=on_event)
+
+    async def start_worker(self, number: int, coordinator: str) -> ChildProcess:
+        """Start a worker that is to join the coordinator at ``"host:port"``."""
+        port = self._config.cluster.data_port
+        return await self._start(
+            f"worker-{number}",
+            "flinknet.cluster.worker",
+            f"--coordinator={coordinator}",
+            f"--worker-id=worker-{number}",
+            f"--data-port={port and port + number}",
+        )
+
+    async def stop(self) -> None:
+        """Stop every child, and wait for it; cancelling this leaves them to ``kill``."""
+        timeout_s = self._config.cluster.stop_timeout_ms / 1000
+        await asyncio.gather(*(child.stop(timeout_s) for child in self._children.values()))
+
+    def kill(self) -> None:
+        """End every child at once; a running ``stop`` returns then."""
+        for child in self._children.values():
+            child.kill()
+
+    async def _start(
+        self, name: str, module: str, *arguments: str, on_event: Callable[[str], None] | None = None
+    ) -> ChildProcess:
+        child = await ChildProcess.start(
+            name,
+            (sys.executable, "-m", module, "--watch-parent", *arguments),
+            environment=self._environment(),
+            on_output=lambda line: self._on_output(name, line),
+            on_event=on_event,
+        )
+        self._children[name] = child
+        return child
+
+    def _environment(self) -> dict[str, str]:
+        """This process's environment, with the token, the configuration and the import path."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(VARIABLE_PREFIX)
+        }
+        configured = {
+            option.variable: option.render(attrgetter(name)(self._config))
+            for name, option in options().items()
+        }
+        nursery = {_PYPY_NURSERY: str(self._config.cluster.pypy_nursery_bytes)}
+        return {
+            **(nursery if COMPILES_PYTHON else {}),
+            **inherited,
+            **configured,
+            TOKEN_VARIABLE: self._token,
+            "PYTHONPATH": os.pathsep.join(_import_path()),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+
+async def finish_stopping(stopping: Coroutine[None, None, None], kill: Callable[[], None]) -> None:
+    """Await ``stopping`` to its end, whatever comes.
+
+    When this call is cancelled, ``kill`` makes it hurry; the cancellation goes on afterwards.
+    """
+    task = asyncio.ensure_future(stopping)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+            kill()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+def _import_path() -> list[str]:
+    """Where this program finds its own modules; the interpreter's own places are every child's."""
+    standard = sysconfig.get_path("stdlib")
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    return [
+        path
+        for path in sys.path
+        if path and path not in installed and not path.startswith(standard) and Path(path).is_dir()
+    ]

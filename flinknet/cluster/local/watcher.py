@@ -1,0 +1,148 @@
+"""Watches the processes of a cluster: when it is ready, and who ended first.
+
+Theory of operation
+-------------------
+The coordinator tells where it listens and, once the expected workers have registered, that the
+cluster is *ready*. Until then the end of any process *breaks* the cluster; afterwards only that of
+the coordinator does. The first break is kept, and ends every call that waits in ``unless_broken``.
+
+The exit status of a process is known here and nowhere else. A worker's is told to the coordinator,
+which makes it the cause of whatever that broke; the coordinator is told, too, which workers there
+are, because it ends their process groups if this process is killed (``parent.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
+
+from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST
+from flinknet.cluster.local.child_process import describe_exit
+from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
+
+__all__ = ["WatchedProcess", "Watcher"]
+
+T = TypeVar("T")
+
+_MEANINGS = {
+    0: ", because it was told to stop",
+    EXIT_COORDINATOR_LOST: ", because its connection to the coordinator was lost",
+}
+"""What a worker says with its status."""
+
+
+class WatchedProcess(Protocol):
+    """A process that was started for the cluster, by whoever started it."""
+
+    name: str
+    last_line: str
+
+    @property
+    def pid(self) -> int: ...
+    async def wait(self) -> int: ...
+    async def drain(self) -> None: ...
+    def tell(self, news: Mapping[str, Any]) -> None: ...
+
+
+class Watcher:
+    """Watches one coordinator and its workers. ``close`` must be awaited in the end."""
+
+    def __init__(self, *, cause_grace_s: float) -> None:
+        """A lost connection to the coordinator waits ``cause_grace_s`` for the end that explains
+        it."""
+        self._cause_grace = cause_grace_s
+        self._coordinator: WatchedProcess
+        self._address = ""
+        self._listening = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._broken: asyncio.Future[JobError] = asyncio.get_running_loop().create_future()
+        self._watches: list[asyncio.Task[None]] = []
+
+    def hear(self, line: str) -> None:
+        """The coordinator tells its launcher something."""
+        news = json.loads(line)
+        if news["event"] == "listening":
+            self._address = news["address"]
+            self._listening.set()
+        elif news["event"] == "ready":
+            self._ready.set()
+
+    def watch_coordinator(self, process: WatchedProcess) -> None:
+        """Watch the coordinator; workers come after it."""
+        self._coordinator = process
+        self._watches.append(asyncio.create_task(self._await_end_of_coordinator(process)))
+
+    def watch_worker(self, process: WatchedProcess) -> None:
+        """Watch a worker, and tell the coordinator of it."""
+        self._coordinator.tell(
+            {"event": "worker_started", "worker_id": process.name, "pid": process.pid}
+        )
+        self._watches.append(asyncio.create_task(self._await_end_of_worker(process)))
+
+    async def address(self) -> str:
+        """``"host:port"`` of the control plane, once the coordinator listens; or what broke it."""
+        await self.unless_broken(self._listening.wait())
+        return self._address
+
+    async def ready(self) -> None:
+        """Return once the expected workers have registered, or raise what broke the cluster."""
+        await self.unless_broken(self._ready.wait())
+
+    async def unless_broken(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for ``work``, or raise what broke the cluster if that comes first.
+
+        A connection to the coordinator can be lost before its end is known: then that is waited
+        for, as it is the better explanation. Without it the cluster is broken all the same: a
+        coordinator that hangs answers no later call.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait((task, self._broken), return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and isinstance(task.exception(), RemoteTransportError):
+                await asyncio.wait((self._broken,), timeout=self._cause_grace)
+                self._break(JobError(f"the cluster is lost: {task.exception()}"))
+            if not self._broken.done():
+                return await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        raise self._broken.result()
+
+    async def close(self) -> None:
+        """Stop watching: whoever ends from now on was told to."""
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+
+    async def _await_end_of_coordinator(self, process: WatchedProcess) -> None:
+        how = describe_exit(await process.wait())
+        await process.drain()
+        self._break(JobError(f"the coordinator (pid {process.pid}) {how}{_last_words(process)}"))
+
+    async def _await_end_of_worker(self, process: WatchedProcess) -> None:
+        status = await process.wait()
+        how = describe_exit(status)
+        if self._ready.is_set():
+            how += _MEANINGS.get(status, "")
+            self._coordinator.tell(
+                {"event": "worker_exited", "worker_id": process.name, "how": how}
+            )
+            return
+        await process.drain()
+        self._break(
+            WorkerLostError(
+                f"worker {process.name} (pid {process.pid}) {how} before the cluster was "
+                f"ready{_last_words(process)}"
+            )
+        )
+
+    def _break(self, error: JobError) -> None:
+        if not self._broken.done():
+            self._broken.set_result(error)
+
+
+def _last_words(process: WatchedProcess) -> str:
+    """The end of a message about a process that ended: all its output has been shown already."""
+    return f"; its last line was: {process.last_line}" if process.last_line else ""

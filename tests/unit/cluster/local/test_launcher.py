@@ -1,0 +1,81 @@
+"""A launcher without watcher and client: real processes, started and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
+from flinknet.cluster.local.launcher import Launcher, finish_stopping
+from flinknet.config import ClusterConfig, FlinknetConfig
+
+
+class Events(asyncio.Queue[str]):
+    """What the coordinator tells its launcher."""
+
+    async def expect(self, event: str) -> dict[str, str]:
+        """The next event, which must be this one."""
+        news: dict[str, str] = json.loads(await self.get())
+        assert news["event"] == event
+        return news
+
+
+def ignore(process: str, line: str) -> None:
+    """Output that no test looks at."""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def shown(pid: int, what: str) -> str:
+    return Path(f"/proc/{pid}/{what}").read_text()
+
+
+async def test_coordinator_and_worker_find_each_other() -> None:
+    """The children get the whole configuration and the token, and no command line shows it."""
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1, slots_per_worker=3))
+    token, events = new_token(), Events()
+    launcher = Launcher(config, token, ignore)
+    try:
+        coordinator = await launcher.start_coordinator(events.put_nowait)
+        address = (await events.expect("listening"))["address"]
+        worker = await launcher.start_worker(0, address)
+        await events.expect("ready")
+        assert launcher.pids() == {"coordinator": coordinator.pid, "worker-0": worker.pid}
+        for pid in launcher.pids().values():
+            assert token not in shown(pid, "cmdline")
+            environment = shown(pid, "environ").split("\0")
+            assert f"{TOKEN_VARIABLE}={token}" in environment
+            assert "FLINKNET_CLUSTER_SLOTS_PER_WORKER=3" in environment
+    finally:
+        await launcher.stop()
+    assert not any(map(is_running, launcher.pids().values()))
+
+
+async def test_a_stop_that_is_cancelled_kills() -> None:
+    launcher, events = Launcher(FlinknetConfig(), new_token(), ignore), Events()
+    child = await launcher.start_coordinator(events.put_nowait)
+    await events.expect("listening")
+    os.kill(child.pid, signal.SIGSTOP)  # it does not hear SIGTERM
+    stopping = asyncio.create_task(finish_stopping(launcher.stop(), launcher.kill))
+    await asyncio.sleep(0)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert not child.is_running
+
+
+async def test_what_was_never_started_is_stopped_at_once() -> None:
+    launcher = Launcher(FlinknetConfig(), new_token(), ignore)
+    await finish_stopping(launcher.stop(), launcher.kill)
+    assert launcher.pids() == {}

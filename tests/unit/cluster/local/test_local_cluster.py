@@ -1,0 +1,31 @@
+"""A cluster that is not there: `tests/integration/test_local_cluster.py` has those that are."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.cluster import LocalCluster
+from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.errors import ConfigurationError, JobError, LocalProtocolError
+from tests.unit.cluster.graphs import keyed_graph
+
+
+async def test_a_job_needs_a_cluster_that_was_entered() -> None:
+    with pytest.raises(LocalProtocolError, match="inside `async with`"):
+        await LocalCluster().execute(keyed_graph())
+
+
+async def test_what_cannot_work_is_refused_before_anything_is_started() -> None:
+    cluster = LocalCluster(FlinknetConfig(cluster=ClusterConfig(host="192.0.2.1")))
+    with pytest.raises(ConfigurationError, match="loopback"):
+        await cluster.__aenter__()
+    assert (cluster.pids(), cluster.address) == ({}, "")
+
+
+async def test_a_cluster_that_does_not_start_in_time_leaves_nothing() -> None:
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1, start_timeout_ms=1.0))
+    cluster = LocalCluster(config)
+    with pytest.raises(JobError, match=r"within 1 ms: raise cluster\.start_timeout_ms"):
+        await cluster.__aenter__()
+    with pytest.raises(LocalProtocolError, match="not running"):
+        await cluster.execute(keyed_graph())

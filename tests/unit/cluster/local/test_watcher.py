@@ -1,0 +1,201 @@
+"""Who ended first, and what that means: processes of which only the end is real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from flinknet.cluster.local.watcher import Watcher
+from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
+
+
+class Process:
+    """A process as a watcher sees it, started by nobody."""
+
+    def __init__(self, name: str, pid: int) -> None:
+        self.name = name
+        self.last_line = ""
+        self.news: list[Mapping[str, Any]] = []
+        self._pid = pid
+        self._status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._status)
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    def tell(self, news: Mapping[str, Any]) -> None:
+        self.news.append(news)
+
+    def end(self, status: int, last_line: str = "") -> None:
+        self.last_line = last_line
+        self._status.set_result(status)
+
+
+@pytest.fixture
+async def watcher() -> AsyncIterator[Watcher]:
+    watcher = Watcher(cause_grace_s=0.01)
+    yield watcher
+    await watcher.close()
+
+
+@pytest.fixture
+async def coordinator(watcher: Watcher) -> Process:
+    process = Process("coordinator", 10)
+    watcher.watch_coordinator(process)
+    return process
+
+
+@pytest.fixture
+async def worker(watcher: Watcher, coordinator: Process) -> Process:
+    process = Process("worker-0", 11)
+    watcher.watch_worker(process)
+    return process
+
+
+def say(watcher: Watcher, event: str, **fields: str) -> None:
+    watcher.hear(json.dumps({"event": event, **fields}))
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def until_told(process: Process, count: int) -> None:
+    while len(process.news) < count:
+        await asyncio.sleep(0)
+
+
+async def test_the_coordinator_says_where_it_listens_and_when_all_are_there(
+    watcher: Watcher, coordinator: Process
+) -> None:
+    ready = asyncio.create_task(watcher.ready())
+    say(watcher, "listening", address="127.0.0.1:80")
+    assert await watcher.address() == "127.0.0.1:80"
+    assert not ready.done()
+    say(watcher, "ready")
+    await ready
+
+
+async def test_the_coordinator_hears_of_each_worker_and_of_its_end(
+    watcher: Watcher, coordinator: Process, worker: Process
+) -> None:
+    started = {"event": "worker_started", "worker_id": "worker-0", "pid": 11}
+    assert coordinator.news == [started]
+    say(watcher, "ready")
+    worker.end(-9)
+    await until_told(coordinator, 2)
+    how = "killed by signal 9 (SIGKILL)"
+    assert coordinator.news[1] == {"event": "worker_exited", "worker_id": "worker-0", "how": how}
+
+
+@pytest.mark.parametrize(
+    ("status", "how"),
+    [
+        (0, "exited with status 0, because it was told to stop"),
+        (3, "exited with status 3, because its connection to the coordinator was lost"),
+        (1, "exited with status 1"),
+    ],
+)
+async def test_what_a_worker_says_with_its_status_is_told(
+    watcher: Watcher, coordinator: Process, worker: Process, status: int, how: str
+) -> None:
+    say(watcher, "ready")
+    worker.end(status)
+    await until_told(coordinator, 2)
+    assert coordinator.news[1]["how"] == how
+
+
+async def test_a_worker_that_ends_before_all_are_there_breaks_the_cluster(
+    watcher: Watcher, worker: Process
+) -> None:
+    worker.end(2, "no port")
+    message = (
+        r"worker-0 \(pid 11\) exited with status 2 before the cluster was ready; "
+        "its last line was: no port"
+    )
+    with pytest.raises(WorkerLostError, match=message):
+        await watcher.ready()
+
+
+async def test_the_end_of_the_coordinator_ends_every_call_that_waits(
+    watcher: Watcher, coordinator: Process, worker: Process
+) -> None:
+    say(watcher, "ready")
+    waiting = [asyncio.create_task(watcher.unless_broken(forever())) for _ in range(2)]
+    coordinator.end(1)
+    for call in waiting:
+        with pytest.raises(JobError, match=r"coordinator \(pid 10\) exited with status 1$"):
+            await call
+
+
+async def test_the_first_break_is_kept(
+    watcher: Watcher, coordinator: Process, worker: Process
+) -> None:
+    worker.end(2)
+    with pytest.raises(WorkerLostError):
+        await watcher.ready()
+    coordinator.end(1)
+    await asyncio.sleep(0)
+    with pytest.raises(WorkerLostError):
+        await watcher.ready()
+
+
+async def test_a_call_that_loses_its_connection_waits_for_the_end_that_explains_it(
+    watcher: Watcher, coordinator: Process
+) -> None:
+    async def call() -> None:
+        raise RemoteTransportError("connection reset")
+
+    patient = Watcher(cause_grace_s=60.0)
+    patient.watch_coordinator(coordinator)
+    waiting = asyncio.create_task(patient.unless_broken(call()))
+    await asyncio.sleep(0)
+    coordinator.end(-9)
+    with pytest.raises(JobError, match=r"killed by signal 9"):
+        await waiting
+    await patient.close()
+
+
+async def test_a_coordinator_that_lives_and_does_not_answer_is_lost_all_the_same(
+    watcher: Watcher, coordinator: Process
+) -> None:
+    async def call() -> None:
+        raise RemoteTransportError("no answer")
+
+    for _ in range(2):
+        with pytest.raises(JobError, match="the cluster is lost: no answer"):
+            await watcher.unless_broken(call())
+
+
+async def test_what_the_call_itself_raises_or_returns_comes_through(watcher: Watcher) -> None:
+    async def answer() -> int:
+        return 7
+
+    async def refuse() -> int:
+        raise JobError("no")
+
+    assert await watcher.unless_broken(answer()) == 7
+    with pytest.raises(JobError, match="^no$"):
+        await watcher.unless_broken(refuse())
+
+
+async def test_nobody_hears_of_those_that_end_when_the_watch_is_over(
+    watcher: Watcher, coordinator: Process, worker: Process
+) -> None:
+    say(watcher, "ready")
+    await watcher.close()
+    worker.end(0)
+    coordinator.end(0)
+    await asyncio.sleep(0)
+    assert len(coordinator.news) == 1
+    await watcher.ready()
