@@ -16,13 +16,21 @@ has not hears a verdict and no reason (REFUSAL). Without a secret the key is emp
 are the same, so that nothing else differs. A proof covers every byte before it, so the last one,
 in ANSWER, says that nobody has changed anything of what both have said.
 
-The states and what leads from one to the next stand in ``TRANSITIONS``; everything else is a
-mistake of this side. Of a message that has another form, or comes in another state than its own,
-nothing is answered: FAILED. A side that has refused goes on reading, and discards, until the other
-closes: closing a socket that has unread bytes can cost the peer the refusal.
+The states, of the accepting side, of the dialling one, and how both end::
 
-``admit`` is where the owner of the accepting side says whether it wants a peer that has proved the
-secret, and is the place to compare it with a name that somebody else vouches for (a certificate).
+    AWAITS_OPENING    OPENED -> AWAITS_HELLO, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
+    AWAITS_HELLO      WELCOMED -> AGREED, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
+    AWAITS_CHALLENGE  CHALLENGED -> AWAITS_ANSWER, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
+    AWAITS_ANSWER     WELCOMED -> AGREED, TURNED_AWAY -> REFUSED, BROKEN -> FAILED
+
+Of a message that has another form, or comes in another state than its own, nothing is answered:
+FAILED. A side that has refused goes on reading, and discards, until the other closes: closing a
+socket that has unread bytes can cost the peer the refusal.
+
+A proof says that the peer knows the secret, not which of those who know it the peer is. Where
+somebody else vouches for that (a certificate, which the transport below has checked), the owner
+says so with ``vouched_id``, and a peer that calls itself otherwise is turned away. ``admit`` is
+where the owner of the accepting side says whether it wants a peer that is otherwise welcome.
 """
 
 from __future__ import annotations
@@ -33,6 +41,7 @@ from enum import Enum
 
 from flinknet.config import WireLimits
 from flinknet.errors import ErrorCode, HandshakeError
+from flinknet.transitions import Transitions
 from flinknet.wire.handshake import (
     PROOF_BYTES,
     Answer,
@@ -90,20 +99,22 @@ class HandshakeEvent(Enum):
 
 _S, _E = HandshakeState, HandshakeEvent
 
-TRANSITIONS: dict[tuple[HandshakeState, HandshakeEvent], HandshakeState] = {
-    (_S.AWAITS_OPENING, _E.OPENED): _S.AWAITS_HELLO,
-    (_S.AWAITS_OPENING, _E.TURNED_AWAY): _S.REFUSED,
-    (_S.AWAITS_OPENING, _E.BROKEN): _S.FAILED,
-    (_S.AWAITS_HELLO, _E.WELCOMED): _S.AGREED,
-    (_S.AWAITS_HELLO, _E.TURNED_AWAY): _S.REFUSED,
-    (_S.AWAITS_HELLO, _E.BROKEN): _S.FAILED,
-    (_S.AWAITS_CHALLENGE, _E.CHALLENGED): _S.AWAITS_ANSWER,
-    (_S.AWAITS_CHALLENGE, _E.TURNED_AWAY): _S.REFUSED,
-    (_S.AWAITS_CHALLENGE, _E.BROKEN): _S.FAILED,
-    (_S.AWAITS_ANSWER, _E.WELCOMED): _S.AGREED,
-    (_S.AWAITS_ANSWER, _E.TURNED_AWAY): _S.REFUSED,
-    (_S.AWAITS_ANSWER, _E.BROKEN): _S.FAILED,
-}
+TRANSITIONS: Transitions[HandshakeState, HandshakeEvent] = Transitions(
+    {
+        (_S.AWAITS_OPENING, _E.OPENED): _S.AWAITS_HELLO,
+        (_S.AWAITS_OPENING, _E.TURNED_AWAY): _S.REFUSED,
+        (_S.AWAITS_OPENING, _E.BROKEN): _S.FAILED,
+        (_S.AWAITS_HELLO, _E.WELCOMED): _S.AGREED,
+        (_S.AWAITS_HELLO, _E.TURNED_AWAY): _S.REFUSED,
+        (_S.AWAITS_HELLO, _E.BROKEN): _S.FAILED,
+        (_S.AWAITS_CHALLENGE, _E.CHALLENGED): _S.AWAITS_ANSWER,
+        (_S.AWAITS_CHALLENGE, _E.TURNED_AWAY): _S.REFUSED,
+        (_S.AWAITS_CHALLENGE, _E.BROKEN): _S.FAILED,
+        (_S.AWAITS_ANSWER, _E.WELCOMED): _S.AGREED,
+        (_S.AWAITS_ANSWER, _E.TURNED_AWAY): _S.REFUSED,
+        (_S.AWAITS_ANSWER, _E.BROKEN): _S.FAILED,
+    }
+)
 
 _MAY_PASS = frozenset((Verdict.DUPLICATE, Verdict.FULL))
 _NO_PROOF = (
@@ -130,6 +141,7 @@ class Handshake:
         now: float,
         peer: str = "the peer",
         admit: Admission | None = None,
+        vouched_id: str | None = None,
     ) -> None:
         self.state = _S.AWAITS_CHALLENGE if dials else _S.AWAITS_OPENING
         self.deadline = now + limits.handshake_timeout_ms / 1000
@@ -143,6 +155,7 @@ class Handshake:
         self._limits = limits
         self._peer = peer
         self._admit = admit
+        self._vouched_id = vouched_id
         self._incoming = bytearray()
         self._transcript = b""
 
@@ -248,7 +261,7 @@ class Handshake:
         if not self._proves(HandshakeKind.HELLO, hello.proof, raw):
             return self._turn_away(Verdict.REFUSED, HandshakeError(f"{self._peer} {_NO_PROOF}"))
         self.theirs = hello.identity
-        verdict, reason = judge(self._mine, hello.identity)
+        verdict, reason = judge(self._mine, hello.identity, self._vouched_id)
         if verdict is Verdict.WELCOME and self._admit is not None:
             verdict, reason = self._admit(hello.identity)
         if verdict is Verdict.WELCOME:
@@ -267,7 +280,7 @@ class Handshake:
             error = HandshakeError(f"{self._peer} refused the connection: {answer.reason}")
             self._turned_away(answer.verdict, error)
             return
-        verdict, reason = judge(self._mine, answer.identity)
+        verdict, reason = judge(self._mine, answer.identity, self._vouched_id)
         if verdict is not Verdict.WELCOME:
             raise HandshakeError(f"{self._peer} answered as another worker: {reason}")
         self.verdict = verdict
@@ -310,8 +323,18 @@ _TO_STRANGERS: dict[Verdict, str] = {
 }
 
 
-def judge(mine: WorkerIdentity, theirs: WorkerIdentity) -> tuple[Verdict, str]:
-    """Decide whether two workers may exchange data: WELCOME, or IDENTITY and a reason."""
+def judge(
+    mine: WorkerIdentity, theirs: WorkerIdentity, vouched_id: str | None = None
+) -> tuple[Verdict, str]:
+    """Decide whether two workers may exchange data: WELCOME, or IDENTITY and a reason.
+
+    ``vouched_id`` is what the peer must be called, if somebody vouches for it.
+    """
+    if vouched_id is not None and theirs.worker_id != vouched_id:
+        return (
+            Verdict.IDENTITY,
+            f"its certificate is that of {vouched_id[:60]!r}, it says {theirs.worker_id[:60]!r}",
+        )
     if theirs.job != mine.job:
         return (
             Verdict.IDENTITY,

@@ -51,6 +51,7 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
+from flinknet.transitions import Transitions
 from flinknet.wire.checksum import seal
 from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
 from flinknet.wire.codec import FrameDecoder, encode, encode_error
@@ -84,35 +85,37 @@ class LinkEvent(Enum):
 
 _S, _E = LinkState, LinkEvent
 
-TRANSITIONS: dict[tuple[LinkState, LinkEvent], LinkState] = {
-    (_S.OPEN, _E.CLOSE): _S.LEAVING,
-    (_S.OPEN, _E.GOODBYE_HEARD): _S.PEER_LEFT,
-    (_S.OPEN, _E.REJECT): _S.REJECTED,
-    (_S.OPEN, _E.LOSE): _S.LOST,
-    (_S.LEAVING, _E.CLOSE): _S.LEAVING,
-    (_S.LEAVING, _E.GOODBYE_SAID): _S.LEFT,
-    (_S.LEAVING, _E.GOODBYE_HEARD): _S.LEAVING_LAST,
-    (_S.LEAVING, _E.REJECT): _S.REJECTED,
-    (_S.LEAVING, _E.LOSE): _S.LOST,
-    (_S.LEFT, _E.CLOSE): _S.LEFT,
-    (_S.LEFT, _E.GOODBYE_HEARD): _S.BOTH_LEFT,
-    (_S.LEFT, _E.REJECT): _S.REJECTED,
-    (_S.LEFT, _E.LOSE): _S.LOST,
-    (_S.PEER_LEFT, _E.CLOSE): _S.LEAVING_LAST,
-    (_S.PEER_LEFT, _E.REJECT): _S.REJECTED,
-    (_S.PEER_LEFT, _E.LOSE): _S.LOST,
-    (_S.LEAVING_LAST, _E.CLOSE): _S.LEAVING_LAST,
-    (_S.LEAVING_LAST, _E.GOODBYE_SAID): _S.BOTH_LEFT,
-    (_S.LEAVING_LAST, _E.REJECT): _S.REJECTED,
-    (_S.LEAVING_LAST, _E.LOSE): _S.LOST,
-    (_S.BOTH_LEFT, _E.CLOSE): _S.BOTH_LEFT,
-    (_S.BOTH_LEFT, _E.REJECT): _S.REJECTED,
-    (_S.BOTH_LEFT, _E.LOSE): _S.LOST,
-    (_S.REJECTED, _E.CLOSE): _S.REJECTED,
-    (_S.REJECTED, _E.LOSE): _S.LOST,
-    (_S.LOST, _E.CLOSE): _S.LOST,
-    (_S.LOST, _E.LOSE): _S.LOST,
-}
+TRANSITIONS: Transitions[LinkState, LinkEvent] = Transitions(
+    {
+        (_S.OPEN, _E.CLOSE): _S.LEAVING,
+        (_S.OPEN, _E.GOODBYE_HEARD): _S.PEER_LEFT,
+        (_S.OPEN, _E.REJECT): _S.REJECTED,
+        (_S.OPEN, _E.LOSE): _S.LOST,
+        (_S.LEAVING, _E.CLOSE): _S.LEAVING,
+        (_S.LEAVING, _E.GOODBYE_SAID): _S.LEFT,
+        (_S.LEAVING, _E.GOODBYE_HEARD): _S.LEAVING_LAST,
+        (_S.LEAVING, _E.REJECT): _S.REJECTED,
+        (_S.LEAVING, _E.LOSE): _S.LOST,
+        (_S.LEFT, _E.CLOSE): _S.LEFT,
+        (_S.LEFT, _E.GOODBYE_HEARD): _S.BOTH_LEFT,
+        (_S.LEFT, _E.REJECT): _S.REJECTED,
+        (_S.LEFT, _E.LOSE): _S.LOST,
+        (_S.PEER_LEFT, _E.CLOSE): _S.LEAVING_LAST,
+        (_S.PEER_LEFT, _E.REJECT): _S.REJECTED,
+        (_S.PEER_LEFT, _E.LOSE): _S.LOST,
+        (_S.LEAVING_LAST, _E.CLOSE): _S.LEAVING_LAST,
+        (_S.LEAVING_LAST, _E.GOODBYE_SAID): _S.BOTH_LEFT,
+        (_S.LEAVING_LAST, _E.REJECT): _S.REJECTED,
+        (_S.LEAVING_LAST, _E.LOSE): _S.LOST,
+        (_S.BOTH_LEFT, _E.CLOSE): _S.BOTH_LEFT,
+        (_S.BOTH_LEFT, _E.REJECT): _S.REJECTED,
+        (_S.BOTH_LEFT, _E.LOSE): _S.LOST,
+        (_S.REJECTED, _E.CLOSE): _S.REJECTED,
+        (_S.REJECTED, _E.LOSE): _S.LOST,
+        (_S.LOST, _E.CLOSE): _S.LOST,
+        (_S.LOST, _E.LOSE): _S.LOST,
+    }
+)
 
 _OPEN = LinkState.OPEN
 _SPEAKS = frozenset((_S.OPEN, _S.PEER_LEFT))

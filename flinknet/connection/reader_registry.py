@@ -50,7 +50,7 @@ class ReaderRegistry:
         self._quota = quota
         self._unused = MinuteBudget(config.wire.unused_requests_per_minute_max)
         self._refused = SubpartitionReader(owner, CONNECTION_CHANNEL, 0, _ANY_CREDIT)
-        self._refused.done = True
+        self._refused.refuse()
 
     def __len__(self) -> int:
         return len(self._readers)

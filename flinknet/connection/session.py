@@ -41,6 +41,7 @@ from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import ErrorCode, RemoteError, RemoteTransportError, remote_error
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.transitions import Transitions
 from flinknet.wire.codec import encode, encode_error
 from flinknet.wire.messages import MessageType
 
@@ -66,17 +67,19 @@ class SessionEvent(Enum):
 
 _S, _E = SessionState, SessionEvent
 
-TRANSITIONS: dict[tuple[SessionState, SessionEvent], SessionState] = {
-    (_S.OPEN, _E.END): _S.ENDED,
-    (_S.OPEN, _E.FAIL): _S.FAILED,
-    (_S.OPEN, _E.LOSE): _S.LOST,
-    (_S.ENDED, _E.FAIL): _S.FAILED,
-    (_S.ENDED, _E.LOSE): _S.LOST,
-    (_S.FAILED, _E.FAIL): _S.FAILED,
-    (_S.FAILED, _E.LOSE): _S.LOST,
-    (_S.LOST, _E.FAIL): _S.LOST,
-    (_S.LOST, _E.LOSE): _S.LOST,
-}
+TRANSITIONS: Transitions[SessionState, SessionEvent] = Transitions(
+    {
+        (_S.OPEN, _E.END): _S.ENDED,
+        (_S.OPEN, _E.FAIL): _S.FAILED,
+        (_S.OPEN, _E.LOSE): _S.LOST,
+        (_S.ENDED, _E.FAIL): _S.FAILED,
+        (_S.ENDED, _E.LOSE): _S.LOST,
+        (_S.FAILED, _E.FAIL): _S.FAILED,
+        (_S.FAILED, _E.LOSE): _S.LOST,
+        (_S.LOST, _E.FAIL): _S.LOST,
+        (_S.LOST, _E.LOSE): _S.LOST,
+    }
+)
 
 _OPEN = SessionState.OPEN
 

@@ -1,11 +1,19 @@
 """The subpartition reader: the producer's end of one channel of a connection.
 
 Theory of operation (Flink's CreditBasedSequenceNumberingViewReader). A reader exists from the
-partition request until the consumer's cancel, which always comes; it *waits* for its view until
-the partition is registered, then *reads*, and is *done* when it has sent the end of the partition
-or an error. Credit is the number of data buffers it may send: the initial credit of the request,
-plus what is added, minus one per data buffer. Events cost nothing. It is *available* iff the next
-buffer is an event, or data and credit is left; the connection queues it then, at most once.
+partition request until the consumer's cancel, which always comes::
+
+    WAITING       GRANT -> READING, FAIL -> DONE, RELEASE -> RELEASED
+    READING       BLOCK -> BLOCKED, END -> DONE, FAIL -> DONE, RELEASE -> RELEASED
+    BLOCKED       RESUME -> READING, FAIL -> DONE_BLOCKED, RELEASE -> RELEASED
+    DONE_BLOCKED  RESUME -> DONE, RELEASE -> RELEASED
+    DONE          RELEASE -> RELEASED
+    RELEASED      RELEASE -> RELEASED
+
+A resume may be on its way while the producer fails, so it is taken once more. Credit is the number
+of data buffers it may send: the initial credit of the request, plus what is added, minus one per
+data buffer. Events cost nothing. It is *available* iff the next buffer is an event, or data and
+credit is left; the connection queues it then, at most once.
 
 Without flow control by credit a reader needs none, and has none.
 
@@ -15,23 +23,80 @@ announces its backlog whenever it has data and no credit.
 The consumer answers two events: a blocking one with a resume, the end of the data with an
 acknowledgement. An answer to what was not sent, or a second one, breaks the protocol. The end of
 the partition is sent behind the acknowledgement (``buffer/channel_end.py``); the subpartition sees
-to it that what it yields is in order.
+to it that what it yields is in order, and that nothing follows a barrier before the resume.
 
 Owned counters: ``credit``; ``allowance_bytes``, which the outbox keeps here for its rounds.
 Invariant: ``credit >= 0``."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
 from flinknet.buffer.view import BufferAndBacklog, SubpartitionView
 from flinknet.errors import RemoteProtocolError
+from flinknet.transitions import Transitions
 
-__all__ = ["ReaderOwner", "SubpartitionReader", "SubpartitionReaderStatistics"]
+__all__ = [
+    "TRANSITIONS",
+    "ReaderEvent",
+    "ReaderOwner",
+    "ReaderState",
+    "SubpartitionReader",
+    "SubpartitionReaderStatistics",
+]
 
 _NONE = DataType.NONE
+
+
+class ReaderState(Enum):
+    """How far a reader is."""
+
+    WAITING = "the partition has not been granted"
+    READING = "what the view has is sent"
+    BLOCKED = "a barrier was sent, and nothing follows until the consumer resumes"
+    DONE_BLOCKED = "an error was sent while blocked"
+    DONE = "the end of the partition or an error was sent"
+    RELEASED = "the consumer has cancelled, or is lost"
+
+
+class ReaderEvent(Enum):
+    """What happens to a reader."""
+
+    GRANT = "the partition is there"
+    BLOCK = "an event was sent that stops the producer"
+    RESUME = "the consumer is past that event"
+    END = "the end of the partition was sent"
+    FAIL = "an error was sent"
+    RELEASE = "nobody reads any more"
+
+
+_S, _E = ReaderState, ReaderEvent
+
+TRANSITIONS: Transitions[ReaderState, ReaderEvent] = Transitions(
+    {
+        (_S.WAITING, _E.GRANT): _S.READING,
+        (_S.WAITING, _E.FAIL): _S.DONE,
+        (_S.WAITING, _E.RELEASE): _S.RELEASED,
+        (_S.READING, _E.BLOCK): _S.BLOCKED,
+        (_S.READING, _E.END): _S.DONE,
+        (_S.READING, _E.FAIL): _S.DONE,
+        (_S.READING, _E.RELEASE): _S.RELEASED,
+        (_S.BLOCKED, _E.RESUME): _S.READING,
+        (_S.BLOCKED, _E.FAIL): _S.DONE_BLOCKED,
+        (_S.BLOCKED, _E.RELEASE): _S.RELEASED,
+        (_S.DONE_BLOCKED, _E.RESUME): _S.DONE,
+        (_S.DONE_BLOCKED, _E.RELEASE): _S.RELEASED,
+        (_S.DONE, _E.RELEASE): _S.RELEASED,
+        (_S.RELEASED, _E.RELEASE): _S.RELEASED,
+    }
+)
+
+_READING = ReaderState.READING
+_BLOCKED = ReaderState.BLOCKED
+_LIVE = frozenset((_S.WAITING, _S.READING, _S.BLOCKED))
 
 
 class SubpartitionReaderStatistics(NamedTuple):
@@ -63,7 +128,6 @@ class SubpartitionReader:
     """Polls one view against credit; the requester that the partition registry answers."""
 
     __slots__ = (
-        "_awaits_resume",
         "_end",
         "_owner",
         "_view",
@@ -71,10 +135,10 @@ class SubpartitionReader:
         "channel",
         "credit",
         "credit_max",
-        "done",
         "initial",
         "needs_credit",
         "queued",
+        "state",
         "used",
     )
 
@@ -89,7 +153,6 @@ class SubpartitionReader:
     ) -> None:
         self._owner = owner
         self._view: SubpartitionView | None = None
-        self._awaits_resume = False
         self._end = ChannelEnd.DATA
         self.channel = channel
         self.initial = credit
@@ -98,15 +161,21 @@ class SubpartitionReader:
         self.needs_credit = needs_credit
         self.allowance_bytes = 0
         self.queued = False
-        self.done = False
+        self.state = ReaderState.WAITING
         self.used = False
         """Whether anything was sent."""
 
     def __str__(self) -> str:
         return f"channel {self.channel} of {self._owner.peer}"
 
+    @property
+    def done(self) -> bool:
+        """Whether nothing more will be sent."""
+        return self.state not in _LIVE
+
     def on_view_created(self, view: SubpartitionView) -> None:
         """The partition is there."""
+        self._become(_E.GRANT)
         self._view = view
         self.notify_data_available()
 
@@ -117,7 +186,7 @@ class SubpartitionReader:
     def notify_data_available(self) -> None:
         """The view has something, or the producer failed."""
         view = self._view
-        if view is None or self.done:
+        if view is None or (self.state is not _READING and self.state is not _BLOCKED):
             return
         data_type = view.next_data_type()
         if data_type is not _NONE and (self.credit or self.may_send(data_type)):
@@ -133,13 +202,11 @@ class SubpartitionReader:
 
     def available(self) -> bool:
         """Whether ``poll`` may be called now."""
-        if self._view is None or self.done:
-            return False
-        return self.may_send(self._view.next_data_type())
+        return self._view is not None and self.may_send(self._view.next_data_type())
 
     def may_send(self, data_type: DataType) -> bool:
         """Whether what comes next, of that type, may be sent: only data has its price."""
-        if data_type is _NONE or self.done:
+        if data_type is _NONE or (self.state is not _READING and self.state is not _BLOCKED):
             return False
         return self.credit > 0 or data_type.is_event or not self.needs_credit
 
@@ -160,9 +227,9 @@ class SubpartitionReader:
             return polled
         self._end = self._end.after(ChannelStep.of(data_type), AssertionError, self)
         if data_type.is_blocking_upstream:
-            self._awaits_resume = True
+            self._become(_E.BLOCK)
         elif data_type is DataType.END_OF_PARTITION:
-            self.done = True
+            self._become(_E.END)
             view.release()
         return polled
 
@@ -183,12 +250,12 @@ class SubpartitionReader:
     def resume_consumption(self) -> None:
         """The consumer is past the barrier; without exclusive buffers credit starts from 0
         again."""
-        if not self._awaits_resume:
+        if self.state not in (_BLOCKED, _S.DONE_BLOCKED):
             raise RemoteProtocolError(
                 f"the peer resumed channel {self.channel}, which is not blocked"
             )
-        self._awaits_resume = False
-        if self.done or self._view is None:
+        self._become(_E.RESUME)
+        if self._view is None or self.state is not _READING:
             return
         if self.initial == 0:
             self.credit = 0
@@ -209,15 +276,22 @@ class SubpartitionReader:
 
     def release(self, cause: BaseException | None = None) -> None:
         """The consumer has cancelled, or was lost because of ``cause``."""
-        self.done = True
+        self._become(_E.RELEASE)
         view, self._view = self._view, None
         if view is not None:
             view.release(cause)
 
+    def refuse(self) -> None:
+        """There is no such reader: nothing will be sent, and the consumer's cancel is awaited."""
+        self._become(_E.FAIL)
+
     def _fail(self, cause: BaseException) -> None:
-        if not self.done:
-            self.done = True
+        if self.state in _LIVE:
+            self._become(_E.FAIL)
             self._owner.on_channel_failed(self.channel, cause)
+
+    def _become(self, event: ReaderEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
 
     def statistics(self) -> SubpartitionReaderStatistics:
         """Say what credit the reader has, and what waits for it."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.config import WireLimits
+from flinknet.connection import handshake as module
 from flinknet.connection.handshake import (
     TRANSITIONS,
     Admission,
@@ -28,6 +29,7 @@ from flinknet.wire.handshake import (
     Verdict,
     WorkerIdentity,
 )
+from tests.unit.tables import named, shown_in
 
 S, E = HandshakeState, HandshakeEvent
 SECRET = b"secret"
@@ -415,3 +417,50 @@ def test_the_dialling_side_judges_as_well() -> None:
         one.received(Answer.encode(Verdict.WELCOME, theirs, "", SECRET, transcript))
         assert one.state is S.FAILED
         assert "answered as another worker" in str(one.error)
+
+
+# -- a name that somebody vouches for --------------------------------------------------------------
+
+
+def test_who_calls_itself_as_its_certificate_does_is_welcome() -> None:
+    one = dialling(vouched_id=ACCEPTER.worker_id)
+    other = accepting(vouched_id=DIALLER.worker_id)
+    converse(one, other)
+    assert one.agreed
+    assert other.agreed
+
+
+def test_who_dials_with_the_certificate_of_another_is_turned_away() -> None:
+    """Before the owner is asked, and told so: it knows the secret."""
+
+    def admit(theirs: WorkerIdentity) -> tuple[Verdict, str]:
+        raise AssertionError(theirs)
+
+    one, other = dialling(), accepting(vouched_id="worker-9", admit=admit)
+    converse(one, other)
+    assert one.verdict is other.verdict is Verdict.IDENTITY
+    for handshake in (one, other):
+        assert handshake.state is S.REFUSED
+        assert "its certificate is that of 'worker-9', it says 'worker-1'" in str(handshake.error)
+
+
+def test_who_accepts_with_the_certificate_of_another_is_given_up() -> None:
+    one, other = dialling(vouched_id="worker-9"), accepting()
+    converse(one, other)
+    assert one.state is S.FAILED
+    assert "its certificate is that of 'worker-9', it says 'worker-2'" in str(one.error)
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
+@pytest.mark.parametrize(
+    ("state", "event"), [pair for pair in product(S, E) if pair not in TRANSITIONS]
+)
+def test_what_is_not_in_the_table_is_refused(state: HandshakeState, event: HandshakeEvent) -> None:
+    handshake = accepting()
+    handshake.state = state
+    with pytest.raises(AssertionError, match="must not happen"):
+        handshake._become(event)
+    assert handshake.state is state

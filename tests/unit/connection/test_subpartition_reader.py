@@ -7,7 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from flinknet.buffer.buffer import DataType
-from flinknet.connection.subpartition_reader import SubpartitionReader
+from flinknet.connection import subpartition_reader as module
+from flinknet.connection.subpartition_reader import (
+    TRANSITIONS,
+    ReaderEvent,
+    ReaderState,
+    SubpartitionReader,
+)
 from flinknet.errors import PartitionNotFoundError, RemoteProtocolError
 from tests.unit.arrangements import (
     assert_everything_returned,
@@ -16,6 +22,7 @@ from tests.unit.arrangements import (
     make_partition,
     put,
 )
+from tests.unit.tables import named, shown_in, way_to
 
 CREDIT_MAX = 100
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
@@ -40,13 +47,67 @@ class Owner:
         self.announced.append(backlog)
 
 
+S, E = ReaderState, ReaderEvent
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def happens(reading: Reading, event: ReaderEvent) -> None:
+    """Let something happen to a reader, by what its partition or its consumer does."""
+    reader = reading.reader
+    match event:
+        case E.GRANT:
+            reading.grant()
+        case E.BLOCK:
+            reading.add(BARRIER)
+            assert reading.send() is BARRIER
+        case E.RESUME:
+            reader.resume_consumption()
+        case E.END:
+            assert reading.end()[-1] is DataType.END_OF_PARTITION
+        case E.FAIL if reader.state is S.WAITING:
+            reader.on_request_failed(ValueError("boom"))
+        case E.FAIL:
+            reading.partition.fail(ValueError("boom"))
+        case E.RELEASE:
+            reader.release()
+
+
+@pytest.mark.parametrize("event", E)
+@pytest.mark.parametrize("state", S)
+def test_every_pair_of_state_and_event(state: ReaderState, event: ReaderEvent) -> None:
+    reading = Reading(credit=2, granted=False)
+    for step in way_to(state, S.WAITING, TRANSITIONS):
+        happens(reading, step)
+    assert reading.reader.state is state
+    if (state, event) in TRANSITIONS:
+        happens(reading, event)
+        assert reading.reader.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(AssertionError, match="must not happen"):
+            reading.reader._become(event)
+        assert reading.reader.state is state
+    live = (S.WAITING, S.READING, S.BLOCKED)
+    assert reading.reader.done is (reading.reader.state not in live)
+    reading.close()
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
 class Reading:
     """A reader of the one subpartition of a partition."""
 
-    def __init__(self, credit: int) -> None:
+    def __init__(self, credit: int, *, granted: bool = True) -> None:
         self.owner = Owner()
         self.partition, self.pool = make_partition()
         self.reader = SubpartitionReader(self.owner, 0, credit, CREDIT_MAX)
+        if granted:
+            self.grant()
+
+    def grant(self) -> None:
         self.reader.on_view_created(self.partition.create_view(0, self.reader))
 
     def write(self, content: bytes = b"data") -> None:
