@@ -1,12 +1,18 @@
 """The input channel: one consumer's end of one subpartition, whatever carries the data.
 
-Life cycle: a channel is made by its gate, *requested* once, delivers buffers until the end of the
-partition or an error, and is *released* once. ``poll`` is only called by the gate. An error ends
-the channel: it is raised by the gate's next poll, ahead of whatever else is queued, because a task
-that has failed must not go on processing.
+Life cycle of what a gate has made::
 
-How a channel ends follows the table of ``buffer/channel_end.py``: ``end`` is what the task has
-taken, and acknowledged, of it. Until the task acknowledges, the end of the partition does not come.
+    NEW       ATTACH -> ATTACHED, FAIL -> FAILED, RELEASE -> RELEASED
+    ATTACHED  FAIL -> FAILED, RELEASE -> RELEASED
+    FAILED    RELEASE -> RELEASED
+    RELEASED  RELEASE -> RELEASED
+
+``poll`` is only called by the gate. An error ends the channel: it is raised by the gate's next
+poll, ahead of whatever else is queued, because a task that has failed must not go on processing.
+
+How the data of a channel ends follows the table of ``buffer/channel_end.py``: ``end`` is what the
+task has taken, and acknowledged, of it. Until the task acknowledges, the end of the partition does
+not come.
 
 A *priority* event overtakes what the channel has queued, and its channel overtakes others in the
 gate. Flink numbers priority notices, because one may come too late, when its event has been polled.
@@ -16,20 +22,59 @@ Here a notice is part of the call that queues the event, so none is ever stale.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
 from flinknet.errors import FlinknetError, LocalProtocolError
+from flinknet.transitions import Transitions
 from flinknet.wire.events import decode_end_of_data
 
 __all__ = [
+    "TRANSITIONS",
+    "ChannelEvent",
     "ChannelListener",
+    "ChannelState",
     "InputChannel",
     "InputChannelStatistics",
     "PartitionLocation",
     "UnknownLocation",
 ]
+
+
+class ChannelState(Enum):
+    """Whether a channel has a producer to read."""
+
+    NEW = "nobody has been asked for its data"
+    ATTACHED = "it has its producer's view, or the connection over which it has asked for one"
+    FAILED = "it has an error, which its gate raises"
+    RELEASED = "nobody reads it any more"
+
+
+class ChannelEvent(Enum):
+    """What happens to a channel."""
+
+    ATTACH = "it gets a view or a connection"
+    FAIL = "its data cannot come, or not all of it"
+    RELEASE = "its gate lets go of it"
+
+
+_S, _E = ChannelState, ChannelEvent
+
+TRANSITIONS: Transitions[ChannelState, ChannelEvent] = Transitions(
+    {
+        (_S.NEW, _E.ATTACH): _S.ATTACHED,
+        (_S.NEW, _E.FAIL): _S.FAILED,
+        (_S.NEW, _E.RELEASE): _S.RELEASED,
+        (_S.ATTACHED, _E.FAIL): _S.FAILED,
+        (_S.ATTACHED, _E.RELEASE): _S.RELEASED,
+        (_S.FAILED, _E.RELEASE): _S.RELEASED,
+        (_S.RELEASED, _E.RELEASE): _S.RELEASED,
+    }
+)
+
+_LIVE = frozenset((_S.NEW, _S.ATTACHED))
 
 
 class PartitionLocation(NamedTuple):
@@ -110,7 +155,7 @@ class InputChannel(ABC):
         self.drained: bool | None = None
         self.queued_in_gate = False
         self.end = ChannelEnd.DATA
-        self.released = False
+        self.state = ChannelState.NEW
         self.error: BaseException | None = None
         self.buffers_in = 0
         self.bytes_in = 0
@@ -162,17 +207,26 @@ class InputChannel(ABC):
         """Announce the credit that is held back."""
 
     @property
+    def released(self) -> bool:
+        """Whether its gate has let go of it."""
+        return self.state is ChannelState.RELEASED
+
+    @property
     def finished(self) -> bool:
         """Whether the end of the partition has been polled."""
         return self.end is ChannelEnd.END_OF_PARTITION
 
     def fail(self, cause: BaseException) -> None:
         """End the channel with an error, which names it from now on; the first one counts."""
-        if self.error is None and not self.released and not self.finished:
+        if self.state in _LIVE and not self.finished:
             if isinstance(cause, FlinknetError):
                 cause = cause.of_channel(str(self))
             self.error = cause
+            self._become(_E.FAIL)
             self._listener.notify_channel_non_empty(self)
+
+    def _become(self, event: ChannelEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
 
     def _count(self, buffer: Buffer) -> None:
         self.buffers_in += 1

@@ -11,6 +11,7 @@ from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.buffer.view import SubpartitionView
 from flinknet.consumer.input_channel import (
+    ChannelEvent,
     ChannelListener,
     InputChannel,
     InputChannelStatistics,
@@ -38,6 +39,7 @@ class LocalInputChannel(InputChannel):
         if self.released:
             view.release()
             return
+        self._become(ChannelEvent.ATTACH)
         self._view = view
         self.notify_data_available()
 
@@ -104,7 +106,7 @@ class LocalInputChannel(InputChannel):
         """Let go of the view; idempotent."""
         if self.released:
             return
-        self.released = True
+        self._become(ChannelEvent.RELEASE)
         if self._view is not None:
             self._view.release()
 

@@ -1,11 +1,10 @@
 """The remote input channel: receives one subpartition over a connection, against credit.
 
-Theory of operation (Flink's RemoteInputChannel). The channel is *new*, then *requested* (the
-client sends its request with the initial credit), then delivers, and at the end is *released*.
-Frames arrive in two steps: ``begin_buffer`` checks the sequence number and takes a free buffer
-that the channel already owns, ``end_buffer`` queues it. A data frame that finds no free buffer
-breaks the protocol: the producer sent without credit. Events never need a buffer, they live in a
-few bytes of ordinary memory.
+Theory of operation (Flink's RemoteInputChannel). The channel is attached when it gets its client,
+the connection, which sends the request with the initial credit. Frames arrive in two steps:
+``begin_buffer`` checks the sequence number and takes a free buffer that the channel already owns,
+``end_buffer`` queues it. A data frame that finds no free buffer breaks the protocol: the producer
+sent without credit. Events never need a buffer, they live in a few bytes of ordinary memory.
 
 Credit: every buffer that becomes free adds one to ``unannounced_credit``. It is held back while
 nobody waits for it: while the gate has enough for a slow reader to do, up to three quarters of the
@@ -43,7 +42,9 @@ from flinknet.buffer.segment import MemorySegment
 from flinknet.config import FlowControl
 from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.input_channel import (
+    ChannelEvent,
     ChannelListener,
+    ChannelState,
     InputChannel,
     InputChannelStatistics,
     PartitionLocation,
@@ -94,6 +95,8 @@ class _Received(NamedTuple):
 _NONE = DataType.NONE
 _OPEN = ChannelEnd.DATA
 _COMPLETE = ChannelEnd.END_OF_PARTITION
+_RELEASED = ChannelState.RELEASED
+_OVER = frozenset((ChannelState.FAILED, ChannelState.RELEASED))
 _make_received = partial(tuple.__new__, _Received)
 
 
@@ -142,9 +145,9 @@ class RemoteInputChannel(InputChannel):
 
     def request(self, client: PartitionRequestClient) -> None:
         """Ask the producer for the subpartition over ``client``, once."""
-        assert self._client is None, "the partition was requested twice"
-        if self.released:
+        if self.state in _OVER:
             return
+        self._become(ChannelEvent.ATTACH)
         self._client = client
         client.request_subpartition(self)
 
@@ -215,7 +218,7 @@ class RemoteInputChannel(InputChannel):
                 unfinished=unfinished,
                 records=records,
             )
-        if self.released:
+        if self.state is _RELEASED:
             buffer.recycle()
             return
         manager = self.manager
@@ -351,7 +354,7 @@ class RemoteInputChannel(InputChannel):
         """Give every buffer back and cancel the request; idempotent."""
         if self.released:
             return
-        self.released = True
+        self._become(ChannelEvent.RELEASE)
         self.unannounced_credit = 0
         queue, self._queue = self._queue, PrioritizedDeque()
         for received in queue:
@@ -361,11 +364,11 @@ class RemoteInputChannel(InputChannel):
             self._client.close_channel(self)
 
     def _on_buffer_for_frame(self, number: int) -> None:
-        if not (self.released or self.end is _COMPLETE) and self._client is not None:
+        if not (self.state is _RELEASED or self.end is _COMPLETE) and self._client is not None:
             self._client.resume_reading(self)
 
     def _on_buffers_available(self, number: int) -> None:
-        if self.released or self.end is _COMPLETE or self._client is None:
+        if self.state is _RELEASED or self.end is _COMPLETE or self._client is None:
             return
         self.unannounced_credit += number
         if not self._credit_notified:

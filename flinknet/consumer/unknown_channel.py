@@ -6,7 +6,11 @@ It can only be released or be replaced by a local or remote channel (``InputGate
 from __future__ import annotations
 
 from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.consumer.input_channel import InputChannel, InputChannelStatistics
+from flinknet.consumer.input_channel import (
+    ChannelEvent,
+    InputChannel,
+    InputChannelStatistics,
+)
 
 __all__ = ["UnknownInputChannel"]
 
@@ -36,7 +40,7 @@ class UnknownInputChannel(InputChannel):
 
     def release(self) -> None:
         """Stop; idempotent."""
-        self.released = True
+        self._become(ChannelEvent.RELEASE)
 
     def statistics(self) -> InputChannelStatistics:
         """Nothing is queued, and nothing has come."""

@@ -101,7 +101,7 @@ def test_a_channel_is_requested_once_with_its_exclusive_buffers_as_credit() -> N
     arranged.channel.request(arranged.client)
     assert arranged.client.sent == [("request", 3)]
     assert arranged.channel.unannounced_credit == 0, "it travels with the request"
-    with pytest.raises(AssertionError, match="requested twice"):
+    with pytest.raises(AssertionError, match="ATTACH must not happen"):
         arranged.channel.request(arranged.client)
 
 

@@ -1,0 +1,81 @@
+"""What every input channel has: its life, and its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.consumer import input_channel as module
+from flinknet.consumer.input_channel import (
+    TRANSITIONS,
+    ChannelEvent,
+    ChannelState,
+    PartitionLocation,
+    UnknownLocation,
+)
+from flinknet.consumer.local_channel import LocalInputChannel
+from flinknet.errors import ProducerFailedError
+from tests.unit.arrangements import assert_everything_returned, make_partition
+from tests.unit.consumer.noting_gate import NotingGate
+from tests.unit.tables import named, shown_in, way_to
+
+S, E = ChannelState, ChannelEvent
+LOCATION = PartitionLocation("127.0.0.1:7001", "p", 2)
+
+
+@pytest.mark.parametrize("event", E)
+@pytest.mark.parametrize("state", S)
+def test_every_pair_of_state_and_event(state: ChannelState, event: ChannelEvent) -> None:
+    partition, pool = make_partition()
+    gate = NotingGate()
+    channel = LocalInputChannel(gate, 0, LOCATION)
+
+    def happens(event: ChannelEvent) -> None:
+        match event:
+            case E.ATTACH:
+                channel.on_view_created(partition.create_view(0, channel))
+            case E.FAIL:
+                channel.fail(ProducerFailedError("boom"))
+            case E.RELEASE:
+                channel.release()
+
+    for step in way_to(state, S.NEW, TRANSITIONS):
+        happens(step)
+    assert channel.state is state
+    if (state, event) in TRANSITIONS:
+        happens(event)
+        assert channel.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(AssertionError, match="must not happen"):
+            channel._become(event)
+        assert channel.state is state
+    assert channel.released is (channel.state is S.RELEASED)
+    channel.release()
+    partition.release()
+    assert_everything_returned(pool)
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
+def test_the_first_error_counts_and_none_after_the_release() -> None:
+    channel = LocalInputChannel(NotingGate(), 0, LOCATION)
+    channel.fail(ValueError("first"))
+    channel.fail(ValueError("second"))
+    assert str(channel.error) == "first"
+    released = LocalInputChannel(NotingGate(), 0, LOCATION)
+    released.release()
+    released.fail(ValueError("late"))
+    assert released.error is None
+
+
+def test_an_error_of_flinknet_names_the_channel() -> None:
+    channel = LocalInputChannel(NotingGate(), 3, LOCATION)
+    channel.fail(ProducerFailedError("boom"))
+    assert str(channel.error) == f"{channel}: boom"
+    assert str(channel) == "channel 3 (p[2] at 127.0.0.1:7001) of gate gate"
+
+
+def test_a_place_says_whether_it_is_known() -> None:
+    assert str(LOCATION) == "p[2] at 127.0.0.1:7001"
+    assert str(UnknownLocation("p", 2)) == "p[2], not yet located"
