@@ -64,10 +64,14 @@ class Submission:
                 vertices=tuple(_vertex(*fields) for fields in vertices),
                 edges=tuple(_edge(*fields) for fields in edges),
             )
+            ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
         except Exception as error:
             raise ConfigurationError(f"the request's body is no job: {error}") from error
         if not shape.vertices or not isinstance(graph, bytes):
             raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
+        ids = [vertex.id for vertex in shape.vertices]
+        if ids != list(range(len(ids))) or not ends <= set(ids):
+            raise ConfigurationError("the request's body is no job: its edges lead nowhere")
         return cls(shape, graph, bool(commits))
 
 

@@ -91,6 +91,10 @@ class AttemptRecord:
             "holders": list(self.execution.holders),
         }
 
+    def story(self, now: float) -> dict[str, Any]:
+        """The status, and how many subtasks of each region are in which state."""
+        return {**self.status(now), "regions": self.execution.region_states()}
+
     def vertices(self, shape: JobGraph) -> list[dict[str, Any]]:
         """One row per vertex: the states of its subtasks, and their counters in sum."""
         states = self.execution.subtask_states()

@@ -6,7 +6,7 @@
     GET  /api/v1/workers
     GET  /api/v1/jobs
     GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
-    GET  /api/v1/jobs/{job}/attempts how each attempt stands or ended, oldest first
+    GET  /api/v1/jobs/{job}/attempts how each attempt and its regions stand or ended, oldest first
     POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots
     POST /api/v1/jobs/{job}/cancel
     GET  /api/v1/jobs/{job}/result   msgpack, once: collected records are handed out and dropped
@@ -97,7 +97,7 @@ class ClientRoutes:
     async def _attempts(self, request: web.Request) -> web.Response:
         now = self._coordinator.now()
         attempts = named_job(request, self._dispatcher).attempts
-        return web.json_response({"attempts": [attempt.status(now) for attempt in attempts]})
+        return web.json_response({"attempts": [attempt.story(now) for attempt in attempts]})
 
     async def _submit(self, request: web.Request) -> web.Response:
         body = await read_body(request, self._config.http_request_timeout_ms)

@@ -29,17 +29,23 @@ The states and what may follow what are in ``control/job_state.py``::
 
 Inputs are the methods; each returns the messages to send, as (worker id, message). ``deadline``
 says when to call ``tick``. Inputs that come too late (after the end, for a subtask that is done)
-change nothing. Flink: ExecutionGraph, for one pipelined region.
+change nothing. Flink: ExecutionGraph.
+
+An execution runs the pipelined regions that it is given: their subtasks are deployed, run and
+cancelled together. Today these are all regions of the job. To run one after the other, the
+dispatcher begins an execution for each; nothing here knows of the rest of the job.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.job_state import JobState, JobStep, SubtaskState, SubtaskStep
 from flinknet.cluster.control.messages import Cancel, Deploy, Message, Run, Settle
+from flinknet.cluster.coordinator.pipelined_region import PipelinedRegion
 from flinknet.errors import JobFailedError, RemoteProtocolError
 
 __all__ = ["Commands", "JobExecution", "SubtaskKey"]
@@ -58,17 +64,20 @@ class JobExecution:
         self,
         job_id: str,
         attempt: int,
+        regions: Sequence[PipelinedRegion],
         assignment: Mapping[str, Sequence[SubtaskKey]],
         *,
         cause_grace_s: float,
         cancel_timeout_s: float,
         commit_timeout_s: float | None = None,
     ) -> None:
-        """``assignment`` says which subtasks each worker runs; without a ``commit_timeout_s`` there
-        is nothing to commit."""
+        """``assignment`` says which subtasks of the regions each worker runs; without a
+        ``commit_timeout_s`` there is nothing to commit."""
         assert any(assignment.values()), "a job has at least one subtask"
         self.job_id = job_id
         self.attempt = attempt
+        self.regions = {region.name: region for region in regions}
+        """The pipelined regions that it runs, by name: today all of the job's."""
         self.state = JobState.CREATED
         self.cause: FailureCause | None = None
         self.deadline: float | None = None
@@ -100,6 +109,17 @@ class JobExecution:
     def subtask_states(self) -> dict[SubtaskKey, SubtaskState]:
         """The state of every subtask now."""
         return dict(self._states)
+
+    def region_states(self) -> dict[str, dict[str, int]]:
+        """How many subtasks of each region are in which state."""
+        return {
+            name: Counter(
+                state.value
+                for (vertex, _), state in self._states.items()
+                if vertex in region.vertices
+            )
+            for name, region in self.regions.items()
+        }
 
     def worker_of(self, subtask: SubtaskKey) -> str:
         """Where a subtask was deployed; RemoteProtocolError if the job has no such subtask."""

@@ -17,6 +17,7 @@ from typing import Any
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import JobExecution
+from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
@@ -36,6 +37,8 @@ class JobRecord:
         self.submission = submission
         self.submitted_at = submitted_at
         self.ended_at: float | None = None
+        self.regions = pipelined_regions(submission.shape)
+        """What must run together; every attempt runs all of them."""
         self._config = config
         self._attempts: list[AttemptRecord] = []
 
@@ -75,6 +78,7 @@ class JobRecord:
         execution = JobExecution(
             self.job_id,
             number,
+            self.regions,
             placement.assignment(),
             cause_grace_s=config.cause_grace_ms / 1000,
             cancel_timeout_s=config.cancel_timeout_ms / 1000,

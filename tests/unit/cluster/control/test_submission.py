@@ -29,16 +29,35 @@ def test_the_shape_survives_and_the_functions_stay_opaque() -> None:
     assert JobGraph.from_bytes(submission.graph).vertices[0].name == graph.vertices[0].name
 
 
+SOURCE = [0, "source", 1, 128, "default"]
+EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED"]
+
+
+def body(vertices: list[object], edges: list[object]) -> bytes:
+    packed: bytes = msgpack.packb(["job", vertices, edges, False, b"graph"])
+    return packed
+
+
+def test_a_body_is_a_job() -> None:
+    shape = Submission.from_bytes(body([SOURCE, [1, *SOURCE[1:]]], [[0, 1, *EDGE[2:]]])).shape
+    assert [(edge.source, edge.target) for edge in shape.edges] == [(0, 1)]
+
+
 @pytest.mark.parametrize(
     "body",
     [
         b"",
         b"\xc1",
         msgpack.packb(1),
-        msgpack.packb(["job", [], [], b""]),
-        msgpack.packb(["job", [[0, "source", 1, 128, "default"]], [], "graph"]),
-        msgpack.packb(["job", [[0, "source", 1]], [], b"graph"]),
-        msgpack.packb(["job", [[0, "source", 1, 128, "default"]], [[0]], b"graph"]),
+        msgpack.packb(["job", [], [], False, b""]),
+        msgpack.packb(["job", [SOURCE], [], False, "graph"]),
+        body([SOURCE[:3]], []),
+        body([SOURCE], [[0]]),
+        body([SOURCE], [[*EDGE[:5], "ON_DEMAND"]]),
+        body([SOURCE], [[0, 1, *EDGE[2:]]]),
+        body([SOURCE], [["0", 0, *EDGE[2:]]]),
+        body([SOURCE], [[[], 0, *EDGE[2:]]]),
+        body([[1, *SOURCE[1:]]], []),
     ],
 )
 def test_a_body_that_is_no_job_is_refused(body: bytes) -> None:

@@ -9,6 +9,7 @@ import pytest
 from flinknet.cluster.control.messages import Register
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import JobExecution
+from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.worker_registry import WorkerRegistry
 from flinknet.metrics.io_metrics import IO_METRICS
@@ -29,7 +30,12 @@ def attempt() -> AttemptRecord:
     registry.register(Register("worker-0", 1, "127.0.0.1:1000", 4), 0.0)
     placement = Placement.of_job(SHAPE, "job", 3, registry.registered())
     execution = JobExecution(
-        "job", 3, placement.assignment(), cause_grace_s=1.0, cancel_timeout_s=5.0
+        "job",
+        3,
+        pipelined_regions(SHAPE),
+        placement.assignment(),
+        cause_grace_s=1.0,
+        cancel_timeout_s=5.0,
     )
     execution.start()
     execution.opened("worker-0")
@@ -85,4 +91,6 @@ def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
     assert attempt.prepared() == []
     status = attempt.status(now=9.0)
     assert (status["attempt"], status["seconds"]) == (3, 2.0)
-    assert status["state"] == ("FINISHED" if finishes else "CANCELED")
+    state = "FINISHED" if finishes else "CANCELED"
+    assert status["state"] == state
+    assert attempt.story(now=9.0) == {**status, "regions": {"0": {state: 3}}}

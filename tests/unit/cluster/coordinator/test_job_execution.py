@@ -12,10 +12,13 @@ from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.job_state import JobState, SubtaskState
 from flinknet.cluster.control.messages import Cancel, Deploy, Run, Settle
 from flinknet.cluster.coordinator.job_execution import Commands, JobExecution
+from flinknet.cluster.coordinator.pipelined_region import PipelinedRegion
 from flinknet.errors import LocalProtocolError, RemoteProtocolError
 
 GRACE, CANCEL_TIMEOUT = 1.0, 5.0
 SOURCE, SINK, OTHER_SOURCE, OTHER_SINK = (0, 0), (1, 0), (0, 1), (1, 1)
+
+REGIONS = [PipelinedRegion("0", frozenset({0, 1}), frozenset())]
 
 SYMPTOM = FailureCause(Gravity.SYMPTOM, "worker-0", 100, "RemoteTransportError", "gone", "Sink")
 SUSPICION = FailureCause.of_lost_worker("worker-1", 101, "closed", Gravity.SUSPICION)
@@ -27,6 +30,7 @@ def new_execution(commit_timeout_s: float | None = None) -> JobExecution:
     return JobExecution(
         "job",
         0,
+        REGIONS,
         {"worker-0": [SOURCE, SINK], "worker-1": [OTHER_SOURCE, OTHER_SINK]},
         cause_grace_s=GRACE,
         cancel_timeout_s=CANCEL_TIMEOUT,
@@ -359,7 +363,12 @@ def test_a_job_of_which_nothing_is_left_still_waits_for_its_cause(running: JobEx
 
 def test_the_loss_of_the_only_worker_ends_the_job_without_anybody_to_cancel() -> None:
     execution = JobExecution(
-        "job", 0, {"worker-1": [SOURCE]}, cause_grace_s=GRACE, cancel_timeout_s=CANCEL_TIMEOUT
+        "job",
+        0,
+        REGIONS,
+        {"worker-1": [SOURCE]},
+        cause_grace_s=GRACE,
+        cancel_timeout_s=CANCEL_TIMEOUT,
     )
     execution.start()
     assert execution.worker_lost(LOSS, now=1.0) == []
@@ -463,3 +472,21 @@ def test_a_job_is_started_once() -> None:
     execution.start()
     with pytest.raises(LocalProtocolError, match="DEPLOYING takes no step DEPLOY"):
         execution.start()
+
+
+def test_an_execution_has_its_regions_by_name() -> None:
+    regions = [
+        PipelinedRegion("0", frozenset({0}), frozenset()),
+        PipelinedRegion("1", frozenset({1}), frozenset({"0"})),
+    ]
+    execution = JobExecution(
+        "job",
+        0,
+        regions,
+        {"worker-0": [SOURCE, SINK], "worker-1": [OTHER_SINK]},
+        cause_grace_s=GRACE,
+        cancel_timeout_s=CANCEL_TIMEOUT,
+    )
+    assert list(execution.regions.values()) == regions
+    execution.finished(SOURCE, now=1.0)
+    assert execution.region_states() == {"0": {"FINISHED": 1}, "1": {"DEPLOYING": 2}}
