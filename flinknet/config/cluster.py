@@ -81,6 +81,10 @@ class ClusterConfig:
     collect_bytes_max: int = 256 * MIB
     """Bytes that all collect sinks of a job may bring back together."""
 
+    mailbox_mails_max: int = 1_000
+    """Calls that may wait for one subtask to come between two batches. They are the worker's own,
+    which makes few at a time; the bound is for one that a user function keeps from coming there."""
+
     cancel_timeout_ms: float = 5_000.0
     """Time for the subtasks of a failed or cancelled job to stop, before the job ends without them
     (a user function that blocks never sees the cancellation). Flink: task.cancellation.timeout
@@ -172,5 +176,6 @@ class ClusterConfig:
             ("failure_text_bytes_max", 256),
             ("pypy_nursery_bytes", MIB),
             ("jobs_retained", 1),
+            ("mailbox_mails_max", 1),
         ):
             require_at_least(self, least, name)

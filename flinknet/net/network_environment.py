@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
-from flinknet.buffer.availability import Availability
+from flinknet.buffer.availability import Availability, Wait
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import BufferTimeout, NetworkConfig, check_buffer_timeout
 from flinknet.consumer.gate import Gate
@@ -35,7 +35,7 @@ from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
-from flinknet.net.task_clock import TaskClock
+from flinknet.net.task_clock import TaskClock, until_available
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
@@ -124,7 +124,7 @@ class NetworkEnvironment:
         self._identity().encode()
         loop = asyncio.get_running_loop()
         self.network_pool = NetworkBufferPool(self.config.segments, self.config.segment_bytes)
-        self._clock = TaskClock(loop)
+        self._clock = TaskClock()
         self._debloat_timer = DebloatTimer(loop, self.config.debloat)
         self._request_timer = RequestTimer(loop, self._registry)
         self._writer_rendezvous = WriterRendezvous(loop, self.config)
@@ -362,11 +362,18 @@ class NetworkEnvironment:
         *,
         task_times: TaskTimes | None = None,
         types: Registered = None,
+        interruptible: Callable[[Wait], Wait] | None = None,
     ) -> RecordReader:
         """Make the reader of a gate, or of a UnionInputGate; ``task_times`` and ``types`` as for a
-        writer."""
+        writer.
+
+        ``interruptible`` makes a wait of the reader's, for a task that has something else to do
+        while there is no data.
+        """
         wait = self._clock.measured_wait(gate, gate.name, task_times)
         wait = self._debloat_timer.measured(gate, wait)
+        if interruptible is not None:
+            wait = interruptible(wait)
         unpacker = RecordUnpacker.of(self.config, types)
         return RecordReader(gate, wait=wait, unpacker=unpacker, memory=self._reassembly)
 
@@ -399,7 +406,7 @@ class NetworkEnvironment:
     async def wait(self, availability: Availability) -> None:
         """Suspend until something is available; a cancelled waiter leaves nothing behind."""
         self._running()
-        await self._clock.wait(availability)
+        await until_available(availability)
 
     # -- accounts ---------------------------------------------------------------------------------
 

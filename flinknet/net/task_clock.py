@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from asyncio import AbstractEventLoop
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.consumer.gate import Gate
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartition
 
-__all__ = ["TaskClock", "task_time"]
+__all__ = ["TaskClock", "task_time", "until_available"]
 
 task_time = time.monotonic
 """The clock of task times. Not the loop's: uvloop's stands still within a turn, so that what a task
 does in one would count as the wait that follows."""
 
 
+async def until_available(availability: Availability) -> None:
+    """Suspend until something is available; a cancelled waiter leaves nothing behind."""
+    future = asyncio.get_running_loop().create_future()
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    availability.subscribe(wake)
+    try:
+        await future
+    except BaseException:
+        availability.unsubscribe(wake)
+        raise
+
+
 class TaskClock:
     """The clock of one environment's tasks; each task is known while a partition or gate of its
     is."""
 
-    def __init__(self, loop: AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._times: dict[ResultPartition | Gate, TaskTimes] = {}
-
-    async def wait(self, availability: Availability) -> None:
-        """Suspend until something is available; a cancelled waiter leaves nothing behind."""
-        future = self._loop.create_future()
-
-        def wake() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        availability.subscribe(wake)
-        try:
-            await future
-        except BaseException:
-            availability.unsubscribe(wake)
-            raise
 
     def measured_wait(
         self, owner: ResultPartition | Gate, name: str, times: TaskTimes | None
@@ -52,7 +52,7 @@ class TaskClock:
         async def wait(availability: Availability, reason: WaitReason) -> None:
             account.begin_wait(reason, task_time())
             try:
-                await self.wait(availability)
+                await until_available(availability)
             finally:
                 account.end_wait(reason, task_time())
 

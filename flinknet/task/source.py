@@ -13,8 +13,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing
 from typing import Any, Protocol
 
+from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.errors import ConfigurationError
+from flinknet.net.task_clock import until_available
 from flinknet.task.context import RuntimeContext
+from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
 
 __all__ = ["Batch", "Batches", "Source", "SourceOperator", "read"]
@@ -47,9 +50,12 @@ class Source(ABC):
         """
 
 
-async def read(source: Source, context: RuntimeContext) -> AsyncGenerator[Batch, None]:
+def read(source: Source, context: RuntimeContext) -> AsyncGenerator[Batch, None]:
     """Read the batches of any source, and close its generator at the end."""
-    batches = source.batches(context)
+    return _each(source.batches(context))
+
+
+async def _each(batches: Batches) -> AsyncGenerator[Batch, None]:
     try:
         if isinstance(batches, AsyncIterator):
             async for batch in batches:
@@ -64,6 +70,16 @@ async def read(source: Source, context: RuntimeContext) -> AsyncGenerator[Batch,
             batches.close()
 
 
+async def _pieces(batches: Batches) -> AsyncGenerator[list[Any], None]:
+    """Read batches, empty ones too; Arrow record batches one by one, as they are made."""
+    async with aclosing(_each(batches)) as each:
+        async for batch in each:
+            if not len(batch):
+                yield []
+            for piece in in_pieces(iter(batch), len(batch)):
+                yield piece
+
+
 class SourceOperator(Operator):
     """The head of a chain that reads a source instead of the network."""
 
@@ -76,10 +92,13 @@ class SourceOperator(Operator):
         self._source = source
         self.records_read = 0
 
-    async def run(self) -> None:
-        """Emit every record of the source; other subtasks get a turn after every batch."""
-        async with aclosing(self._pieces()) as pieces:
+    async def run(self, mailbox: Mailbox) -> None:
+        """Emit every record of the source; other subtasks get a turn after every batch, and mails
+        are run before one, also while an asynchronous source makes it."""
+        async with aclosing(self._open(mailbox)) as pieces:
             while True:
+                if mailbox.mails:
+                    await mailbox.run_mails()
                 try:
                     records = await anext(pieces, None)
                 except Exception as error:
@@ -91,11 +110,52 @@ class SourceOperator(Operator):
                     await self._emit(records)
                 await asyncio.sleep(0)
 
-    async def _pieces(self) -> AsyncGenerator[list[Any], None]:
-        """Read batches, empty ones too; Arrow record batches one by one, as they are made."""
-        async with aclosing(read(self._source, self._context)) as batches:
-            async for batch in batches:
-                if not len(batch):
-                    yield []
-                for piece in in_pieces(iter(batch), len(batch)):
-                    yield piece
+    def _open(self, mailbox: Mailbox) -> AsyncGenerator[list[Any], None]:
+        try:
+            batches = self._source.batches(self._context)
+        except Exception as error:
+            self._fail(error, "after 0 records")
+        pieces = _pieces(batches)
+        if not isinstance(batches, AsyncIterator):
+            return pieces
+        return _read_apart(pieces, mailbox.interruptible(_until_available))
+
+
+async def _until_available(availability: Availability, reason: WaitReason) -> None:
+    """A wait that counts as busy: a source says by itself when it is idle."""
+    await until_available(availability)
+
+
+async def _read_apart(
+    pieces: AsyncGenerator[list[Any], None], wait: Wait
+) -> AsyncGenerator[list[Any], None]:
+    """Read one piece at a time, when it is asked for, in one task for all of them; so that whoever
+    asks can do what ``wait`` lets him until it is there."""
+    read, asked = Availability(), asyncio.Event()
+    piece: list[Any] | None = None
+
+    async def read_all() -> None:
+        nonlocal piece
+        async with aclosing(pieces):
+            while await asked.wait():
+                asked.clear()
+                piece = await anext(pieces, None)
+                read.set(True)
+
+    reading = asyncio.create_task(read_all())
+    reading.add_done_callback(lambda _: read.set(True))
+    try:
+        while True:
+            read.set(False)
+            asked.set()
+            await wait(read, WaitReason.IDLE)
+            if reading.done():
+                reading.result()
+            if piece is None:
+                return
+            yield piece
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+        if not reading.cancelled():
+            reading.result()

@@ -2,22 +2,20 @@
 
 Theory of operation.
 
-::
+The states, and which may follow which, are those of ``execution_state.py``:
 
-    new --open()--> open --run()--> running --> closed
-                      \\------close()-----------/
-
-- *open*: the result partitions are registered and the gates have requested theirs, so that
-  neighbours find each other in any order. Nothing has run yet.
-- *running*: batches come from the source or from the gates, one buffer each. Several gates are read
-  as one, in turn (``UnionInputGate``). A batch's buffer, and with it the producer's credit, goes
-  back when the next batch is asked for, so when the chain has taken the last one. The reader yields
-  to the event loop once per buffer, the source once per batch.
-- *the end*: operators emit what they held back and close, two-phase sinks prepare; then every
-  writer finishes, which waits until the consumers have processed everything.
-- *a failure*, or a cancellation: the partitions are failed with the cause before anything else, so
-  that consumers learn the first cause and not "connection closed"; then operators, gates and
-  writers close.
+- DEPLOYING, from ``open`` on: the result partitions are registered and the gates have requested
+  theirs, so that neighbours find each other in any order. Nothing has run yet.
+- INITIALIZING and RUNNING, in ``run``: operators are opened; then batches come from the source or
+  from the gates, one buffer each. Several gates are read as one, in turn (``UnionInputGate``). A
+  batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
+  when the chain has taken the last one. The reader yields to the event loop once per buffer, the
+  source once per batch. Between two batches the mails are run that have come (``mailbox.py``).
+- At the end of the input operators emit what they held back and close, two-phase sinks prepare;
+  then every writer finishes, which waits until the consumers have processed everything: FINISHED.
+- FAILED, or CANCELING: the partitions are failed with the cause before anything else, so that
+  consumers learn the first cause and not "connection closed"; then operators, gates and writers
+  close.
 
 Counters: the reader owns bytes and records in, a source the records it has read, the writers bytes
 and records out. Reader and writers share one time account: the subtask is idle until it is run, and
@@ -27,26 +25,28 @@ while no gate has data.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flinknet.buffer.availability import WaitReason
+from flinknet.buffer.availability import Availability, WaitReason
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import JobCancelledError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
-from flinknet.net.task_clock import task_time
+from flinknet.net.task_clock import task_time, until_available
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
+from flinknet.task.execution_state import ExecutionState, ExecutionStep
 from flinknet.task.graph import JobGraph
+from flinknet.task.mailbox import Mailbox, MailboxStatistics
 from flinknet.task.source import SourceOperator
 
 if TYPE_CHECKING:
@@ -58,7 +58,10 @@ __all__ = ["Subtask", "SubtaskResult", "SubtaskStatistics"]
 class SubtaskStatistics(NamedTuple):
     """All that can be seen of a subtask: its counters, its times, its inputs and its outputs."""
 
+    state: str
+    """Name of its ``ExecutionState``."""
     io_metrics: IOMetrics
+    mailbox: MailboxStatistics
     times: TaskTimesStatistics
     gates: tuple[InputGateStatistics, ...]
     partitions: tuple[ResultPartitionStatistics, ...]
@@ -81,7 +84,7 @@ class Subtask:
     """One parallel instance of a vertex of ``graph``, in this worker's network environment.
 
     A collect sink that keeps more than ``collect_records_max`` records fails it; None for any
-    number.
+    number. At most ``mailbox_mails_max`` calls may wait for it to come between two batches.
     """
 
     def __init__(
@@ -91,8 +94,10 @@ class Subtask:
         environment: NetworkEnvironment,
         *,
         collect_records_max: int | None = None,
+        mailbox_mails_max: int = 1_000,
     ) -> None:
         self.descriptor = descriptor
+        self.state = ExecutionState.CREATED
         self._graph = graph
         self._vertex = graph.vertices[descriptor.vertex]
         self._types = RecordTypes(graph.types)
@@ -101,6 +106,7 @@ class Subtask:
         self._gates: list[InputGate] = []
         self._reader: RecordReader | None = None
         self._chain: OperatorChain | None = None
+        self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
         self._times = TaskTimes(descriptor.name, task_time())
         self._times.begin_wait(WaitReason.IDLE, task_time())
         self._context = RuntimeContext(
@@ -120,6 +126,7 @@ class Subtask:
 
         On an error nothing is left behind. Raises InsufficientNetworkBuffersError, or what a user's
         function raises when it is copied."""
+        self._take(ExecutionStep.OPEN)
         try:
             outputs: dict[int, list[RecordWriterOutput]] = {}
             for result in self.descriptor.results:
@@ -131,6 +138,7 @@ class Subtask:
             if self._gates:
                 self._reader = self._open_reader()
         except BaseException:
+            self._take(ExecutionStep.FAILED)
             self.close()
             raise
 
@@ -139,16 +147,20 @@ class Subtask:
 
         Raises the first cause of a failure. Cancelling it releases everything, too.
         """
+        self._take(ExecutionStep.RUN)
         chain = self._chain
-        assert chain is not None, "run() comes after open()"
+        assert chain is not None, "an open subtask has its chain"
         self._times.end_wait(WaitReason.IDLE, task_time())
         try:
             await chain.open()
+            self._take(ExecutionStep.RUNNING)
             await self._process_input(chain)
             await chain.end_of_input()
             await chain.close()
-            await _all_of([output.writer.finish() for output in self._outputs])
+            await self._finish_outputs()
+            self._take(ExecutionStep.FINISHED)
         except BaseException as error:
+            self._take(ExecutionStep.CANCEL if _is_cancelled(error) else ExecutionStep.FAILED)
             self._fail_outputs(error)
             await chain.close(error)
             raise
@@ -163,6 +175,11 @@ class Subtask:
 
     def close(self) -> None:
         """Release partitions and gates; idempotent. ``run`` does it for a subtask that is run."""
+        if self.state is ExecutionState.CANCELING:
+            self._take(ExecutionStep.CLOSED)
+        elif not self.state.is_terminal:
+            self._take(ExecutionStep.CANCEL)
+        self._mailbox.close()
         if self._reader is not None:
             self._reader.close()
         for gate in self._gates:
@@ -170,9 +187,18 @@ class Subtask:
         for output in self._outputs:
             output.writer.close()
 
+    def _take(self, step: ExecutionStep) -> None:
+        self.state = self.state.after(step, f'subtask "{self.descriptor.name}"')
+
+    def submit(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Have a function or coroutine function called between two batches; see Mailbox."""
+        return self._mailbox.submit(action)
+
     def statistics(self) -> SubtaskStatistics:
         """Say what was counted, where the time went, and what inputs and outputs hold."""
         return SubtaskStatistics(
+            state=self.state.name,
+            mailbox=self._mailbox.statistics(),
             io_metrics=self.io_metrics(),
             times=self._times.statistics(task_time()),
             gates=tuple(gate.statistics() for gate in self._gates),
@@ -234,19 +260,30 @@ class Subtask:
             gates[0] if len(gates) == 1 else UnionInputGate(gates),
             task_times=self._times,
             types=self._types,
+            interruptible=self._mailbox.interruptible,
         )
 
     async def _process_input(self, chain: OperatorChain) -> None:
+        mailbox = self._mailbox
         if isinstance(chain.head, SourceOperator):
-            await chain.head.run()
+            await chain.head.run(mailbox)
             return
         assert self._reader is not None, "a vertex without a source has a gate"
         while (batch := await self._reader.next_batch()) is not None:
             records = list(batch)
-            if not records:
-                continue
-            chain.set_channel(batch.channel)
-            await chain.head.process(records)
+            if records:
+                chain.set_channel(batch.channel)
+                await chain.head.process(records)
+            if mailbox.mails:
+                await mailbox.run_mails()
+
+    async def _finish_outputs(self) -> None:
+        """Wait for the consumers to have processed everything, and run mails meanwhile."""
+        if self._outputs:
+            finishing = _all_of([output.writer.finish for output in self._outputs])
+            await self._mailbox.run_beside(finishing, _unmeasured_wait)
+        self._mailbox.quiesce()
+        await self._mailbox.run_mails()
 
     def _fail_outputs(self, error: BaseException) -> None:
         """Tell the consumers; the first cause stays."""
@@ -256,16 +293,27 @@ class Subtask:
             output.writer.fail(error)
 
 
-async def _all_of(parts: list[Coroutine[Any, Any, None]]) -> None:
+async def _unmeasured_wait(availability: Availability, reason: WaitReason) -> None:
+    """A wait that somebody else counts."""
+    await until_available(availability)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether this task ends because somebody wants it to: user code may raise anything."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+async def _all_of(parts: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
     """Run the parts side by side; the first failure cancels the others and is raised as it is."""
     if len(parts) == 1:
-        await parts[0]
+        await parts[0]()
         return
     failures: tuple[BaseException, ...] = ()
     try:
         async with asyncio.TaskGroup() as group:
             for part in parts:
-                group.create_task(part)
+                group.create_task(part())
     except BaseExceptionGroup as raised:
         failures = raised.exceptions
     if failures:

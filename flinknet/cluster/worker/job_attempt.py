@@ -104,6 +104,7 @@ class JobAttempt:
                     descriptor,
                     self._environment,
                     collect_records_max=self._config.collect_records_max,
+                    mailbox_mails_max=self._config.mailbox_mails_max,
                 )
                 subtask.open()
                 self._subtasks.append((descriptor, subtask))

@@ -20,6 +20,7 @@ from flinknet.datastream import (
     append_time,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.source import SourceOperator, read
 from tests.unit.task.harness import Harness, context
@@ -54,7 +55,7 @@ async def records_of(source: Source, index: int = 0, parallelism: int = 1) -> li
     ) as harness:
         operator = harness.operator
         assert isinstance(operator, SourceOperator)
-        await operator.run()
+        await operator.run(Mailbox("tested", 1))
         assert operator.records_read == len(harness.records)
         return harness.records
 
@@ -107,7 +108,7 @@ async def test_arrow_record_batches_are_read_one_by_one() -> None:
     operator = SourceOperator(GeneratorSource(make, 5))
     async with Harness(operator):
         operator.connect(look)
-        await operator.run()
+        await operator.run(Mailbox("tested", 1))
 
     assert seen == [(number, 1) for number in range(1, 6)]
     assert operator.records_read == 5
@@ -140,6 +141,60 @@ async def test_failing_source() -> None:
         match=rf'"tested" \(1/1\) failed after {BATCH_RECORDS} records: OSError: disk',
     ):
         await records_of(GeneratorSource(fail_on_five, 3 * BATCH_RECORDS))
+
+
+class Noting(Source):
+    """Waits for each of two batches, and notes in which tasks it runs."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.tasks: list[asyncio.Task[Any] | None] = []
+        self.released = asyncio.Event()
+        self.fails = fails
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[int]]:
+        try:
+            for number in range(2):
+                await self.released.wait()
+                self.released.clear()
+                self.tasks.append(asyncio.current_task())
+                yield [number]
+        finally:
+            self.tasks.append(asyncio.current_task())
+            if self.fails:
+                raise OSError("in closing")
+
+
+async def test_mails_are_run_while_an_asynchronous_source_makes_a_batch() -> None:
+    """And all that the source does runs in one task, so that it may hold a timeout or a group."""
+    source, mailbox = Noting(), Mailbox("tested", 1)
+    async with Harness(SourceOperator(source)) as harness:
+        operator = harness.operator
+        assert isinstance(operator, SourceOperator)
+        running = asyncio.create_task(operator.run(mailbox))
+        for number in range(2):
+            assert await mailbox.submit(harness.records.copy) == list(range(number))
+            source.released.set()
+            while len(harness.records) == number:
+                await asyncio.sleep(0)
+        await running
+    assert len(source.tasks) == 3
+    assert len(set(source.tasks)) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_an_asynchronous_source_is_closed_with_its_subtask(fails: bool) -> None:
+    source = Noting(fails)
+    async with Harness(SourceOperator(source)) as harness:
+        operator = harness.operator
+        assert isinstance(operator, SourceOperator)
+        running = asyncio.create_task(operator.run(Mailbox("tested", 1)))
+        source.released.set()
+        while not harness.records:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(OSError if fails else asyncio.CancelledError):
+            await running
+    assert len(source.tasks) == 2
 
 
 async def test_other_subtasks_run_between_batches() -> None:

@@ -21,15 +21,20 @@ from flinknet.datastream import (
     ProcessFunction,
     RuntimeContext,
     SinkFunction,
+    Source,
     StreamExecutionEnvironment,
 )
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import (
+    ClosedResourceError,
     InsufficientNetworkBuffersError,
     JobFailedError,
+    LocalProtocolError,
     ProducerFailedError,
     SerializationError,
 )
+from flinknet.task.execution_state import ExecutionState
+from flinknet.task.mailbox import MailboxStatistics
 from tests.columns import needs_columns
 from tests.unit.task.running import SMALL, Outcome, deploy, environments, open_all, run, run_job
 
@@ -293,6 +298,178 @@ async def settled(value: Any) -> None:
         await asyncio.sleep(0)
         now = value()
         unchanged, last = (unchanged + 1 if now == last else 0), now
+
+
+# -- mails ---------------------------------------------------------------------------------------
+
+
+class Gate:
+    """What functions wait for; a class, because each subtask has its own copy of an object."""
+
+    released: asyncio.Event
+    waiting: list[int]
+
+
+@pytest.fixture
+def released() -> asyncio.Event:
+    """Lets those go on that wait."""
+    Gate.released, Gate.waiting = asyncio.Event(), []
+    return Gate.released
+
+
+async def hold(number: int) -> int:
+    """Keep a subtask in the middle of a batch."""
+    Gate.waiting.append(number)
+    await Gate.released.wait()
+    return number
+
+
+class Held(Source):
+    """One record, and another one once it may go on."""
+
+    parallelism = 1
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[int]]:
+        yield [1]
+        await Gate.released.wait()
+        yield [2]
+
+
+async def test_a_mail_is_run_while_a_subtask_waits_for_input(released: asyncio.Event) -> None:
+    """From the network or from a source: it finds what the first batch has left."""
+    environment = program()
+    collect(environment.from_source(Held(), "held").rebalance().map(abs))
+    async with environments(2) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        sink = subtasks["Map -> Sink: out (1/1)"]
+        await until(lambda: sink.io_metrics().records_in == 1)
+        await settled(lambda: sink.io_metrics().records_in)
+        for subtask in subtasks.values():
+            assert (await subtask.submit(subtask.io_metrics)).records_in == 1
+            assert subtask.statistics().mailbox == MailboxStatistics(waiting=0, run=1)
+        released.set()
+        assert (await running).collected["out"] == [1, 2]
+
+
+async def test_no_mail_is_run_in_the_middle_of_a_batch(released: asyncio.Event) -> None:
+    environment = program()
+    collect(numbers(environment, 10, 1).rebalance().map(hold))
+    async with environments(1) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        await until(lambda: bool(Gate.waiting))
+        answer = subtasks["Map -> Sink: out (1/1)"].submit(Gate.waiting.copy)
+        await settled(lambda: len(Gate.waiting))
+        assert not answer.done()
+        released.set()
+        assert await answer == list(range(10))
+        await running
+
+
+async def test_no_mail_is_run_while_the_rest_of_a_batch_waits_for_memory(
+    released: asyncio.Event,
+) -> None:
+    environment = program()
+    numbers(environment, 100_000, 1).rebalance().sink_to(hold)
+    async with environments(2) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        (source,) = (one for name, one in subtasks.items() if name.startswith("Source"))
+        await settled(lambda: source.io_metrics().records_out)
+        answer = source.submit(source.io_metrics)
+        await settled(lambda: source.io_metrics().records_out)
+        assert not answer.done()
+        released.set()
+        io_metrics = await answer
+        assert io_metrics.records_in == io_metrics.records_out
+        await running
+
+
+async def test_a_mail_is_run_while_the_consumers_have_not_processed_everything(
+    released: asyncio.Event,
+) -> None:
+    environment = program()
+    collect(numbers(environment, 10, 1).rebalance().map(hold))
+    async with environments(1) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        source = subtasks["Source: numbers (1/1)"]
+        await until(lambda: source.io_metrics().records_out == 10)
+        assert await source.submit(source.io_metrics)
+        released.set()
+        await running
+        with pytest.raises(ClosedResourceError, match=r"Source: numbers \(1/1\) has ended"):
+            source.submit(int)
+
+
+async def test_a_subtask_that_is_cancelled_answers_its_mails(released: asyncio.Event) -> None:
+    environment = program()
+    stream = environment.from_source(Held(), "held").rebalance()
+    collect(stream.map(hold))
+    async with environments(1) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        answers = [subtask.submit(asyncio.Event().wait) for subtask in subtasks.values()]
+        running = asyncio.create_task(run(subtasks))
+        await until(lambda: all(one.state is ExecutionState.RUNNING for one in subtasks.values()))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        for answer in answers:
+            with pytest.raises(ClosedResourceError):
+                await answer
+
+
+# -- states --------------------------------------------------------------------------------------
+
+
+async def test_a_subtask_goes_through_its_states(released: asyncio.Event) -> None:
+    environment = program()
+    collect(environment.from_source(Held(), "held").map(abs))
+    async with environments(1) as workers:
+        (subtask,) = deploy(environment.job_graph(), workers).values()
+        assert subtask.statistics().state == "CREATED"
+        subtask.open()
+        assert subtask.statistics().state == "DEPLOYING"
+        running = asyncio.create_task(subtask.run())
+        await until(lambda: subtask.io_metrics().records_in == 1)
+        assert subtask.statistics().state == "RUNNING"
+        with pytest.raises(LocalProtocolError, match=r'subtask "Source: held.* takes no step RUN'):
+            await subtask.run()
+        assert subtask.statistics().state == "RUNNING"
+        released.set()
+        await running
+        assert subtask.statistics().state == "FINISHED"
+
+
+async def test_how_a_subtask_ends_is_its_last_state(released: asyncio.Event) -> None:
+    def fail(number: int) -> int:
+        raise ValueError
+
+    environment = program()
+    collect(environment.from_source(Held(), "held").rebalance().map(fail))
+    async with environments(1) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        await run(subtasks)
+        assert {name: subtask.state for name, subtask in subtasks.items()} == {
+            "Source: held (1/1)": ExecutionState.CANCELED,
+            "Map -> Sink: out (1/1)": ExecutionState.FAILED,
+        }
+
+
+async def test_a_function_that_raises_a_cancellation_has_failed() -> None:
+    """As with any other error: nobody has cancelled its subtask."""
+
+    def fail(number: int) -> int:
+        raise asyncio.CancelledError
+
+    environment = program()
+    collect(numbers(environment, 10, 1).map(fail))
+    async with environments(1) as workers:
+        (subtask,) = deploy(environment.job_graph(), workers).values()
+        subtask.open()
+        with pytest.raises(asyncio.CancelledError):
+            await subtask.run()
+        assert subtask.state is ExecutionState.FAILED
 
 
 # -- failures ------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from flinknet.datastream.connectors.arrow_files import (
     SOURCE_RECORD_BATCH_ROWS,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.mailbox import Mailbox
 from flinknet.task.sink import SinkOperator
 from flinknet.task.source import SourceOperator
 from tests.unit.task.harness import Harness, context
@@ -57,7 +58,7 @@ def arrow(tmp_path: Path) -> Path:
 async def share(source: FileSource, index: int = 0, parallelism: int = 1) -> list[Any]:
     place = context(index=index, parallelism=parallelism)
     async with Harness(SourceOperator(source), place) as harness:
-        await harness.operator.run()  # type: ignore[attr-defined]
+        await harness.operator.run(Mailbox("tested", 1))  # type: ignore[attr-defined]
         return harness.records
 
 

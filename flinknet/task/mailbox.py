@@ -1,0 +1,211 @@
+"""The mailbox of a subtask: what others want done in its own turn.
+
+Theory of operation (Flink's TaskMailbox and MailboxProcessor). Whoever shares the event loop with a
+subtask may look at it at any time, but what he finds may be in the middle of a batch: an operator
+has taken a record into its state, and what it made of it is not written yet. A *mail* is a call
+that the subtask makes by itself where it stands between two batches: everything that came of the
+one is with its writers, and nothing of the next one has begun. Mails are run in the order in which
+they came, and no batch is processed meanwhile. What a mail returns or raises is its sender's.
+
+A row is a state, a column a step, ``-`` is refused; a state without a row is terminal::
+
+    state     quiesce   close
+    OPEN      QUIESCED  CLOSED
+    QUIESCED  -         CLOSED
+
+In OPEN mails come in and are run; in QUIESCED those that are there are run; in CLOSED none are:
+senders get ClosedResourceError.
+
+When mails are run: before a batch is asked for, where they cost the subtask a look at ``mails``;
+and in any wait that ``interruptible`` made, which is one for the next batch, or, at the end, for
+the consumers. A wait for memory is no such wait, soft or hard: there, the rest of a batch is still
+to be written. (Flink runs mails in the soft ones, because it waits for memory before a record, and
+between its records nothing is left over.)
+
+Owned counter: the mails run so far. Invariant: a mailbox that is not open takes no mail, a closed
+one is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
+
+from flinknet.buffer.availability import Availability, Wait, WaitReason
+from flinknet.errors import ClosedResourceError, LocalProtocolError
+from flinknet.task.operators import settle
+
+__all__ = ["Mailbox", "MailboxState", "MailboxStatistics", "MailboxStep"]
+
+T = TypeVar("T")
+
+
+class MailboxStep(Enum):
+    """What moves a mailbox on."""
+
+    QUIESCE = "quiesce"
+    """The subtask has done its work."""
+    CLOSE = "close"
+    """It is gone."""
+
+
+class MailboxState(Enum):
+    """What becomes of mails."""
+
+    OPEN = "they come in and are run"
+    QUIESCED = "none come in, those that are there are run"
+    CLOSED = "none come in, none are run"
+
+    def after(self, step: MailboxStep) -> MailboxState:
+        """The state after a step; LocalProtocolError if it must not come in this state."""
+        following = _AFTER.get((self, step))
+        if following is None:
+            raise LocalProtocolError(f"a mailbox that is {self.name} takes no step {step.name}")
+        return following
+
+
+_AFTER = {
+    (MailboxState.OPEN, MailboxStep.QUIESCE): MailboxState.QUIESCED,
+    (MailboxState.OPEN, MailboxStep.CLOSE): MailboxState.CLOSED,
+    (MailboxState.QUIESCED, MailboxStep.CLOSE): MailboxState.CLOSED,
+}
+
+
+class MailboxStatistics(NamedTuple):
+    """Mails that wait (Flink's mailboxQueueSize), and those that have been run."""
+
+    waiting: int
+    run: int
+
+
+class Mail(NamedTuple):
+    """A call, and the future of whoever wants it made."""
+
+    action: Callable[[], Any]
+    answer: asyncio.Future[Any]
+
+
+class Mailbox:
+    """The mails of the subtask called ``owner``, at most ``mails_max`` at a time."""
+
+    def __init__(self, owner: str, mails_max: int) -> None:
+        self.mails: deque[Mail] = deque()
+        """What waits; for the subtask to look at, and for nobody to change."""
+        self.state = MailboxState.OPEN
+        self._owner = owner
+        self._mails_max = mails_max
+        self._woken = Availability()
+        self._run = 0
+
+    # -- the senders' side ------------------------------------------------------------------------
+
+    def submit(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Have a function or coroutine function called between two batches; the future gets what it
+        returns or raises, and cancelling that in time prevents the call.
+
+        Raises ClosedResourceError if the subtask takes no mail any more, LocalProtocolError if too
+        many wait. A subtask that ends before the call, or in it, answers with ClosedResourceError.
+        """
+        if self.state is not MailboxState.OPEN:
+            raise self._closed()
+        if len(self.mails) >= self._mails_max:
+            raise LocalProtocolError(
+                f"{len(self.mails)} calls wait for subtask {self._owner} to come between two "
+                f"batches, as many as may (mailbox_mails_max)"
+            )
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.mails.append(Mail(action, answer))
+        self._woken.set(True)
+        return answer
+
+    # -- the subtask's side -----------------------------------------------------------------------
+
+    async def run_mails(self) -> None:
+        """Run the mails that are there, in order; those that come meanwhile are for the next time,
+        so that no sender can keep the subtask from its work."""
+        for _ in range(len(self.mails)):
+            mail = self.mails.popleft()
+            if mail.answer.done():
+                continue
+            try:
+                result = await _called(mail.action)
+            except Exception as error:
+                if not mail.answer.done():
+                    mail.answer.set_exception(error)
+            except BaseException:
+                self._return(mail)
+                raise
+            else:
+                if not mail.answer.done():
+                    mail.answer.set_result(result)
+            self._run += 1
+
+    def interruptible(self, wait: Wait) -> Wait:
+        """Make a wait in which mails are run, for where the subtask stands between two batches."""
+        woken = self._woken
+
+        def wake() -> None:
+            woken.set(True)
+
+        async def interruptible_wait(availability: Availability, reason: WaitReason) -> None:
+            while not availability.available:
+                if self.mails:
+                    await self.run_mails()
+                    continue
+                woken.set(False)
+                availability.subscribe(wake)
+                try:
+                    await wait(woken, reason)
+                finally:
+                    availability.unsubscribe(wake)
+
+        return interruptible_wait
+
+    async def run_beside(self, work: Coroutine[Any, Any, T], wait: Wait) -> T:
+        """Run mails while ``work`` is done in a task of its own; return what it returns."""
+        task = asyncio.create_task(work)
+        done = Availability()
+        task.add_done_callback(lambda _: done.set(True))
+        try:
+            await self.interruptible(wait)(done, WaitReason.IDLE)
+        except BaseException:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        return task.result()
+
+    def quiesce(self) -> None:
+        """Take no more mails."""
+        self.state = self.state.after(MailboxStep.QUIESCE)
+
+    def close(self) -> None:
+        """Run no more mails: who waits for one learns that the subtask is gone. Idempotent."""
+        if self.state is MailboxState.CLOSED:
+            return
+        self.state = self.state.after(MailboxStep.CLOSE)
+        while self.mails:
+            self._return(self.mails.popleft())
+
+    def _return(self, mail: Mail) -> None:
+        if not mail.answer.done():
+            mail.answer.set_exception(self._closed())
+            mail.answer.exception()  # Who does not ask does not mind.
+
+    def _closed(self) -> ClosedResourceError:
+        return ClosedResourceError(f"subtask {self._owner} has ended, or is about to")
+
+    def statistics(self) -> MailboxStatistics:
+        """Return the present counts."""
+        return MailboxStatistics(waiting=len(self.mails), run=self._run)
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        assert len(self.mails) <= self._mails_max, "more mails wait than may"
+        assert not (self.state is MailboxState.CLOSED and self.mails), "closed but not empty"
+
+
+async def _called(action: Callable[[], Any]) -> Any:
+    return await settle(action())
