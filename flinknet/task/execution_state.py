@@ -11,7 +11,7 @@ state without a row is terminal::
     CANCELING     -          -             -        -         -       -          CANCELED
 
 ``subtask.py`` takes the steps. What the coordinator knows of it is told by messages, and coarser
-(``cluster/control/job_state.py``).
+(``cluster/control/subtask_state.py``).
 """
 
 from __future__ import annotations

@@ -1,25 +1,15 @@
-"""The states of a job attempt and of its subtasks, as coordinator and clients call them.
+"""The states of a job attempt, as coordinator and clients call them (Flink's JobStatus).
 
-Theory of operation
--------------------
-A row is a state, a column a step, ``-`` is refused; a state without a row is terminal. Of an
-attempt (Flink's JobStatus)::
+::
 
-    state       deploy     opened   finished   failed   cancel      end
-    CREATED     DEPLOYING  -        -          -        -           -
-    DEPLOYING   -          RUNNING  -          FAILING  CANCELLING  -
-    RUNNING     -          -        FINISHING  FAILING  CANCELLING  -
-    FINISHING   -          -        -          FAILING  -           FINISHED
-    FAILING     -          -        -          -        -           FAILED
-    CANCELLING  -          -        -          -        -           CANCELED
+    CREATED     DEPLOY -> DEPLOYING
+    DEPLOYING   OPEN -> RUNNING, FAIL -> FAILING, CANCEL -> CANCELLING
+    RUNNING     FINISH -> FINISHING, FAIL -> FAILING, CANCEL -> CANCELLING
+    FINISHING   FAIL -> FAILING, END -> FINISHED
+    FAILING     END -> FAILED
+    CANCELLING  END -> CANCELED
 
-and of a subtask, as the coordinator sees it (Flink's ExecutionState)::
-
-    state       opened   finished   failed   cancel
-    DEPLOYING   RUNNING  FINISHED   FAILED   CANCELED
-    RUNNING     -        FINISHED   FAILED   CANCELED
-
-What brings each step is told by ``job_execution.py``.
+What brings each event about is told by ``coordinator/job_execution.py``.
 """
 
 from __future__ import annotations
@@ -27,34 +17,27 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeAlias
 
-from flinknet.errors import LocalProtocolError
+from flinknet.transitions import Transitions
 
-__all__ = ["AttemptKey", "JobState", "JobStep", "SubtaskState", "SubtaskStep"]
-
+__all__ = ["TRANSITIONS", "AttemptKey", "JobEvent", "JobState"]
 
 AttemptKey: TypeAlias = tuple[str, int]
 """(job id, number of the attempt)"""
 
 
-class JobStep(Enum):
-    """What moves a job attempt on."""
+class JobEvent(Enum):
+    """What happens to a job attempt."""
 
-    DEPLOY = "deploy"
-    """Every worker is told to open its subtasks."""
-    OPENED = "opened"
-    """Every worker has."""
-    FINISHED = "finished"
-    """Every subtask has come to its end."""
-    FAILED = "failed"
-    """A cause was settled."""
-    CANCEL = "cancel"
-    """The user wants the job to stop."""
-    END = "end"
-    """Nothing of the attempt is left on the workers, or what is left is not waited for."""
+    DEPLOY = "every worker is told to open its subtasks"
+    OPEN = "every worker has opened them"
+    FINISH = "every subtask has come to its end"
+    FAIL = "a cause was settled"
+    CANCEL = "the user wants the job to stop"
+    END = "the workers have let go of it, or are not waited for any longer"
 
 
 class JobState(Enum):
-    """Where a job attempt stands."""
+    """Where a job attempt stands; the names travel."""
 
     CREATED = "CREATED"
     DEPLOYING = "DEPLOYING"
@@ -66,85 +49,35 @@ class JobState(Enum):
     FAILED = "FAILED"
     CANCELED = "CANCELED"
 
-    def takes(self, step: JobStep) -> bool:
-        """Whether the step may come in this state."""
-        return (self, step) in _JOB_AFTER
-
-    def after(self, step: JobStep) -> JobState:
-        """The state after a step; LocalProtocolError if it must not come in this state."""
-        if not self.takes(step):
-            raise LocalProtocolError(f"a job that is {self.value} takes no step {step.name}")
-        return _JOB_AFTER[self, step]
+    def takes(self, event: JobEvent) -> bool:
+        """Whether the event may happen in this state."""
+        return (self, event) in TRANSITIONS
 
     @property
     def is_ending(self) -> bool:
         """What comes next is the end."""
-        return self.takes(JobStep.END)
+        return self.takes(JobEvent.END)
 
     @property
     def is_terminal(self) -> bool:
         """Nothing changes any more."""
-        return not any(self.takes(step) for step in JobStep)
+        return not any(map(self.takes, JobEvent))
 
 
-class SubtaskStep(Enum):
-    """What moves a subtask on, as the coordinator hears of it."""
+_S, _E = JobState, JobEvent
 
-    OPENED = "opened"
-    """It runs, as every worker has opened its subtasks."""
-    FINISHED = "finished"
-    """Its result has been taken in."""
-    FAILED = "failed"
-    """It has failed, could not be opened, or its worker is lost."""
-    CANCEL = "cancel"
-    """Its worker has let go of it, as it was told to."""
-
-
-class SubtaskState(Enum):
-    """Where a subtask stands."""
-
-    DEPLOYING = "DEPLOYING"
-    RUNNING = "RUNNING"
-    FINISHED = "FINISHED"
-    FAILED = "FAILED"
-    CANCELED = "CANCELED"
-
-    def takes(self, step: SubtaskStep) -> bool:
-        """Whether the step may come in this state."""
-        return (self, step) in _SUBTASK_AFTER
-
-    def after(self, step: SubtaskStep) -> SubtaskState:
-        """The state after a step; LocalProtocolError if it must not come in this state."""
-        if not self.takes(step):
-            raise LocalProtocolError(f"a subtask that is {self.value} takes no step {step.name}")
-        return _SUBTASK_AFTER[self, step]
-
-    @property
-    def is_pending(self) -> bool:
-        """It may still run on its worker."""
-        return self.takes(SubtaskStep.FINISHED)
-
-
-_JOB_AFTER = {
-    (JobState.CREATED, JobStep.DEPLOY): JobState.DEPLOYING,
-    (JobState.DEPLOYING, JobStep.OPENED): JobState.RUNNING,
-    (JobState.DEPLOYING, JobStep.FAILED): JobState.FAILING,
-    (JobState.DEPLOYING, JobStep.CANCEL): JobState.CANCELLING,
-    (JobState.RUNNING, JobStep.FINISHED): JobState.FINISHING,
-    (JobState.RUNNING, JobStep.FAILED): JobState.FAILING,
-    (JobState.RUNNING, JobStep.CANCEL): JobState.CANCELLING,
-    (JobState.FINISHING, JobStep.FAILED): JobState.FAILING,
-    (JobState.FINISHING, JobStep.END): JobState.FINISHED,
-    (JobState.FAILING, JobStep.END): JobState.FAILED,
-    (JobState.CANCELLING, JobStep.END): JobState.CANCELED,
-}
-
-_SUBTASK_AFTER = {
-    (SubtaskState.DEPLOYING, SubtaskStep.OPENED): SubtaskState.RUNNING,
-    (SubtaskState.DEPLOYING, SubtaskStep.FINISHED): SubtaskState.FINISHED,
-    (SubtaskState.DEPLOYING, SubtaskStep.FAILED): SubtaskState.FAILED,
-    (SubtaskState.DEPLOYING, SubtaskStep.CANCEL): SubtaskState.CANCELED,
-    (SubtaskState.RUNNING, SubtaskStep.FINISHED): SubtaskState.FINISHED,
-    (SubtaskState.RUNNING, SubtaskStep.FAILED): SubtaskState.FAILED,
-    (SubtaskState.RUNNING, SubtaskStep.CANCEL): SubtaskState.CANCELED,
-}
+TRANSITIONS: Transitions[JobState, JobEvent] = Transitions(
+    {
+        (_S.CREATED, _E.DEPLOY): _S.DEPLOYING,
+        (_S.DEPLOYING, _E.OPEN): _S.RUNNING,
+        (_S.DEPLOYING, _E.FAIL): _S.FAILING,
+        (_S.DEPLOYING, _E.CANCEL): _S.CANCELLING,
+        (_S.RUNNING, _E.FINISH): _S.FINISHING,
+        (_S.RUNNING, _E.FAIL): _S.FAILING,
+        (_S.RUNNING, _E.CANCEL): _S.CANCELLING,
+        (_S.FINISHING, _E.FAIL): _S.FAILING,
+        (_S.FINISHING, _E.END): _S.FINISHED,
+        (_S.FAILING, _E.END): _S.FAILED,
+        (_S.CANCELLING, _E.END): _S.CANCELED,
+    }
+)

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-The states and what may follow what are in ``control/job_state.py``::
+The states are those of ``control/job_state.py`` and ``control/subtask_state.py``::
 
     CREATED -> DEPLOYING -> RUNNING -> FINISHING --> FINISHED
                    |           |           |
@@ -42,9 +42,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from flinknet.cluster.control import job_state, subtask_state
 from flinknet.cluster.control.failure import FailureCause, Gravity
-from flinknet.cluster.control.job_state import JobState, JobStep, SubtaskState, SubtaskStep
+from flinknet.cluster.control.job_state import JobEvent, JobState
 from flinknet.cluster.control.messages import Cancel, Deploy, Message, Run, Settle
+from flinknet.cluster.control.subtask_state import SubtaskEvent, SubtaskState
 from flinknet.cluster.coordinator.pipelined_region import PipelinedRegion
 from flinknet.errors import JobFailedError, RemoteProtocolError
 
@@ -129,34 +131,34 @@ class JobExecution:
 
     def start(self) -> Commands:
         """Tell every worker to open its subtasks."""
-        self._take(JobStep.DEPLOY)
+        self._become(JobEvent.DEPLOY)
         return [(worker, Deploy(self.job_id, self.attempt)) for worker in self.workers]
 
     def opened(self, worker_id: str) -> Commands:
         """A worker has opened all its subtasks."""
         self._unopened.discard(worker_id)
-        if not self.state.takes(JobStep.OPENED) or self._unopened:
+        if not self.state.takes(JobEvent.OPEN) or self._unopened:
             return []
-        self._take(JobStep.OPENED)
+        self._become(JobEvent.OPEN)
         for key in self._states:
-            self._move(key, SubtaskStep.OPENED)
+            self._move(key, SubtaskEvent.RUN)
         return [(worker, Run(self.job_id, self.attempt)) for worker in self.workers]
 
     def finished(self, subtask: SubtaskKey, now: float) -> Commands:
         """A subtask has come to its end and its result has been taken in."""
-        if not self._move(subtask, SubtaskStep.FINISHED):
+        if not self._move(subtask, SubtaskEvent.FINISH):
             return []
         return self._advance(now)
 
     def failed(self, subtask: SubtaskKey, cause: FailureCause, now: float) -> Commands:
         """A subtask has failed."""
-        if not self._move(subtask, SubtaskStep.FAILED):
+        if not self._move(subtask, SubtaskEvent.FAIL):
             return []
         return self._weigh(cause, now)
 
     def open_failed(self, worker_id: str, cause: FailureCause, now: float) -> Commands:
         """A worker could not open its subtasks; it will run none of them."""
-        self._move_all_of(worker_id, SubtaskStep.FAILED)
+        self._move_all_of(worker_id, SubtaskEvent.FAIL)
         return self._weigh(cause, now)
 
     def released(self, worker_id: str, now: float) -> Commands:
@@ -167,7 +169,7 @@ class JobExecution:
         if self._may_be_cancelled and self._pending_of(worker_id):
             raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
         self._holders.discard(worker_id)
-        self._move_all_of(worker_id, SubtaskStep.CANCEL)
+        self._move_all_of(worker_id, SubtaskEvent.RELEASE)
         return self._advance(now)
 
     def settled(self, worker_id: str, cause: FailureCause | None, now: float) -> Commands:
@@ -185,7 +187,7 @@ class JobExecution:
         self._unfit.add(cause.worker_id)
         if self._settler == cause.worker_id and not self.state.is_terminal:
             return self._settle_sinks(now, cause)
-        if self._move_all_of(cause.worker_id, SubtaskStep.FAILED) or self._waits_for_cause:
+        if self._move_all_of(cause.worker_id, SubtaskEvent.FAIL) or self._waits_for_cause:
             return self._weigh(cause, now)
         return self._advance(now)
 
@@ -199,7 +201,7 @@ class JobExecution:
         """The user wants the job to stop."""
         if not self._may_be_cancelled:
             return []
-        self._take(JobStep.CANCEL)
+        self._become(JobEvent.CANCEL)
         self.cause = None
         return self._cancel_pending(now)
 
@@ -224,7 +226,7 @@ class JobExecution:
     @property
     def _may_be_cancelled(self) -> bool:
         """Subtasks are deployed or run, and nothing has decided yet how that ends."""
-        return self.state.takes(JobStep.CANCEL)
+        return self.state.takes(JobEvent.CANCEL)
 
     def _weigh(self, cause: FailureCause, now: float) -> Commands:
         if not self._may_be_cancelled:
@@ -236,7 +238,7 @@ class JobExecution:
         return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
 
     def _settle(self, now: float) -> Commands:
-        self._take(JobStep.FAILED)
+        self._become(JobEvent.FAIL)
         return self._cancel_pending(now)
 
     def _cancel_pending(self, now: float) -> Commands:
@@ -256,27 +258,27 @@ class JobExecution:
             if worker == worker_id and self._states[key].is_pending
         ]
 
-    def _move(self, subtask: SubtaskKey, step: SubtaskStep) -> bool:
-        """Whether the subtask could still take the step, and has."""
+    def _move(self, subtask: SubtaskKey, event: SubtaskEvent) -> bool:
+        """Whether the event still changed the subtask."""
         state = self._states[subtask]
-        if not state.takes(step):
+        if not state.takes(event):
             return False
-        self._states[subtask] = state.after(step)
+        self._states[subtask] = subtask_state.TRANSITIONS[state, event]
         return True
 
-    def _move_all_of(self, worker_id: str, step: SubtaskStep) -> bool:
-        """Whether anything of the worker was pending; it has taken the step."""
+    def _move_all_of(self, worker_id: str, event: SubtaskEvent) -> bool:
+        """Whether the event still changed any subtask of the worker."""
         pending = self._pending_of(worker_id)
         for subtask in pending:
-            self._move(subtask, step)
+            self._move(subtask, event)
         return bool(pending)
 
     def _advance(self, now: float) -> Commands:
         """Go on to the end as far as subtasks and workers let it."""
         if self._waits_for_cause or any(state.is_pending for state in self._states.values()):
             return []
-        if self.state.takes(JobStep.FINISHED):
-            self._take(JobStep.FINISHED)
+        if self.state.takes(JobEvent.FINISH):
+            self._become(JobEvent.FINISH)
             self.deadline = now + self._cancel_timeout
         if not self.state.is_ending or self._holders or self._settler is not None:
             return []
@@ -297,7 +299,7 @@ class JobExecution:
 
     def _fail_commit(self, cause: FailureCause, now: float) -> Commands:
         self.cause = cause
-        self._take(JobStep.FAILED)
+        self._become(JobEvent.FAIL)
         return self._settle_sinks(now)
 
     def _commit_timed_out(self, worker_id: str) -> FailureCause:
@@ -315,8 +317,8 @@ class JobExecution:
         return FailureCause.of_lost_worker(self.workers[-1], 0, reason)
 
     def _end(self) -> None:
-        self._take(JobStep.END)
+        self._become(JobEvent.END)
         self.deadline = None
 
-    def _take(self, step: JobStep) -> None:
-        self.state = self.state.after(step)
+    def _become(self, event: JobEvent) -> None:
+        self.state = job_state.TRANSITIONS[self.state, event]

@@ -1,43 +1,19 @@
-"""The states of attempts and subtasks: every row of the tables, and nothing beside them."""
+"""The states of a job attempt."""
 
 from __future__ import annotations
 
-import pytest
-
-from flinknet.cluster.control import job_state
-from flinknet.cluster.control.job_state import JobState, JobStep, SubtaskState, SubtaskStep
-from flinknet.errors import LocalProtocolError
-from tests.transition_table import transitions
+from flinknet.cluster.control import job_state as module
+from flinknet.cluster.control.job_state import TRANSITIONS, JobEvent, JobState
+from tests.unit.tables import named, shown_in, way_to
 
 
-@pytest.mark.parametrize(
-    ("state", "step", "following"), transitions(job_state.__doc__, JobState, JobStep)
-)
-def test_a_job_goes_by_the_table(
-    state: JobState, step: JobStep, following: JobState | None
-) -> None:
-    assert state.takes(step) == (following is not None)
-    if following is not None:
-        assert state.after(step) is following
-        return
-    with pytest.raises(LocalProtocolError) as refused:
-        state.after(step)
-    assert str(refused.value) == f"a job that is {state.value} takes no step {step.name}"
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
 
 
-@pytest.mark.parametrize(
-    ("state", "step", "following"), transitions(job_state.__doc__, SubtaskState, SubtaskStep)
-)
-def test_a_subtask_goes_by_the_table(
-    state: SubtaskState, step: SubtaskStep, following: SubtaskState | None
-) -> None:
-    assert state.takes(step) == (following is not None)
-    if following is not None:
-        assert state.after(step) is following
-        return
-    with pytest.raises(LocalProtocolError) as refused:
-        state.after(step)
-    assert str(refused.value) == f"a subtask that is {state.value} takes no step {step.name}"
+def test_every_state_is_reached_and_every_event_used() -> None:
+    assert all(way_to(state, JobState.CREATED, TRANSITIONS) for state in list(JobState)[1:])
+    assert {event for _, event in TRANSITIONS} == set(JobEvent)
 
 
 def test_what_is_ending_and_what_has_ended() -> None:
@@ -45,5 +21,3 @@ def test_what_is_ending_and_what_has_ended() -> None:
     ended = [JobState.FINISHED, JobState.FAILED, JobState.CANCELED]
     assert [state for state in JobState if state.is_ending] == ending
     assert [state for state in JobState if state.is_terminal] == ended
-    pending = [SubtaskState.DEPLOYING, SubtaskState.RUNNING]
-    assert [state for state in SubtaskState if state.is_pending] == pending

@@ -8,12 +8,15 @@ from itertools import permutations
 
 import pytest
 
+from flinknet.cluster.control import subtask_state
 from flinknet.cluster.control.failure import FailureCause, Gravity
-from flinknet.cluster.control.job_state import JobState, SubtaskState
+from flinknet.cluster.control.job_state import TRANSITIONS, JobEvent, JobState
 from flinknet.cluster.control.messages import Cancel, Deploy, Run, Settle
+from flinknet.cluster.control.subtask_state import SubtaskEvent, SubtaskState
 from flinknet.cluster.coordinator.job_execution import Commands, JobExecution
 from flinknet.cluster.coordinator.pipelined_region import PipelinedRegion
-from flinknet.errors import LocalProtocolError, RemoteProtocolError
+from flinknet.errors import RemoteProtocolError
+from tests.unit.tables import way_to
 
 GRACE, CANCEL_TIMEOUT = 1.0, 5.0
 SOURCE, SINK, OTHER_SOURCE, OTHER_SINK = (0, 0), (1, 0), (0, 1), (1, 1)
@@ -467,11 +470,54 @@ def test_a_subtask_that_is_not_of_the_job_breaks_the_protocol(running: JobExecut
         running.worker_of((7, 0))
 
 
-def test_a_job_is_started_once() -> None:
+def happens(execution: JobExecution, event: JobEvent) -> None:
+    """Bring an event about as workers and users do."""
+    match event:
+        case JobEvent.DEPLOY:
+            execution.start()
+        case JobEvent.OPEN:
+            for worker_id in execution.workers:
+                execution.opened(worker_id)
+        case JobEvent.FINISH:
+            finish(execution)
+        case JobEvent.FAIL if execution.state is JobState.FINISHING:
+            release_all(execution)
+            execution.settled("worker-0", COMMIT_FAILED, now=2.0)
+        case JobEvent.FAIL:
+            execution.failed(SOURCE, ERROR, now=1.0)
+        case JobEvent.CANCEL:
+            execution.cancel(now=1.0)
+        case JobEvent.END:
+            release_all(execution)
+            execution.settled("worker-0", None, now=3.0)
+
+
+@pytest.mark.parametrize("event", JobEvent)
+@pytest.mark.parametrize("state", JobState)
+def test_every_pair_of_state_and_event(state: JobState, event: JobEvent) -> None:
+    execution = new_execution(commit_timeout_s=COMMIT_TIMEOUT)
+    for step in way_to(state, JobState.CREATED, TRANSITIONS):
+        happens(execution, step)
+    assert execution.state is state
+    if state.takes(event):
+        happens(execution, event)
+        assert execution.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(AssertionError, match="must not happen"):
+            execution._become(event)
+        assert execution.state is state
+
+
+@pytest.mark.parametrize("event", SubtaskEvent)
+@pytest.mark.parametrize("state", SubtaskState)
+def test_what_comes_too_late_for_a_subtask_changes_nothing(
+    state: SubtaskState, event: SubtaskEvent
+) -> None:
     execution = new_execution()
-    execution.start()
-    with pytest.raises(LocalProtocolError, match="DEPLOYING takes no step DEPLOY"):
-        execution.start()
+    execution._states[SOURCE] = state
+    assert execution._move(SOURCE, event) == state.takes(event)
+    expected = subtask_state.TRANSITIONS[state, event] if state.takes(event) else state
+    assert execution.subtask_states()[SOURCE] is expected
 
 
 def test_an_execution_has_its_regions_by_name() -> None:
