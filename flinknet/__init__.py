@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flinknet.buffer.availability import Availability
+from flinknet.buffer.buffer import DataType
 from flinknet.config import BufferTimeout, FlinknetConfig, NetworkConfig
 from flinknet.consumer.gate import Gate
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import FlinknetError
-from flinknet.metrics.environment_statistics import EnvironmentStatistics
+from flinknet.metrics.environment_statistics import EnvironmentStatistics, NetworkStatistics
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.net.network_environment import NetworkEnvironment
@@ -34,8 +35,9 @@ from flinknet.records.partitioner import (
     RescalePartitioner,
     ShufflePartitioner,
 )
-from flinknet.records.reader import RecordBatch, RecordReader
+from flinknet.records.reader import EventHandler, RecordBatch, RecordReader
 from flinknet.records.writer import RecordWriter
+from flinknet.wire.events import Event
 
 if TYPE_CHECKING:
     from flinknet.records.columns.partitioner import ColumnHashPartitioner as ColumnHashPartitioner
@@ -49,7 +51,10 @@ __all__ = [
     "BroadcastPartitioner",
     "BufferTimeout",
     "CustomPartitioner",
+    "DataType",
     "EnvironmentStatistics",
+    "Event",
+    "EventHandler",
     "ExchangeMode",
     "FlinknetConfig",
     "FlinknetError",
@@ -61,6 +66,7 @@ __all__ = [
     "MemoryBound",
     "NetworkConfig",
     "NetworkEnvironment",
+    "NetworkStatistics",
     "PartitionLocation",
     "Partitioner",
     "RebalancePartitioner",

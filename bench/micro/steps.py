@@ -27,8 +27,8 @@ from flinknet import (
 )
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.serializer import RecordDeserializer, RecordUnpacker
+from flinknet.records.serialization.spanning_record import ReassemblyMemory
 
 __all__ = ["STEPS", "find_workload"]
 

@@ -21,8 +21,8 @@ from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.cooperative_budget import yield_to_loop
-from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.records.serialization.spanning_record import ReassemblyMemory
 
 __all__ = ["PARTITION", "Sink", "Worker", "carry", "finish", "make_writer", "run_together"]
 

@@ -9,7 +9,7 @@ from flinknet.connection.link import ConnectionStatistics
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.metrics.task_times import TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartitionStatistics
-from flinknet.records.serialization.reassembly import ReassemblyStatistics
+from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
 __all__ = [
     "EnvironmentStatistics",

@@ -19,7 +19,7 @@ from flinknet.metrics.worker_statistics import (
     PartitionTotals,
     WorkerStatistics,
 )
-from flinknet.records.serialization.reassembly import ReassemblyStatistics
+from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
 __all__ = ["exchange_families", "network_families", "worker_families", "worker_labels"]
 

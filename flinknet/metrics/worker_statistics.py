@@ -30,7 +30,7 @@ from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.plain import from_plain, row_of
 from flinknet.metrics.task_times import TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartitionStatistics
-from flinknet.records.serialization.reassembly import ReassemblyStatistics
+from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
 __all__ = [
     "METERED",

@@ -41,10 +41,10 @@ from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import Partitioner
-from flinknet.records.reader import RecordReader
-from flinknet.records.serialization.reassembly import ReassemblyMemory
+from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.serialization.record_types import Registered
 from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.records.serialization.spanning_record import ReassemblyMemory
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.handshake import WorkerIdentity
 
@@ -363,9 +363,10 @@ class NetworkEnvironment:
         task_times: TaskTimes | None = None,
         types: Registered = None,
         interruptible: Callable[[Wait], Wait] | None = None,
+        event_handler: EventHandler | None = None,
     ) -> RecordReader:
         """Make the reader of a gate, or of a UnionInputGate; ``task_times`` and ``types`` as for a
-        writer.
+        writer, ``event_handler`` as for a RecordReader.
 
         ``interruptible`` makes a wait of the reader's, for a task that has something else to do
         while there is no data.
@@ -375,7 +376,13 @@ class NetworkEnvironment:
         if interruptible is not None:
             wait = interruptible(wait)
         unpacker = RecordUnpacker.of(self.config, types)
-        return RecordReader(gate, wait=wait, unpacker=unpacker, memory=self._reassembly)
+        return RecordReader(
+            gate,
+            wait=wait,
+            unpacker=unpacker,
+            memory=self._reassembly,
+            event_handler=event_handler,
+        )
 
     @asynccontextmanager
     async def open_reader(

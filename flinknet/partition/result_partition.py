@@ -229,6 +229,11 @@ class ResultPartition(SubpartitionOwner):
         self._end_of_data = self._end_of_data or data_type is DataType.END_OF_DATA
         self._repeated_bytes += len(payload) * (len(self.subpartitions) - 1)
 
+    def emit_event(self, data_type: DataType, payload: bytes, index: int) -> None:
+        """Queue an event in one subpartition. Raises LocalProtocolError as ``broadcast_event``."""
+        self._check_not_finished()
+        self.subpartitions[index].add_event(Buffer.event(data_type, payload))
+
     def flush(self, index: int) -> None:
         """Let the reader of one subpartition have what is written so far."""
         self.subpartitions[index].flush()

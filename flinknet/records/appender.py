@@ -103,8 +103,8 @@ class RecordAppender:
             await self._slow_path.until_free()
         if self.ended or self.torn:
             self.check_open()
-        if output is not self._broadcast and not self._broadcast.builder.sealed:
-            self._broadcast.seal()
+        if output is not self._broadcast:
+            self.seal_broadcast()
         filled, opened = output.builder, self.buffers_opened
         if filled.paused:
             self._resume(filled)
@@ -125,6 +125,11 @@ class RecordAppender:
         opened = self.buffers_opened - opened
         if self._budget.spend(opened, filled.records) or output.target.released:
             await yield_to_loop()
+
+    def seal_broadcast(self) -> None:
+        """Let what all subpartitions share stand before what one of them gets."""
+        if not self._broadcast.builder.sealed:
+            self._broadcast.seal()
 
     async def until_between_records(self) -> None:
         """Wait until no record is in progress; what is to stand between two of them must be written

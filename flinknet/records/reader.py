@@ -7,6 +7,10 @@ processed everything in it. The end of data of a channel is acknowledged at the 
 Records that span buffers are in the deserializers meanwhile, which drop them when the gate is
 released, whoever does that.
 
+*Events* are handed to the task's handler where they stand, between two batches: everything before
+them on their channel has been processed. Only one with priority can come inside a record, whose
+bytes so far are ``unconsumed`` then.
+
 The reader is its own iterator over records, so that an iteration that was left can go on: what it
 has not handed out of its batch comes next, as records or as a batch. An asynchronous generator
 would cost the consumer a sixth more for every record, and lose the rest of the batch.
@@ -16,8 +20,8 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, NoReturn, Self
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from typing import Any, NoReturn, Protocol, Self
 
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
@@ -25,17 +29,19 @@ from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
-from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
     RecordUnpacker,
 )
+from flinknet.records.serialization.spanning_record import ReassemblyMemory
 from flinknet.records.step import Rest, Step
+from flinknet.wire.events import Event
 
-__all__ = ["RecordBatch", "RecordReader"]
+__all__ = ["EventHandler", "RecordBatch", "RecordReader"]
 
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+_END_OF_DATA = DataType.END_OF_DATA
 _IDLE = WaitReason.IDLE
 _MANY_RECORDS = 64
 """A buffer of so many takes longer than a message to the producer and its answer."""
@@ -61,6 +67,17 @@ class RecordBatch:
         return len(self.records)
 
 
+class EventHandler(Protocol):
+    """What a task does with the events among its records (Flink's CheckpointedInputGate)."""
+
+    def on_event(self, channel: int, event: Event) -> None:
+        """An event came, the ends of a channel included; what it raises, the reading raises.
+
+        Who handles a blocking event has the channel go on: ``resume_consumption`` of
+        ``reader.gate.channels[channel]``, now or later.
+        """
+
+
 class RecordReader:
     """Reads the records of a gate's channels, each channel in order.
 
@@ -69,16 +86,25 @@ class RecordReader:
         wait: suspends until an Availability is available; made by the shell.
         unpacker: unpacks the records of all channels.
         memory: where records that span buffers are put together.
+        event_handler: gets the events. Without one, those that block their channel are refused,
+            since nobody would resume it, and others are skipped.
     """
 
     def __init__(
-        self, gate: Gate, *, wait: Wait, unpacker: RecordUnpacker, memory: ReassemblyMemory
+        self,
+        gate: Gate,
+        *,
+        wait: Wait,
+        unpacker: RecordUnpacker,
+        memory: ReassemblyMemory,
+        event_handler: EventHandler | None = None,
     ) -> None:
         self.gate = gate
         self.bytes_in = 0
         self.records_in = 0
         self._wait = wait
         self._deserializers = [RecordDeserializer(unpacker, memory) for _ in gate.channels]
+        self._event_handler = event_handler
         self._current: Buffer | None = None
         self._batch: RecordBatch | None = None
         self._records: Iterator[Any] = iter(())
@@ -151,6 +177,19 @@ class RecordReader:
                 return record
         raise StopAsyncIteration
 
+    def unconsumed(self, channel: int) -> Iterator[bytes]:
+        """The bytes of a record of which not all has come, as the state of an overtaken channel; to
+        be iterated before the next batch is asked for. Raises SerializationError if the disk
+        refuses."""
+        return self._deserializers[channel].unconsumed()
+
+    def restore(self, channel: int, pieces: Iterable[bytes]) -> None:
+        """Begin a channel, before anything was read from it, with what ``unconsumed`` gave.
+
+        Raises LocalProtocolError inside a record, ValueError if it is too long for one, and
+        SerializationError if the disk refuses."""
+        self._deserializers[channel].restore(pieces)
+
     def close(self) -> None:
         """Cancel what is not read yet and give every buffer back; idempotent."""
         self._batch, self._records = None, iter(())
@@ -202,12 +241,22 @@ class RecordReader:
 
     def _on_event(self, index: int, buffer: Buffer) -> None:
         channel, data_type = self.gate.channels[index], buffer.data_type
+        body = bytes(buffer.view())
         buffer.recycle()
-        if data_type.is_blocking_upstream:
-            self._refuse(f"{channel} delivered {data_type.name}, which nobody here would resume")
-        if data_type is DataType.END_OF_DATA:
-            if self._deserializers[index].inside_record:
+        handler, inside_record = self._event_handler, self._deserializers[index].inside_record
+        if data_type is _END_OF_DATA:
+            if inside_record:
                 self._refuse(f"{channel} ended inside a record")
+        elif handler is None:
+            if data_type.is_blocking_upstream:
+                self._refuse(
+                    f"{channel} delivered {data_type.name}, which nobody here would resume"
+                )
+        elif inside_record and not data_type.has_priority:
+            self._refuse(f"{channel} delivered {data_type.name} inside a record")
+        if handler is not None:
+            handler.on_event(index, Event(data_type, body))
+        if data_type is _END_OF_DATA:
             self.gate.acknowledge(index)
 
     def _refuse(self, reason: str) -> NoReturn:

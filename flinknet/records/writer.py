@@ -16,6 +16,9 @@ backpressure.
 record longer than a buffer, which may be cut: the writer then refuses further records (they would
 continue a torn one).
 
+*Events* stand between records: one that is written while a record is in progress waits for its end,
+like another record. It ends the open buffers, so that it, and all before it, can be read at once.
+
 *Flushing*: with timeout -1 nothing is asked for; otherwise the flusher is told when something
 stands in a new builder, or behind what a reader has taken, and nothing did before. With timeout 0
 it flushes at once.
@@ -27,6 +30,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
+from flinknet.buffer.buffer import DataType
 from flinknet.config import RECORD_KEYS_MAX, BufferTimeout
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
@@ -38,8 +42,12 @@ from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.record_types import Registered
+from flinknet.wire.events import Event
 
 __all__ = ["OutputFlusher", "RecordWriter"]
+
+
+_ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 
 
 class OutputFlusher(Protocol):
@@ -139,6 +147,34 @@ class RecordWriter:
         not. A list must not be changed meanwhile.
         """
         return self._route.emit_many(records)
+
+    # -- events -----------------------------------------------------------------------------------
+
+    async def broadcast_event(self, event: Event) -> None:
+        """Write an event behind everything that is written, in every subpartition; one with
+        priority in front of what is not read yet (Flink's RecordWriter.broadcastEvent).
+
+        It waits for a record in progress, not for memory. Raises ConsumerCancelledError or the
+        cause with which the consumers were lost; LocalProtocolError after a torn record, after the
+        end of the partition, for the ends themselves, which ``finish`` writes, for an event that is
+        too long, and if too many wait to be read. A cancelled call has written nothing.
+        """
+        await self._until_event_can_be_written(event)
+        self.partition.broadcast_event(*event)
+
+    async def emit_event(self, event: Event, index: int) -> None:
+        """The same in one subpartition."""
+        await self._until_event_can_be_written(event)
+        self._appender.seal_broadcast()
+        self.partition.emit_event(*event, index)
+
+    async def _until_event_can_be_written(self, event: Event) -> None:
+        if not event.data_type.is_event or event.data_type in _ENDS:
+            raise LocalProtocolError(
+                f"{event.data_type.name} is no event to write: the records are data, and finish "
+                f"writes their end"
+            )
+        await self._appender.until_between_records()
 
     # -- flushing ---------------------------------------------------------------------------------
 

@@ -1,15 +1,32 @@
-"""The bodies of the events: one msgpack array each, as ``SPEC.md`` lists them."""
+"""Events: what stands between records, and the bodies of those that ``SPEC.md`` lists."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from flinknet.buffer.buffer import DataType
 from flinknet.errors import RemoteProtocolError
 
 __all__ = [
     "END_OF_PARTITION",
+    "Event",
     "check_end_of_partition",
     "decode_end_of_data",
     "encode_end_of_data",
 ]
+
+
+class Event(NamedTuple):
+    """What stands between two records: how it travels, and its body, one msgpack array.
+
+    Of its type depends whether it overtakes what is queued before it (``has_priority``), and
+    whether its channel delivers nothing more until its reader has the consumption resumed
+    (``is_blocking_upstream``).
+    """
+
+    data_type: DataType
+    body: bytes
+
 
 END_OF_PARTITION = b"\x90"
 """``[]``."""

@@ -22,9 +22,9 @@ from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import Partitioner
-from flinknet.records.reader import RecordReader
-from flinknet.records.serialization.reassembly import ReassemblyMemory
+from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.records.serialization.spanning_record import ReassemblyMemory
 from flinknet.records.writer import RecordWriter
 from tests.unit.connection.joined import Worker
 
@@ -72,7 +72,9 @@ class Host(Protocol):
         self, locations: Sequence[PartitionLocation], *, name: str = "gate"
     ) -> InputGate: ...
 
-    def create_record_reader(self, gate: InputGate) -> RecordReader: ...
+    def create_record_reader(
+        self, gate: InputGate, *, event_handler: EventHandler | None = None
+    ) -> RecordReader: ...
 
 
 class MemoryHost:
@@ -158,12 +160,15 @@ class MemoryHost:
     ) -> InputGate:
         return self.worker.make_gate(*locations)
 
-    def create_record_reader(self, gate: InputGate) -> RecordReader:
+    def create_record_reader(
+        self, gate: InputGate, *, event_handler: EventHandler | None = None
+    ) -> RecordReader:
         return RecordReader(
             gate,
             wait=self.wait,
             unpacker=RecordUnpacker.of(self.config),
             memory=ReassemblyMemory.of(self.config),
+            event_handler=event_handler,
         )
 
 
@@ -191,7 +196,13 @@ class Exchange:
             partition, partitioner, buffer_timeout_ms=buffer_timeout_ms
         )
 
-    def reader(self, *subpartitions: int, name: str = "p", back: bool = False) -> RecordReader:
+    def reader(
+        self,
+        *subpartitions: int,
+        name: str = "p",
+        back: bool = False,
+        event_handler: EventHandler | None = None,
+    ) -> RecordReader:
         """Make a gate over subpartitions (0 by default) and its reader."""
         source, host = self.producer, self.consumer
         if back:
@@ -199,7 +210,8 @@ class Exchange:
         locations = [
             PartitionLocation(source.address, name, index) for index in subpartitions or (0,)
         ]
-        return host.create_record_reader(host.create_input_gate(locations, name=f"gate of {name}"))
+        gate = host.create_input_gate(locations, name=f"gate of {name}")
+        return host.create_record_reader(gate, event_handler=event_handler)
 
 
 @asynccontextmanager

@@ -14,8 +14,8 @@ from ormsgpack import Ext
 
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.reassembly import SpanningRecord
 from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordDeserializer
+from flinknet.records.serialization.spanning_record import SpanningRecord
 from tests.unit.records.columns.arrow_batches import batch_of, content_of_batch
 from tests.unit.records.columns.cutting import Content, Cut, cut, make_memory, make_unpacker, read
 

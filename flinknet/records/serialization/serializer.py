@@ -16,13 +16,13 @@ each of which may be missing; the buffer says where one ends and the next begins
 records there are. Behind the header of an array of so many they are one value, which is unpacked
 with one call, where it lies: the memory in front of a buffer's content has room for that header.
 Behind the end of another record there is none, so they are copied then. A record that spans buffers
-is put together (``reassembly.py``) and unpacked alone. So an idle channel costs nothing, with
+is put together (``spanning_record.py``) and unpacked alone. So an idle channel costs nothing, with
 thousands of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from struct import Struct
 from typing import Any, Self
@@ -38,8 +38,8 @@ from flinknet.records.serialization.extension_reader import ExtensionReader, rea
 from flinknet.records.serialization.extension_types import ARROW_BATCH
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES, FEW_KEYS, check_keys
 from flinknet.records.serialization.python_unpacker import INCOMPLETE, PythonUnpacker
-from flinknet.records.serialization.reassembly import ReassemblyMemory, SpanningRecord
 from flinknet.records.serialization.record_types import RecordTypes, Registered
+from flinknet.records.serialization.spanning_record import ReassemblyMemory, SpanningRecord
 from flinknet.records.serialization.value_forms import arrow_pieces, is_arrow_batch
 
 __all__ = [
@@ -304,6 +304,14 @@ class RecordDeserializer:
         if unfinished:
             spanning.append(data, end, len(data))
         return records
+
+    def unconsumed(self) -> Iterator[bytes]:
+        """The bytes of a record that is not complete; see ``SpanningRecord``."""
+        return self._spanning.unconsumed()
+
+    def restore(self, pieces: Iterable[bytes]) -> None:
+        """Begin with such bytes; see ``SpanningRecord``."""
+        self._spanning.restore(pieces)
 
     def release(self) -> None:
         """Drop a record that is not complete; idempotent."""

@@ -26,7 +26,7 @@ from flinknet.metrics.worker_statistics import (
 )
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.partition.subpartition import SubpartitionStatistics
-from flinknet.records.serialization.reassembly import ReassemblyStatistics
+from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
 __all__ = ["channel", "gate", "network", "partition", "pool", "subtask", "worker"]
 

@@ -12,12 +12,14 @@ from flinknet.buffer.buffer import DataType
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import (
     ClosedResourceError,
+    LocalProtocolError,
     ProducerFailedError,
     RemoteProtocolError,
     RemoteTransportError,
     SerializationError,
 )
-from flinknet.records.reader import RecordBatch, RecordReader
+from flinknet.records.reader import EventHandler, RecordBatch, RecordReader
+from flinknet.wire.events import Event
 from tests.unit.arrangements import (
     THERE,
     Client,
@@ -49,7 +51,9 @@ class EndingClient(Client):
 class Arranged:
     """A reader of remote channels, to which frames come by hand."""
 
-    def __init__(self, channels: int = 1, **limits: Any) -> None:
+    def __init__(
+        self, channels: int = 1, *, event_handler: EventHandler | None = None, **limits: Any
+    ) -> None:
         self.client = EndingClient()
         self.gate, self.pool = make_gate(
             *[THERE] * channels, client=self.client, segment_bytes=4_096, segments=128
@@ -61,6 +65,7 @@ class Arranged:
             wait=wait,
             unpacker=make_unpacker(record_elements_max=1_000),
             memory=self.memory,
+            event_handler=event_handler,
         )
 
     def arrive(
@@ -289,6 +294,117 @@ def test_other_events_are_passed_over() -> None:
     arranged.arrive(b"event", data_type=DataType.EVENT_BUFFER)
     arranged.arrive(packed("data"))
     assert list(arranged.batch()) == ["data"]
+
+
+class Handler:
+    """Notes the events, with how many records were read before each."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.arranged = Arranged(2, event_handler=self, **limits)
+        self.events: list[tuple[int, int, DataType, bytes]] = []
+
+    def on_event(self, channel: int, event: Event) -> None:
+        self.events.append((self.arranged.reader.records_in, channel, *event))
+
+
+def test_events_are_handed_to_their_handler_between_records() -> None:
+    """A17: each channel's in order; the ends of a channel, too, which is acknowledged then."""
+    handler = Handler()
+    arranged = handler.arranged
+    arranged.arrive(packed(1, 2))
+    arranged.arrive(b"\x91\x07", data_type=DataType.EVENT_BUFFER)
+    arranged.arrive(packed(3))
+    arranged.arrive(b"\x90", channel=1, data_type=DataType.EVENT_BUFFER)
+    arranged.end(1)
+    arranged.end(0)
+    read = []
+    while (batch := run(arranged.reader.next_batch())) is not None:
+        read += list(batch)
+    assert read == [1, 2, 3]
+    assert [event for event in handler.events if event[1] == 0] == [
+        (2, 0, DataType.EVENT_BUFFER, b"\x91\x07"),
+        (3, 0, DataType.END_OF_DATA, b"\x91\x01"),
+        (3, 0, DataType.END_OF_PARTITION, b"\x90"),
+    ]
+    assert [event[2:] for event in handler.events if event[1] == 1] == [
+        (DataType.EVENT_BUFFER, b"\x90"),
+        (DataType.END_OF_DATA, b"\x91\x01"),
+        (DataType.END_OF_PARTITION, b"\x90"),
+    ]
+    arranged.close()
+
+
+def test_a_handler_may_take_a_blocking_event() -> None:
+    """Whoever handles it has the channel go on when it wants to."""
+    handler = Handler()
+    arranged = handler.arranged
+    arranged.arrive(b"\x90", data_type=DataType.ALIGNED_CHECKPOINT_BARRIER)
+    reading = Running(arranged.reader.next_batch())
+    assert handler.events == [(0, 0, DataType.ALIGNED_CHECKPOINT_BARRIER, b"\x90")]
+    assert ("resume", 0) not in arranged.client.sent
+    arranged.gate.channels[0].resume_consumption()
+    assert ("resume", 0) in arranged.client.sent
+    arranged.arrive(packed("behind"))
+    reading.go_on()
+    assert reading.result is not None
+    assert list(reading.result) == ["behind"]
+    arranged.close()
+
+
+def test_what_a_handler_raises_ends_the_reading_of_it() -> None:
+    class Refusing:
+        def on_event(self, channel: int, event: Event) -> None:
+            raise ZeroDivisionError(event.data_type.name)
+
+    arranged = Arranged(event_handler=Refusing())
+    arranged.arrive(b"\x90", data_type=DataType.EVENT_BUFFER)
+    with pytest.raises(ZeroDivisionError, match="EVENT_BUFFER"):
+        run(arranged.reader.next_batch())
+    arranged.close()
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [DataType.EVENT_BUFFER, DataType.ALIGNED_CHECKPOINT_BARRIER],
+    ids=lambda data_type: data_type.name,
+)
+def test_an_event_without_priority_stands_between_records(data_type: DataType) -> None:
+    """A handler would take it for the end of what came before."""
+    handler = Handler()
+    arranged = handler.arranged
+    arranged.arrive(packed("x" * 100)[:50], data_type=DataType.DATA_BUFFER)
+    arranged.arrive(b"\x90", data_type=data_type)
+    arranged.batch()
+    with pytest.raises(RemoteProtocolError, match=f"delivered {data_type.name} inside a record"):
+        run(arranged.reader.next_batch())
+    assert handler.events == []
+    arranged.close()
+
+
+@pytest.mark.parametrize("spill", [20, 1 << 20], ids=["on disk", "in memory"])
+def test_the_overtaken_part_of_a_record_goes_on_in_another_reader(spill: int) -> None:
+    """A3, A5, A6: an event with priority comes in the middle; what was there begins the other."""
+    record, cut_at = packed("x" * 100), 60
+    handler = Handler(record_spill_bytes=spill)
+    arranged = handler.arranged
+    arranged.arrive(
+        packed("before") + record[:cut_at], data_type=DataType.DATA_BUFFER, unfinished=cut_at
+    )
+    assert list(arranged.batch()) == ["before"]
+    arranged.arrive(b"\x90", data_type=DataType.PRIORITIZED_EVENT_BUFFER)
+    Running(arranged.reader.next_batch())
+    assert [event[2] for event in handler.events] == [DataType.PRIORITIZED_EVENT_BUFFER]
+    overtaken = list(arranged.reader.unconsumed(0))
+    assert b"".join(overtaken) == record[:cut_at]
+    assert list(arranged.reader.unconsumed(1)) == []
+    arranged.close()
+    other = Arranged(record_spill_bytes=spill)
+    other.reader.restore(0, overtaken)
+    with pytest.raises(LocalProtocolError, match="inside a record, 60 bytes"):
+        other.reader.restore(0, overtaken)
+    other.arrive(record[cut_at:] + packed("behind"), continued=len(record) - cut_at)
+    assert list(other.batch()) == ["x" * 100, "behind"]
+    other.close()
 
 
 def test_closing_gives_everything_back() -> None:

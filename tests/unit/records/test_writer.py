@@ -16,10 +16,12 @@ from flinknet.errors import (
 )
 from flinknet.records.partitioner import RebalancePartitioner
 from flinknet.records.writer import RecordWriter
+from flinknet.wire.events import Event
 from tests.unit.arrangements import (
     Flusher,
     Running,
     assert_everything_returned,
+    content_of,
     make_partition,
     run,
     wait,
@@ -99,6 +101,133 @@ def test_a_timeout_asks_the_flusher_once(timeout: Any) -> None:
     arranged.take(0)
     arranged.emit((0, "more"))
     assert arranged.flusher.requests == [arranged.writer] * 2
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+EVENT = Event(DataType.EVENT_BUFFER, b"\x91\x05")
+PRIORITY = Event(DataType.PRIORITIZED_EVENT_BUFFER, b"\x90")
+
+
+def test_a_broadcast_event_needs_no_record() -> None:
+    """A17: each of 4 channels holds just the event."""
+    arranged = Arranged(4)
+    run(arranged.writer.broadcast_event(EVENT))
+    assert [view.backlog() for view in arranged.views] == [0] * 4
+    assert [arranged.take(index) for index in range(4)] == [[EVENT.data_type]] * 4
+    assert arranged.writer.buffers_opened == 0
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_an_event_stands_behind_what_was_written(broadcast: bool) -> None:
+    """A17: the open buffers are ended, and can be read at once with the event."""
+    arranged = Arranged(2)
+    arranged.emit((0, "before"), (1, "before"))
+    run(arranged.writer.broadcast_emit("all"))
+    if broadcast:
+        run(arranged.writer.broadcast_event(EVENT))
+    else:
+        run(arranged.writer.emit_event(EVENT, 0))
+    assert [view.next_data_type().is_buffer for view in arranged.views] == [True, True]
+    arranged.emit((0, "behind"), (1, "behind"))
+    arranged.writer.flush()
+    event = [EVENT.data_type]
+    assert arranged.take(0) == [(0, "before"), "all", *event, (0, "behind")]
+    assert arranged.take(1) == [(1, "before"), "all", *event * broadcast, (1, "behind")]
+
+
+def test_an_event_says_what_it_was_given() -> None:
+    arranged = Arranged()
+    run(arranged.writer.emit_event(EVENT, 0))
+    polled = arranged.views[0].poll()
+    assert polled is not None
+    assert content_of(polled.buffer) == EVENT.body
+    polled.buffer.recycle()
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_an_event_waits_for_the_record_in_progress(broadcast: bool) -> None:
+    """Nothing comes between the pieces of a record, and nothing of another before the event."""
+    arranged = Arranged(2, segments=3)
+    emitting = Running(arranged.writer.emit((0, sized(500))))
+    assert emitting.waits_for is arranged.partition.availability
+    writer = arranged.writer
+    writing = Running(writer.broadcast_event(EVENT) if broadcast else writer.emit_event(EVENT, 0))
+    assert writing.waits_for is not None
+    taken = []
+    while not writing.done:
+        taken += arranged.take(0, buffers=1)
+        emitting.go_on()
+        writing.go_on()
+    taken += arranged.take(0)
+    arranged.emit((0, "next"))
+    arranged.writer.flush()
+    assert taken + arranged.take(0) == [(0, sized(500)), EVENT.data_type, (0, "next")]
+
+
+def test_an_event_with_priority_overtakes_what_is_queued() -> None:
+    """It waits for the end of a record as any other: what follows belongs behind it."""
+    arranged = Arranged()
+    arranged.emit(sized(60), "queued", "open")
+    run(arranged.writer.broadcast_event(PRIORITY))
+    arranged.writer.flush()
+    assert arranged.take() == [PRIORITY.data_type, sized(60), "queued", "open"]
+
+
+def test_a_cancelled_event_was_not_written() -> None:
+    arranged = Arranged(segments=2)
+    emitting = Running(arranged.writer.emit(sized(500)))
+    Running(arranged.writer.broadcast_event(EVENT)).cancel()
+    taken = arranged.taken_with(emitting)
+    arranged.writer.flush()
+    assert taken + arranged.take() == [sized(500)]
+
+
+def test_no_event_follows_a_torn_record() -> None:
+    arranged = Arranged(segments=2)
+    Running(arranged.writer.emit(sized(500))).cancel()
+    with pytest.raises(LocalProtocolError, match="cut off by a cancellation"):
+        run(arranged.writer.broadcast_event(EVENT))
+    arranged.close()
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [DataType.DATA_BUFFER, DataType.NONE, END_OF_DATA, END],
+    ids=lambda data_type: data_type.name,
+)
+def test_what_is_no_event_of_a_task_is_refused(data_type: DataType) -> None:
+    arranged = Arranged()
+    with pytest.raises(LocalProtocolError, match=f"{data_type.name} is no event to write"):
+        run(arranged.writer.broadcast_event(Event(data_type, b"\x90")))
+    with pytest.raises(LocalProtocolError, match=f"{data_type.name} is no event to write"):
+        run(arranged.writer.emit_event(Event(data_type, b"\x90"), 0))
+    assert arranged.take() == []
+
+
+def test_events_may_come_behind_the_end_of_the_data_but_not_of_the_partition() -> None:
+    """A last checkpoint does, when all records are processed."""
+    arranged = Arranged()
+    finishing = Running(arranged.writer.finish())
+    run(arranged.writer.broadcast_event(EVENT))
+    assert arranged.take() == [END_OF_DATA, EVENT.data_type]
+    arranged.views[0].acknowledge_all_data_processed()
+    finishing.go_on()
+    with pytest.raises(LocalProtocolError, match="finished"):
+        run(arranged.writer.broadcast_event(EVENT))
+    assert arranged.take() == [END]
+    arranged.partition.release()
+
+
+def test_an_event_for_readers_that_left_says_so() -> None:
+    arranged = Arranged()
+    arranged.views[0].release()
+    with pytest.raises(ConsumerCancelledError):
+        run(arranged.writer.broadcast_event(EVENT))
+    arranged.close()
+
+
+# -- the end ---------------------------------------------------------------------------------------
 
 
 def finish_step_by_step(view: SubpartitionView, arranged: Arranged, index: int = 0) -> list[Any]:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import msgpack
 import pytest
 
+from flinknet.buffer.buffer import DataType
 from flinknet.errors import RemoteProtocolError
 from flinknet.wire.events import (
     END_OF_PARTITION,
+    Event,
     check_end_of_partition,
     decode_end_of_data,
     encode_end_of_data,
@@ -35,3 +37,8 @@ def test_an_end_of_partition_with_anything_else_is_refused(body: bytes) -> None:
 def test_an_end_of_data_with_anything_else_is_refused(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="END_OF_DATA"):
         decode_end_of_data(body)
+
+
+def test_an_event_is_its_type_and_its_body() -> None:
+    event = Event(DataType.EVENT_BUFFER, b"\x90")
+    assert tuple(event) == (DataType.EVENT_BUFFER, b"\x90")

@@ -11,8 +11,8 @@ from flinknet.buffer.buffer import DataType
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.records.serialization.elements import Serialised
 from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.serializer import RecordDeserializer, RecordUnpacker
+from flinknet.records.serialization.spanning_record import ReassemblyMemory
 
 KIB = 1024
 

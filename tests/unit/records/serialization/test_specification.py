@@ -17,8 +17,8 @@ from flinknet.records.serialization.extension_types import (
     OWN_EXTENSIONS,
 )
 from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.reassembly import ReassemblyMemory
 from flinknet.records.serialization.serializer import RecordDeserializer, RecordUnpacker
+from flinknet.records.serialization.spanning_record import ReassemblyMemory
 from tests.unit.arrangements import Running
 from tests.unit.records.serialization.record_values import TYPES
 from tests.unit.records.serialization.test_packer import GOLDEN

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.errors import SerializationError
-from flinknet.records.serialization.reassembly import ReassemblyMemory, SpanningRecord
+from flinknet.errors import LocalProtocolError, SerializationError
+from flinknet.records.serialization.spanning_record import ReassemblyMemory, SpanningRecord
 from tests.unit.records.columns.cutting import KIB, Content, make_memory
 
 
@@ -137,3 +137,36 @@ def test_the_account_has_the_configured_limits(tmp_path: Path) -> None:
     assert memory.statistics().memory_bytes_max == 200 * KIB
     with pytest.raises(SerializationError, match="missing"):
         append(records[2], b"x")
+
+
+@pytest.mark.parametrize("spill", [10, 40_000, 1 << 20], ids=["on disk", "in turn", "in memory"])
+def test_what_is_there_can_be_handed_out_at_any_time_and_taken_back(spill: int) -> None:
+    """A3, A4, A5, A6: byte by byte at the beginning, wherever it is kept; it stays where it is."""
+    memory, other = make_memory(record_spill_bytes=spill), make_memory(record_spill_bytes=spill)
+    record = SpanningRecord(memory)
+    assert list(record.unconsumed()) == []
+    content = bytes(range(256)) * 400
+    sizes = [*range(1, 20), 32_767, 32_768, 32_769, 65_536, len(content)]
+    for size in sizes:
+        append(record, content[record.size : size])
+        pieces = list(record.unconsumed())
+        assert b"".join(pieces) == content[:size]
+        assert max(map(len, pieces)) <= 32_768
+        restored = SpanningRecord(other)
+        restored.restore(pieces)
+        assert (restored.size, restored.is_on_disk) == (size, size > spill)
+        assert complete(restored, b"end") == content[:size] + b"end"
+        assert counts(other) == (0, 0, 0, 0)
+    assert complete(record, b"end") == content + b"end"
+    assert list(record.unconsumed()) == []
+
+
+def test_a_record_is_not_restored_into_another() -> None:
+    record = SpanningRecord(make_memory(record_bytes_max=20))
+    record.restore([])
+    append(record, b"begun")
+    with pytest.raises(LocalProtocolError, match="stands inside a record, 5 bytes"):
+        record.restore([b"other"])
+    record.release()
+    with pytest.raises(ValueError, match="more than 20 bytes"):
+        record.restore([b"x" * 15, b"y" * 6])

@@ -1,10 +1,13 @@
-"""Putting together records that span buffers: in memory up to a bound, beyond it on disk.
+"""Records that span buffers, while they are put together: in memory up to a bound, beyond on disk.
 
 Theory of operation (Flink's SpillingAdaptiveSpanningRecordDeserializer, with one account for all
 channels of a worker). A *spanning record* takes the pieces of one record of one channel. It is *in
 memory* until it is longer than ``record_spill_bytes`` or the account cannot reserve its next
 piece; then it moves *to disk* with everything it has, and stays there. When its last piece has
 come its content is unpacked where it lies, and it is released.
+
+What is there of a record can be handed out, as data that a barrier has overtaken, and be taken back
+by a fresh one (Flink's getUnconsumedBuffer).
 
 ``ReassemblyMemory`` owns the counters. Reserved bytes are the bytes of the records in memory, and
 never more than ``reassembly_memory_bytes``, however many channels stand inside a record. The last
@@ -13,13 +16,20 @@ piece is not reserved, because the record is gone before anybody else can ask.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from mmap import mmap
 from typing import Any, NamedTuple, Protocol, Self
 
 from flinknet.config import NetworkConfig
+from flinknet.errors import LocalProtocolError
 from flinknet.records.serialization.elements import Serialised
 from flinknet.records.serialization.spill_file import SpillFile
 
 __all__ = ["ReassemblyMemory", "ReassemblyStatistics", "SpanningRecord"]
+
+
+_PIECE_BYTES = 32_768
+"""What ``unconsumed`` copies at a time."""
 
 
 class ReassemblyStatistics(NamedTuple):
@@ -94,6 +104,11 @@ class ReassemblyMemory:
         self.spill_file.check_invariants()
 
 
+def _pieces(content: bytearray | mmap) -> Iterator[bytes]:
+    for start in range(0, len(content), _PIECE_BYTES):
+        yield bytes(content[start : start + _PIECE_BYTES])
+
+
 class WholeRecords(Protocol):
     """What makes a record of its bytes."""
 
@@ -144,6 +159,28 @@ class SpanningRecord:
             memory.check_size(size)
         memory.spill_file.write(self._extent, self.size, data, start, end)
         self.size = size
+
+    def unconsumed(self) -> Iterator[bytes]:
+        """What is there, a piece at a time, which stays; to be iterated before anything is added.
+
+        Raises SerializationError if the disk refuses."""
+        if self._extent is None:
+            yield from _pieces(self._gathered)
+        elif self.size:
+            with self._memory.spill_file.map(self._extent, self.size) as mapping:
+                yield from _pieces(mapping)
+
+    def restore(self, pieces: Iterable[bytes]) -> None:
+        """Begin with what ``unconsumed`` gave. Raises what ``append`` raises, and
+        LocalProtocolError if something is there."""
+        if self.size:
+            raise LocalProtocolError(
+                f"a channel cannot be restored: it stands inside a record, {self.size} bytes "
+                f"behind its beginning"
+            )
+        for piece in pieces:
+            with memoryview(piece) as data:
+                self.append(data, 0, len(piece))
 
     def complete(self, data: memoryview, end: int, unpacker: WholeRecords) -> Any:
         """Add the last piece, which begins with its buffer, and return what ``unpacker`` makes of
