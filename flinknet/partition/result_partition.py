@@ -376,8 +376,6 @@ class ResultPartition(SubpartitionOwner):
             self._drop_everything(released_error(f"partition {self.partition_id}"))
 
     def _release(self) -> None:
-        if self.released:
-            return
         self.released = True
         self.writable = False
         self._pool.destroy()

@@ -236,6 +236,29 @@ def test_a_builder_of_which_all_was_taken_leaves_nothing_behind() -> None:
     assert arranged.subpartition.statistics().bytes_dropped == 0
 
 
+def test_a_builder_more_than_half_of_which_is_taken_is_open_no_longer() -> None:
+    """What the writer writes next goes into a builder of its own."""
+    arranged = Arranged()
+    arranged.add(b"x" * 40)
+    arranged.subpartition.flush()
+    assert take(arranged.subpartition) == b"x" * 40
+    arranged.subpartition.seal_open()
+    assert arranged.subpartition.poll() is None
+    assert arranged.subpartition.queued_buffers == 0
+    arranged.add(b"next")
+    arranged.subpartition.flush()
+    assert take(arranged.subpartition) == b"next"
+    arranged.subpartition.release()
+    assert len(arranged.recycler.segments) == 2
+
+
+def test_new_builders_are_to_be_as_large_as_the_reader_wants() -> None:
+    arranged = Arranged()
+    assert arranged.subpartition.buffer_bytes == 64
+    arranged.subpartition.notify_new_buffer_size(32)
+    assert arranged.subpartition.buffer_bytes == 32
+
+
 def test_a_release_recycles_an_open_buffer_with_the_slice_that_its_reader_has() -> None:
     """C12: whichever is the last."""
     arranged = Arranged()
@@ -574,6 +597,13 @@ def test_resuming_what_is_not_blocked_is_refused() -> None:
 # -- the reader's life -----------------------------------------------------------------------------
 
 
+def test_a_subpartition_knows_whether_somebody_came_to_read_it() -> None:
+    arranged = Arranged(read=False)
+    assert not arranged.subpartition.has_had_reader
+    arranged.subpartition.create_view(arranged.reader).release()
+    assert arranged.subpartition.has_had_reader
+
+
 def test_a_subpartition_has_one_reader() -> None:
     """C12."""
     arranged = Arranged()
@@ -665,7 +695,9 @@ def test_an_acknowledgement_counts_once() -> None:
     with pytest.raises(LocalProtocolError, match="subpartition 0 of .*: its data has not ended"):
         acknowledge()
     arranged.end_data()
+    assert not arranged.subpartition.acknowledged
     acknowledge()
+    assert arranged.subpartition.acknowledged
     with pytest.raises(LocalProtocolError, match="has ended and has been acknowledged"):
         acknowledge()
     assert arranged.owner.acknowledged == 1

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import WireLimits
 from flinknet.errors import (
+    ClosedResourceError,
+    ConsumerCancelledError,
+    ConsumerNotFoundError,
     InsufficientNetworkBuffersError,
     LocalProtocolError,
     PartitionNotFoundError,
@@ -25,6 +30,7 @@ from tests.unit.arrangements import (
     take_all,
     view_of,
 )
+from tests.unit.partition.blocking import BlockingSubpartition
 
 END_OF_DATA = DataType.END_OF_DATA
 END = DataType.END_OF_PARTITION
@@ -107,6 +113,14 @@ def test_a_subpartition_at_its_quota_stops_the_beginning_of_records() -> None:
     assert not partition.availability.available
     assert take(views[0]) == b"skewed"
     assert partition.availability.available
+
+
+def test_a_broadcast_waits_for_a_buffer_as_well() -> None:
+    partition, _ = make_partition(1, segments=2)
+    fill_the_pool(partition)
+    assert partition.statistics().pool_usage == 1.0
+    assert partition.request_broadcast_builder() is None
+    partition.release()
 
 
 def test_overdraft_serves_a_record_in_progress() -> None:
@@ -603,6 +617,117 @@ def test_a_reader_lost_before_it_read_the_end_is_a_loss() -> None:
     assert_everything_returned(pool)
 
 
+def test_a_partition_whose_data_is_kept_needs_its_producer_no_more_once_it_is_finished() -> None:
+    """Whoever reads it, and whenever: the producer is done."""
+    pool = NetworkBufferPool(4, 64)
+    partition = ResultPartition("p", 1, pool, make_config(), BlockingSubpartition)
+    partition.notify_end_of_data()
+    assert not partition.all_consumed.available
+    partition.finish()
+    assert partition.all_consumed.available
+    assert not partition.released
+    partition.release()
+    assert_everything_returned(pool)
+
+
+# -- what a writer is told -------------------------------------------------------------------------
+
+
+def read_to_the_end(partition: ResultPartition) -> None:
+    finish(partition)
+    view = view_of(partition)
+    take_all(view)
+    view.release()
+
+
+def test_a_writer_of_an_open_partition_may_write() -> None:
+    partition, _ = make_partition(1)
+    assert partition.writable
+    partition.check_writable()
+    partition.release()
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "text"),
+    [
+        (
+            lambda partition: partition.close(),
+            ClosedResourceError,
+            "partition p has been closed",
+        ),
+        (
+            lambda partition: view_of(partition).release(RemoteTransportError("the cable")),
+            RemoteTransportError,
+            "the cable",
+        ),
+        (
+            lambda partition: partition.fail(ValueError("in another subtask")),
+            ProducerFailedError,
+            "the producer failed: ValueError: in another subtask",
+        ),
+        (
+            lambda partition: view_of(partition).release(),
+            ConsumerCancelledError,
+            "every consumer of partition p has gone away before its end",
+        ),
+        (
+            lambda partition: partition.give_up_readers(2.5),
+            ConsumerNotFoundError,
+            "nobody asked for subpartition 0 of partition p, which has 1, in the 2.5 s that its",
+        ),
+        (
+            read_to_the_end,
+            ClosedResourceError,
+            "partition p has been closed",
+        ),
+    ],
+    ids=["closed", "lost", "failed", "cancelled", "not found", "read to the end"],
+)
+def test_a_writer_is_told_why_it_cannot_write(
+    end: Callable[[ResultPartition], object], error: type[Exception], text: str
+) -> None:
+    partition, pool = make_partition(1)
+    end(partition)
+    assert not partition.writable
+    with pytest.raises(error) as told:
+        partition.check_writable()
+    assert str(told.value).startswith(text)
+    partition.release()
+    assert_everything_returned(pool)
+
+
+def test_readers_that_never_came_are_given_up_and_those_that_came_are_told() -> None:
+    partition, pool = make_partition(12)
+    reader = Reader()
+    view = view_of(partition, 3, reader)
+    partition.give_up_readers(60.0)
+    error = partition.lost
+    assert isinstance(error, ConsumerNotFoundError)
+    assert str(error).startswith(
+        "nobody asked for subpartition 0, 1, 2, 4, 5, 6, 7, 8 and others of partition p, which "
+        "has 12, in the 60 s"
+    )
+    assert reader.notices == 1
+    assert "nobody asked for" in str(view.failure_cause())
+    with pytest.raises(ProducerFailedError, match="nobody asked for"):
+        view_of(partition, 0)
+    partition.give_up_readers(60.0)
+    assert partition.lost is error
+    view.release()
+    assert_everything_returned(pool)
+
+
+def test_readers_that_have_all_come_are_not_given_up() -> None:
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    partition.give_up_readers(60.0)
+    assert partition.lost is None
+    assert not partition.released
+    for view in views:
+        view.release()
+    partition.close()
+
+
 # -- failure ---------------------------------------------------------------------------------------
 
 
@@ -714,6 +839,33 @@ def test_a_subpartition_that_does_not_exist_cannot_be_read(index: int) -> None:
     partition, _ = make_partition(2)
     with pytest.raises(PartitionNotFoundError, match=f"no subpartition {index}"):
         view_of(partition, index)
+
+
+def test_a_partition_that_was_read_cannot_be_read_again() -> None:
+    partition, _ = make_partition(1)
+    view = view_of(partition)
+    finish(partition)
+    take_all(view)
+    view.release()
+    with pytest.raises(PartitionNotFoundError, match="it can be read once"):
+        view_of(partition)
+
+
+def test_a_reader_that_leaves_as_it_is_told_releases_the_partition_once() -> None:
+    partition, pool = make_partition(1)
+    released: list[ResultPartition] = []
+    partition.when_released(released.append)
+
+    class Leaving(Reader):
+        def notify_data_available(self) -> None:
+            if partition.kept_failure is not None:
+                view.release()
+
+    view = view_of(partition, 0, Leaving())
+    finish(partition)
+    partition.release()
+    assert released == [partition]
+    assert_everything_returned(pool)
 
 
 def test_buffers_that_are_being_sent_come_back_after_the_release() -> None:
