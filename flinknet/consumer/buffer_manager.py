@@ -142,8 +142,8 @@ class BufferManager:
             if segment is not None:
                 self._floating.append(segment)
                 gained += 1
-            elif pool.add_listener(self):
-                self.waiting = True
+            else:
+                self.waiting = pool.add_listener(self)
         if gained:
             self._on_available(gained)
 

@@ -24,6 +24,7 @@ input, *stopped* if one was stopped before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import Buffer, DataType
@@ -91,7 +92,6 @@ class InputGate:
         self._exclusive_per_channel = need.exclusive_per_channel
         self._exclusive_request: SegmentRequest | None = None
         self._reserve: list[MemorySegment] = []
-        self._on_ready: Callable[[], None] | None = None
         self._floating_pool: LocalBufferPool = network_pool.create_local_pool(
             need.floating_min if remote else 0,
             need.floating_max if remote else 0,
@@ -144,11 +144,10 @@ class InputGate:
     def setup(self, on_ready: Callable[[], None]) -> None:
         """Get the exclusive buffers; ``on_ready`` is called, perhaps at once, when all are there:
         the known channels can be requested then."""
-        self._on_ready = on_ready
         not_local = len(self.channels) - len(self.local_channels)
         self._exclusive_request = self._network_pool.request_exclusive(
             not_local * self._exclusive_per_channel,
-            self._assign_exclusive,
+            partial(self._assign_exclusive, on_ready),
             owner=f"gate {self.name}",
         )
 
@@ -157,7 +156,9 @@ class InputGate:
         if self._exclusive_request is not None and not (self.is_set_up or self.released):
             self.fail(self._exclusive_request.time_out(waited_ms))
 
-    def _assign_exclusive(self, segments: list[MemorySegment]) -> None:
+    def _assign_exclusive(
+        self, on_ready: Callable[[], None], segments: list[MemorySegment]
+    ) -> None:
         self.is_set_up = True
         self._reserve = list(segments)
         for channel in self.remote_channels:
@@ -165,9 +166,7 @@ class InputGate:
         kept = len(self.unknown_channels) * self._exclusive_per_channel
         surplus = self._take_from_reserve(len(self._reserve) - kept)
         self._network_pool.return_exclusive(surplus)
-        on_ready, self._on_ready = self._on_ready, None
-        if on_ready is not None:
-            on_ready()
+        on_ready()
 
     def _take_from_reserve(self, number: int) -> list[MemorySegment]:
         kept = len(self._reserve) - number

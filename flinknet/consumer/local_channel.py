@@ -50,8 +50,7 @@ class LocalInputChannel(InputChannel):
     def notify_data_available(self) -> None:
         """The view has something to poll."""
         view = self._view
-        if view is None:
-            return
+        assert view is not None, "the partition told a reader that it does not have"
         failure = view.failure_cause()
         if failure is not None:
             self.fail(failure)

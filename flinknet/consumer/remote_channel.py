@@ -364,8 +364,8 @@ class RemoteInputChannel(InputChannel):
             self._client.close_channel(self)
 
     def _on_buffer_for_frame(self, number: int) -> None:
-        if not (self.state is _RELEASED or self.end is _COMPLETE) and self._client is not None:
-            self._client.resume_reading(self)
+        assert self._client is not None, "a frame came before the partition was requested"
+        self._client.resume_reading(self)
 
     def _on_buffers_available(self, number: int) -> None:
         if self.state is _RELEASED or self.end is _COMPLETE or self._client is None:

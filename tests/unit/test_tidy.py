@@ -58,8 +58,6 @@ NOT_YET = {
     "flinknet/connection/channel_registry.py",
     "flinknet/connection/checksummed_outbox.py",
     "flinknet/connection/reader_registry.py",
-    "flinknet/consumer/end_of_data.py",
-    "flinknet/consumer/input_channel.py",
     "flinknet/datastream/sinks.py",
     "flinknet/datastream/sources.py",
     "flinknet/demo/demo.py",

@@ -10,7 +10,7 @@ from flinknet.buffer.buffer import BufferRecycler
 from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
-from flinknet.consumer.buffer_manager import BufferManager, gate_buffers
+from flinknet.consumer.buffer_manager import BufferManager, GateBuffers, gate_buffers
 from tests.unit.arrangements import assert_everything_returned
 
 Taken = tuple[MemorySegment, BufferRecycler]
@@ -74,6 +74,21 @@ def test_a_gate_with_a_limit(channels: int, expected: tuple[int, int, int, int])
     """B30: at most 1000 are required; beyond, exclusive ones become floating."""
     exclusive, floating_min, floating_max, total = expected
     assert gate_buffers(channels, 2, 8, 1000) == (exclusive, floating_min, floating_max, total)
+
+
+@pytest.mark.parametrize(
+    ("channels", "limit", "expected"),
+    [
+        (1, None, GateBuffers(0, 1, 10, 10)),
+        (4, None, GateBuffers(0, 4, 16, 16)),
+        (100, 3, GateBuffers(0, 3, 208, 208)),
+    ],
+)
+def test_a_gate_without_credit_has_one_buffer_per_channel_at_least(
+    channels: int, limit: int | None, expected: GateBuffers
+) -> None:
+    """2n + 8 at most, as before Flink 1.5."""
+    assert gate_buffers(channels, 2, 8, limit, flow_control="off") == expected
 
 
 @pytest.mark.parametrize("limit", [None, 1000])

@@ -13,8 +13,8 @@ from flinknet.consumer.input_channel import (
     UnknownLocation,
 )
 from flinknet.consumer.local_channel import LocalInputChannel
-from flinknet.errors import ProducerFailedError
-from tests.unit.arrangements import assert_everything_returned, make_partition
+from flinknet.errors import LocalProtocolError, ProducerFailedError
+from tests.unit.arrangements import assert_everything_returned, make_partition, put
 from tests.unit.consumer.noting_gate import NotingGate
 from tests.unit.tables import named, shown_in, way_to
 
@@ -79,3 +79,31 @@ def test_an_error_of_flinknet_names_the_channel() -> None:
 def test_a_place_says_whether_it_is_known() -> None:
     assert str(LOCATION) == "p[2] at 127.0.0.1:7001"
     assert str(UnknownLocation("p", 2)) == "p[2], not yet located"
+
+
+def test_a_channel_counts_what_it_is_polled_for_and_says_how_the_data_ended() -> None:
+    partition, pool = make_partition()
+    channel = LocalInputChannel(NotingGate(), 0, LOCATION)
+    channel.on_view_created(partition.create_view(0, channel))
+    put(partition, 0, b"data")
+    partition.notify_end_of_data(drain=False)
+    assert channel.drained is None
+    for polled in (channel.poll(), channel.poll()):
+        assert polled is not None
+        polled[0].recycle()
+    assert (channel.buffers_in, channel.bytes_in) == (2, len(b"data") + 2)
+    assert channel.drained is False
+    assert not channel.finished
+    channel.acknowledge_all_data_processed()
+    with pytest.raises(LocalProtocolError, match="acknowledged"):
+        channel.acknowledge_all_data_processed()
+    partition.finish()
+    polled = channel.poll()
+    assert polled is not None
+    polled[0].recycle()
+    assert channel.finished
+    channel.release()
+    with pytest.raises(LocalProtocolError, match="was acknowledged after its release"):
+        channel.acknowledge_all_data_processed()
+    partition.release()
+    assert_everything_returned(pool)

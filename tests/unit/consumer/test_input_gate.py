@@ -5,7 +5,9 @@ import pytest
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.consumer.end_of_data import EndOfData
+from flinknet.consumer.input_channel import InputChannel, PartitionLocation, UnknownLocation
 from flinknet.consumer.input_gate import InputGate
+from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import (
     ClosedResourceError,
     InsufficientNetworkBuffersError,
@@ -34,6 +36,7 @@ from tests.unit.arrangements import (
     locations,
     make_config,
     make_gate,
+    make_partition,
     make_remote_gate,
     put,
 )
@@ -171,6 +174,181 @@ def test_a_gate_of_minimal_size_fits() -> None:
     assert gate.statistics().floating_pool.size == 1
     gate.release()
     assert_everything_returned(pool)
+
+
+def test_a_gate_that_waits_too_long_for_its_buffers_fails() -> None:
+    """B10: the error says what it got, and the gate gives it back."""
+    pool = NetworkBufferPool(6, 64)
+    other = pool.create_local_pool(0, owner="other")
+    in_use = [segment for _ in range(6) if (segment := other.request()) is not None]
+    gate = InputGate("gate", locations(THERE), HERE, pool, make_config())
+    gate.time_out_setup(100.0)
+    assert gate.failure is None, "it was not asked to set up"
+    gate.setup(lambda: None)
+    other.recycle(in_use.pop())
+    gate.time_out_setup(100.0)
+    assert "gate gate got 1 of its 2 exclusive buffers within 100 ms" in str(gate.failure)
+    with pytest.raises(InsufficientNetworkBuffersError):
+        gate.poll()
+    gate.release()
+    gate.time_out_setup(100.0)
+    for segment in in_use:
+        other.recycle(segment)
+    other.destroy()
+    assert_everything_returned(pool)
+
+
+def test_a_gate_that_has_its_buffers_does_not_time_out() -> None:
+    gate, _ = make_remote_gate(1)
+    gate.time_out_setup(100.0)
+    assert gate.failure is None
+    assert gate.gates == (gate,)
+    gate.release()
+
+
+# -- channels without a place ----------------------------------------------------------------------
+
+UNKNOWN = UnknownLocation("p", 0)
+REMOTE = PartitionLocation(THERE, "p", 0)
+LOCAL = PartitionLocation(HERE, "p", 0)
+
+
+class Unplaced:
+    """A gate of channels with and without a place; it notes when it could be requested."""
+
+    def __init__(self, *locations: PartitionLocation | UnknownLocation, segments: int = 64) -> None:
+        self.pool = NetworkBufferPool(segments, 64)
+        self.gate = InputGate("gate", locations, HERE, self.pool, make_config())
+        self.ready = 0
+
+    def set_up(self) -> Unplaced:
+        self.gate.setup(self._on_ready)
+        return self
+
+    def _on_ready(self) -> None:
+        self.ready += 1
+
+    @property
+    def kinds(self) -> list[str]:
+        return [channel.kind for channel in self.gate.statistics().channels]
+
+    def close(self) -> None:
+        self.gate.release()
+        assert_everything_returned(self.pool)
+
+
+def credit_of(channel: InputChannel) -> int:
+    assert isinstance(channel, RemoteInputChannel)
+    return channel.initial_credit
+
+
+def test_a_channel_without_a_place_has_nothing() -> None:
+    """I3: the buffers it will need as a remote one are reserved, and nobody else waits for it."""
+    arranged = Unplaced(UNKNOWN, REMOTE).set_up()
+    assert arranged.ready == 1
+    assert arranged.kinds == ["unknown", "remote"]
+    assert arranged.pool.statistics().exclusive == 4
+    assert arranged.gate.poll() is None
+    assert arranged.gate.debloating.buffers_in_use == 0
+    assert str(arranged.gate.channels[0].location) == "p[0], not yet located"
+    deliver(arranged.gate.remote_channels[0], 0, b"of the other")
+    polled = arranged.gate.poll()
+    assert polled is not None
+    polled[1].recycle()
+    arranged.close()
+
+
+def test_a_channel_that_becomes_remote_has_its_buffers_at_once() -> None:
+    """I3: the update needs none, though the worker has no more."""
+    arranged = Unplaced(UNKNOWN, UNKNOWN, segments=5).set_up()
+    arranged.gate.update_channel(0, REMOTE)
+    channel = arranged.gate.update_channel(1, PartitionLocation(THERE, "p", 1))
+    assert arranged.kinds == ["remote", "remote"]
+    assert [credit_of(channel) for channel in arranged.gate.channels] == [2, 2]
+    assert isinstance(channel, RemoteInputChannel)
+    client = Client()
+    channel.request(client)
+    assert client.sent == [("request", 1)]
+    deliver(channel, 0, b"data")
+    polled = arranged.gate.poll()
+    assert polled is not None
+    assert (polled[0], content_of(polled[1])) == (1, b"data")
+    polled[1].recycle()
+    arranged.close()
+
+
+def test_a_channel_that_becomes_local_gives_its_buffers_back() -> None:
+    """I3, I13."""
+    arranged = Unplaced(REMOTE, UNKNOWN).set_up()
+    arranged.gate.update_channel(1, LOCAL)
+    assert arranged.kinds == ["remote", "local"]
+    assert arranged.pool.statistics().exclusive == 2
+    partition, _ = make_partition(pool=arranged.pool)
+    registry = PartitionRegistry(10.0)
+    registry.register(partition)
+    connect_local(arranged.gate, registry)
+    put(partition, 0, b"local")
+    partition.flush(0)
+    polled = arranged.gate.poll()
+    assert polled is not None
+    assert (polled[0], content_of(polled[1])) == (1, b"local")
+    polled[1].recycle()
+    arranged.gate.release()
+    partition.release()
+    arranged.close()
+
+
+def test_an_update_may_name_another_partition() -> None:
+    """I11: a second attempt of the producer has a name of its own."""
+    arranged = Unplaced(UNKNOWN).set_up()
+    channel = arranged.gate.update_channel(0, PartitionLocation(THERE, "second attempt", 3))
+    assert channel.location == (THERE, "second attempt", 3)
+    arranged.close()
+
+
+def test_an_update_before_the_buffers_are_there_does_not_request_anything() -> None:
+    """I3: whoever set the gate up is told once, and then every known channel has its buffers."""
+    arranged = Unplaced(UNKNOWN, UNKNOWN, UNKNOWN, segments=12)
+    other = arranged.pool.create_local_pool(1, 8, owner="other")
+    held = []
+    while (segment := other.request()) is not None:
+        held.append(segment)
+    arranged.set_up()
+    assert not arranged.gate.is_set_up
+    arranged.gate.update_channel(0, REMOTE)
+    arranged.gate.update_channel(1, LOCAL)
+    assert arranged.ready == 0
+    assert credit_of(arranged.gate.channels[0]) == 0
+    for segment in held:
+        other.recycle(segment)
+    assert (arranged.ready, arranged.gate.is_set_up) == (1, True)
+    assert credit_of(arranged.gate.channels[0]) == 2
+    assert arranged.pool.statistics().exclusive == 4
+    assert credit_of(arranged.gate.update_channel(2, REMOTE)) == 2
+    other.destroy()
+    arranged.close()
+
+
+def test_a_gate_released_before_the_update_leaves_nothing() -> None:
+    """I5."""
+    arranged = Unplaced(UNKNOWN, UNKNOWN, REMOTE).set_up()
+    arranged.gate.update_channel(0, REMOTE)
+    arranged.close()
+    with pytest.raises(ClosedResourceError, match="gate gate has been closed"):
+        arranged.gate.update_channel(1, REMOTE)
+    assert_everything_returned(arranged.pool)
+
+
+def test_a_channel_is_updated_once() -> None:
+    arranged = Unplaced(UNKNOWN, REMOTE).set_up()
+    arranged.gate.update_channel(0, LOCAL)
+    for index in (0, 1):
+        with pytest.raises(LocalProtocolError, match=f"channel {index} of gate gate is known"):
+            arranged.gate.update_channel(index, REMOTE)
+    for index in (-1, 2):
+        with pytest.raises(LocalProtocolError, match=f"there is no channel {index}"):
+            arranged.gate.update_channel(index, REMOTE)
+    arranged.close()
 
 
 # -- polling ---------------------------------------------------------------------------------------

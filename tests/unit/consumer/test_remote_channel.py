@@ -14,6 +14,7 @@ from flinknet.errors import (
     ProducerFailedError,
     RemoteProtocolError,
 )
+from flinknet.wire.codec import Stall
 from flinknet.wire.messages import BufferHeader
 from tests.unit.arrangements import (
     THERE,
@@ -789,4 +790,44 @@ def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps:
         announce()
     assert received == written
     assert not producer.queue
+    arranged.close()
+
+
+# -- without credit --------------------------------------------------------------------------------
+
+
+def test_without_credit_a_frame_waits_for_a_buffer_and_reading_goes_on_with_it() -> None:
+    """Until then nothing behind it is read."""
+    network = NetworkBufferPool(1, 64)
+    pool = network.create_local_pool(1, 1, owner="gate")
+    client = Client()
+    channel = RemoteInputChannel(
+        NotingGate(), 3, PartitionLocation(THERE, "p", 0), network, pool, "off"
+    )
+    channel.request(client)
+    assert channel.initial_credit == 0
+    borrowed = pool.request()
+    assert borrowed is not None
+    header = BufferHeader(3, 0, 0, CLEAR_END, 4, records=1)
+    assert channel.begin_buffer(header) is Stall.FOR_MEMORY
+    assert client.sent == [("request", 3)]
+    pool.recycle(borrowed)
+    assert client.sent == [("request", 3), ("resume reading", 3)]
+    deliver(channel, 0, b"data")
+    polled = channel.poll()
+    assert polled is not None
+    assert content_of(polled[0]) == b"data"
+    polled[0].recycle()
+    channel.release()
+    pool.destroy()
+    assert_everything_returned(network)
+
+
+def test_events_that_have_arrived_are_counted(arranged: Arranged) -> None:
+    deliver(arranged.channel, 0, b"data")
+    deliver(arranged.channel, 1, b"event", data_type=EVENT)
+    assert arranged.channel.events_queued == 1
+    arranged.poll().recycle()
+    arranged.poll().recycle()
+    assert arranged.channel.events_queued == 0
     arranged.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.buffer.network_pool import NetworkBufferPool
-from flinknet.consumer.buffer_manager import GateBuffers, gate_buffers
+from flinknet.consumer.buffer_manager import BufferManagerStatistics
 from flinknet.consumer.shared_buffers import SharedBuffers
 from tests.unit.arrangements import assert_everything_returned
 
@@ -80,6 +80,7 @@ def test_a_released_channel_refuses_what_it_waited_for(arranged: Arranged) -> No
     second.release()
     for pair in held:
         assert pair is not None
+        assert not second.notify_buffer_available(pair[0])
         pair[1].recycle(pair[0])
     assert arranged.told == []
     arranged.check()
@@ -111,16 +112,27 @@ def test_a_destroyed_pool_ends_the_waiting(arranged: Arranged) -> None:
     arranged.close()
 
 
-@pytest.mark.parametrize(
-    ("channels", "limit", "expected"),
-    [
-        (1, None, GateBuffers(0, 1, 10, 10)),
-        (4, None, GateBuffers(0, 4, 16, 16)),
-        (100, 3, GateBuffers(0, 3, 208, 208)),
-    ],
-)
-def test_a_gate_without_credit_has_one_buffer_per_channel_at_least(
-    channels: int, limit: int | None, expected: GateBuffers
-) -> None:
-    """2n + 8 at most, as before Flink 1.5."""
-    assert gate_buffers(channels, 2, 8, limit, flow_control="off") == expected
+def test_a_channel_owns_no_buffers(arranged: Arranged) -> None:
+    """Nor does a backlog make it ask for any: there is no credit to give."""
+    channel = arranged.channels[0]
+    channel.add_exclusive([])
+    channel.require(2)
+    assert arranged.pool.statistics().in_use == 0
+    segment = arranged.pool.request()
+    assert segment is not None
+    with pytest.raises(AssertionError, match="no buffers of its own"):
+        channel.add_exclusive([segment])
+    arranged.pool.recycle(segment)
+    arranged.close()
+
+
+def test_what_is_kept_is_counted_as_floating(arranged: Arranged) -> None:
+    first, second, _ = arranged.channels
+    held = [first.take(), first.take()]
+    assert second.take() is None
+    assert second.statistics() == BufferManagerStatistics(0, 0, 0, 0, waiting=True)
+    for pair in held:
+        assert pair is not None
+        pair[1].recycle(pair[0])
+    assert second.statistics() == BufferManagerStatistics(0, 0, 1, 0, waiting=False)
+    arranged.close()
