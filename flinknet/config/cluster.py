@@ -40,6 +40,15 @@ class ClusterConfig:
     """First data port: worker i listens on data_port + i; 0 takes free ones. Flink:
     taskmanager.data.port."""
 
+    metrics: bool = True
+    """Whether coordinator and workers serve /metrics, for Prometheus. Statistics go to the
+    coordinator all the same."""
+
+    metrics_port: int = 0
+    """First port of the workers' /metrics: worker i listens on metrics_port + i; 0 takes free ones.
+    The coordinator lists them at /metrics/targets, and serves its own beside it. Flink:
+    metrics.reporter.prom.port (9249)."""
+
     event_loop: Literal["auto", "uvloop", "asyncio"] = "auto"
     """Event loop of the workers: uvloop with "auto", but for PyPy, where it does not exist."""
 
@@ -69,6 +78,18 @@ class ClusterConfig:
 
     progress_interval_ms: float = 250.0
     """Pause between two progress reports of a worker."""
+
+    statistics_interval_ms: float = 5_000.0
+    """Pause between two reports of all that can be seen in a worker: pools, connections, gates and
+    partitions. Rates are updated as often. Flink: View.UPDATE_INTERVAL_SECONDS (5 s)."""
+
+    statistics_bytes_max: int = 256 * KIB
+    """Largest such report, of some hundred subtasks, but at most half a control message; what does
+    not fit is left out and counted. It must not hold back a heartbeat."""
+
+    statistics_channels_max: int = 1_000
+    """Channels that a worker lists for who asks, those first where most waits: there may be tens of
+    thousands, of which nobody reads more."""
 
     cause_grace_ms: float = 1_000.0
     """How long a lost data connection waits for a better explanation (the worker behind it ended)
@@ -131,18 +152,7 @@ class ClusterConfig:
             1 <= self.slots_per_worker <= 4096,
             f"slots_per_worker is {self.slots_per_worker}: choose 1 to 4096",
         )
-        require_port(self.coordinator_port, "coordinator_port")
-        require_port(self.data_port, "data_port")
-        last_data_port = self.data_port + self.workers - 1
-        require(
-            self.data_port == 0 or last_data_port <= 65535,
-            f"data_port {self.data_port} with {self.workers} workers goes over port 65535",
-        )
-        require(
-            self.data_port == 0 or not self.data_port <= self.coordinator_port <= last_data_port,
-            f"coordinator_port is {self.coordinator_port}, which a worker takes too: the "
-            f"{self.workers} workers listen on data_port {self.data_port} to {last_data_port}",
-        )
+        self._check_ports()
         require(
             not (COMPILES_PYTHON and self.event_loop == "uvloop"),
             'event_loop is "uvloop", which does not exist for PyPy: choose "auto"',
@@ -153,6 +163,7 @@ class ClusterConfig:
             "stop_timeout_ms",
             "heartbeat_interval_ms",
             "progress_interval_ms",
+            "statistics_interval_ms",
             "http_request_timeout_ms",
             "cancel_timeout_ms",
             "commit_timeout_ms",
@@ -168,10 +179,18 @@ class ClusterConfig:
             f"http_connections_max is {self.http_connections_max}: choose at least four for each "
             f"of the {self.workers} workers, and four more",
         )
-        require_at_least(self, 0, "cause_grace_ms", "collect_records_max", "attempts_retained")
+        require_at_least(
+            self,
+            0,
+            "cause_grace_ms",
+            "collect_records_max",
+            "attempts_retained",
+            "statistics_channels_max",
+        )
         for name, least in (
             ("collect_bytes_max", KIB),
             ("control_message_bytes_max", 64 * KIB),
+            ("statistics_bytes_max", 4 * KIB),
             ("job_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
             ("pypy_nursery_bytes", MIB),
@@ -179,3 +198,25 @@ class ClusterConfig:
             ("mailbox_mails_max", 1),
         ):
             require_at_least(self, least, name)
+
+    def _check_ports(self) -> None:
+        require_port(self.coordinator_port, "coordinator_port")
+        for option in ("data_port", "metrics_port"):
+            first = getattr(self, option)
+            last = first + self.workers - 1
+            require_port(first, option)
+            require(
+                first == 0 or last <= 65535,
+                f"{option} {first} with {self.workers} workers goes over port 65535",
+            )
+            require(
+                first == 0 or not first <= self.coordinator_port <= last,
+                f"coordinator_port is {self.coordinator_port}, which a worker takes too: the "
+                f"{self.workers} workers listen on {option} {first} to {last}",
+            )
+        require(
+            0 in (self.data_port, self.metrics_port)
+            or abs(self.data_port - self.metrics_port) >= self.workers,
+            f"metrics_port is {self.metrics_port} and data_port {self.data_port}: choose them "
+            f"{self.workers} apart at least, because each of the workers takes one of both",
+        )

@@ -22,24 +22,22 @@ __all__ = ["Meter"]
 class Meter:
     """Rates the counters of one task. ``now`` is given, in seconds, and never goes back."""
 
-    __slots__ = ("_readings", "counters")
+    __slots__ = ("_readings",)
 
-    def __init__(self, counters: int, now: float) -> None:
-        self.counters = counters
+    def __init__(self, now: float, counts: Sequence[float]) -> None:
         self._readings: deque[tuple[float, Sequence[float]]] = deque(maxlen=INTERVALS + 1)
-        self._readings.append((now, (0,) * counters))
+        self._readings.append((now, counts))
 
     def update(self, now: float, counts: Sequence[float]) -> None:
         """Take the present counts, if an interval has passed since the last ones."""
-        assert len(counts) == self.counters, "these are the counts of something else"
         if now - self._readings[-1][0] >= INTERVAL_S:
             self._readings.append((now, counts))
 
     def per_second(self) -> tuple[float, ...]:
-        """The rate of each counter; zeros in the first interval."""
+        """The rate of each counter; zeros until the first update."""
         (begun, before), (updated, latest) = self._readings[0], self._readings[-1]
         if updated == begun:
-            return (0.0,) * self.counters
+            return (0.0,) * len(before)
         return tuple(
             (new - old) / (updated - begun) for old, new in zip(before, latest, strict=True)
         )

@@ -121,6 +121,16 @@ class Subtask:
             idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
         )
 
+    @property
+    def job_name(self) -> str:
+        """The name of its job."""
+        return self._graph.name
+
+    @property
+    def vertex_name(self) -> str:
+        """The name of its vertex."""
+        return self._vertex.name
+
     def open(self) -> None:
         """Register the result partitions and request the inputs.
 

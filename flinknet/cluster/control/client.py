@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import aiohttp
 import msgpack
@@ -24,6 +25,8 @@ from flinknet.errors import (
     JobError,
     RemoteTransportError,
 )
+from flinknet.metrics.plain import from_plain
+from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
 
 __all__ = ["CoordinatorClient", "OnProgress"]
 
@@ -82,6 +85,26 @@ class CoordinatorClient:
             "GET", f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}", wait_ms=wait_ms
         )
         return JobProgress.from_dict(answer)
+
+    async def statistics(
+        self, worker_id: str, *, fresh: bool = False, channels_max: int = 0
+    ) -> WorkerStatistics:
+        """What can be seen of a worker: as it last reported, or now if ``fresh``, or if up to
+        ``channels_max`` channels are wanted, those first where most waits.
+
+        Raises JobError if the worker is not there, has not reported or does not answer.
+        """
+        path = f"/api/v1/workers/{quote(worker_id, safe='')}/statistics"
+        answer = await self._request("GET", f"{path}?fresh={int(fresh)}&channels={channels_max}")
+        return from_plain(WorkerStatistics, answer)
+
+    async def job_statistics(self, job_id: str) -> dict[str, tuple[SubtaskTotals, ...]]:
+        """What can be seen of a job's subtasks, by worker id, as the workers last reported."""
+        answer = await self._request("GET", f"/api/v1/jobs/{job_id}/statistics")
+        return {
+            worker_id: tuple(from_plain(SubtaskTotals, one) for one in subtasks)
+            for worker_id, subtasks in answer.items()
+        }
 
     async def cancel(self, job_id: str) -> None:
         """Ask for the job to stop."""

@@ -12,6 +12,7 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     Register                                   Registered | Refused
     Heartbeat                                  Heartbeat, in answer to each
     Progress                                   Deploy, Run, Cancel
+    StatisticsReport                           StatisticsRequest
     Opened, Finished*, Failed, Released        Settle, Stop
     Settled
 
@@ -42,6 +43,8 @@ __all__ = [
     "Run",
     "Settle",
     "Settled",
+    "StatisticsReport",
+    "StatisticsRequest",
     "Stop",
     "decode",
     "encode",
@@ -56,6 +59,8 @@ class Register:
     pid: int
     address: str
     slots: int
+    metrics_address: str = ""
+    """Where it serves /metrics; empty if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,23 @@ class Progress:
     job_id: str
     attempt: int
     rows: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRequest:
+    """Report what can be seen now, with up to so many channels."""
+
+    request: int
+    channels_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsReport:
+    """What can be seen of the worker (``metrics/worker_statistics.py``): in answer to a request, or
+    unasked, which is request 0."""
+
+    request: int
+    statistics: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +192,8 @@ Message: TypeAlias = (
     | Refused
     | Heartbeat
     | Progress
+    | StatisticsRequest
+    | StatisticsReport
     | Deploy
     | Opened
     | Run

@@ -4,9 +4,12 @@
 
     GET  /api/v1/overview            counts of workers, slots and jobs
     GET  /api/v1/workers
+    GET  /api/v1/workers/{worker}/statistics     what it last reported; with ?fresh=1 it is asked,
+                                     with ?channels=N for so many channels, too
     GET  /api/v1/jobs
     GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
     GET  /api/v1/jobs/{job}/attempts how each attempt and its regions stand or ended, oldest first
+    GET  /api/v1/jobs/{job}/statistics           its subtasks by worker, as last reported
     POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots
     POST /api/v1/jobs/{job}/cancel
     GET  /api/v1/jobs/{job}/result   msgpack, once: collected records are handed out and dropped
@@ -24,10 +27,14 @@ from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.requests import named_job, read_body
-from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord, WorkerState
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
+from flinknet.metrics.plain import to_plain
+from flinknet.metrics.worker_statistics import WorkerStatistics
+from flinknet.texts import printable
 
 __all__ = ["ClientRoutes", "Jobs"]
 
@@ -39,6 +46,7 @@ class Jobs(Protocol):
 
     config: ClusterConfig
     dispatcher: Dispatcher
+    metrics: MetricStore
 
     def now(self) -> float: ...
     async def wait_for_slots(self, submission: Submission) -> None: ...
@@ -60,9 +68,11 @@ class ClientRoutes:
         return [
             web.get("/api/v1/overview", self._overview),
             web.get("/api/v1/workers", self._workers),
+            web.get("/api/v1/workers/{worker}/statistics", self._worker_statistics),
             web.get("/api/v1/jobs", self._jobs),
             web.get("/api/v1/jobs/{job}", self._job),
             web.get("/api/v1/jobs/{job}/attempts", self._attempts),
+            web.get("/api/v1/jobs/{job}/statistics", self._job_statistics),
             web.post("/api/v1/jobs", self._submit),
             web.post("/api/v1/jobs/{job}/cancel", self._cancel),
             web.get("/api/v1/jobs/{job}/result", self._result),
@@ -84,13 +94,49 @@ class ClientRoutes:
         workers = self._dispatcher.workers.workers()
         return web.json_response({"workers": [_worker_row(worker, now) for worker in workers]})
 
+    async def _worker_statistics(self, request: web.Request) -> web.Response:
+        worker_id = request.match_info["worker"]
+        worker = self._dispatcher.workers.get(worker_id)
+        if worker is None or worker.state is not WorkerState.REGISTERED:
+            raise web.HTTPNotFound(text=printable(f"no worker {worker_id}"))
+        channels_max = _whole_number(request, "channels")
+        if channels_max or _whole_number(request, "fresh"):
+            statistics = await self._fetch(worker_id, channels_max)
+        else:
+            report = self._coordinator.metrics.latest().get(worker_id)
+            statistics = None if report is None else report.statistics
+        if statistics is None:
+            raise web.HTTPNotFound(text=printable(f"worker {worker_id} has not reported"))
+        return web.json_response(to_plain(statistics))
+
+    async def _fetch(self, worker_id: str, channels_max: int) -> WorkerStatistics | None:
+        timeout_ms = self._config.http_request_timeout_ms
+        try:
+            return await self._coordinator.metrics.fetch(
+                worker_id, channels_max=channels_max, timeout_s=timeout_ms / 1000
+            )
+        except TimeoutError:
+            raise web.HTTPGatewayTimeout(
+                text=printable(
+                    f"worker {worker_id} has not answered within {timeout_ms:.0f} ms "
+                    "(cluster.http_request_timeout_ms)"
+                )
+            ) from None
+
+    async def _job_statistics(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        subtasks = self._coordinator.metrics.of_job(record.job_id)
+        return web.json_response(
+            {worker_id: [to_plain(one) for one in ones] for worker_id, ones in subtasks.items()}
+        )
+
     async def _jobs(self, request: web.Request) -> web.Response:
         now = self._coordinator.now()
         return web.json_response({"jobs": [job.status(now) for job in self._dispatcher.jobs()]})
 
     async def _job(self, request: web.Request) -> web.Response:
         record = named_job(request, self._dispatcher)
-        wait_ms = _milliseconds(request.query.get("wait_ms", "0"))
+        wait_ms = _whole_number(request, "wait_ms")
         await self._coordinator.wait_for_end(record, min(wait_ms, _WAIT_MS_MAX) / 1000)
         return web.json_response(record.status(self._coordinator.now()))
 
@@ -130,9 +176,11 @@ class ClientRoutes:
         return web.Response(body=body, content_type="application/msgpack")
 
 
-def _milliseconds(text: str) -> int:
+def _whole_number(request: web.Request, name: str) -> int:
+    """A parameter of the query; 0 without it."""
+    text = request.query.get(name, "0")
     if not text.isdecimal() or len(text) > 9:
-        raise ConfigurationError(f"wait_ms is {text[:20]!r}: write a whole number of milliseconds")
+        raise ConfigurationError(f"{name} is {text[:20]!r}: write a whole number")
     return int(text)
 
 
@@ -141,6 +189,7 @@ def _worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
         "worker_id": worker.worker_id,
         "pid": worker.pid,
         "address": worker.address,
+        "metrics_address": worker.metrics_address,
         "state": worker.state.value,
         "slots": worker.slots,
         "free_slots": worker.free_slots,

@@ -23,7 +23,7 @@ from pathlib import Path
 from flinknet.cluster.control.credentials import take_token
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.http_server import HttpServer
-from flinknet.cluster.control.messages import Message, Register
+from flinknet.cluster.control.messages import Message, Register, StatisticsReport
 from flinknet.cluster.control.parent import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.submission import Submission
@@ -31,6 +31,7 @@ from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection
 from flinknet.config import ClusterConfig
@@ -57,6 +58,7 @@ class Coordinator:
         self._progressed = asyncio.Event()
         """Set, and replaced, after every input."""
         self.config = config
+        self.metrics = MetricStore(self._send)
         self.dispatcher = Dispatcher(config, now=self.now(), send=self._send)
         self.ready = asyncio.Event()
         """Set once the expected number of workers has registered."""
@@ -84,11 +86,14 @@ class Coordinator:
     def receive(self, worker_id: str, message: Message) -> None:
         """A registered worker said something; RemoteProtocolError if it must not say that."""
         self.dispatcher.receive(worker_id, message, self.now())
+        if isinstance(message, StatisticsReport):
+            self.metrics.take(worker_id, message, self.now())
         self._settle()
 
     def leave(self, worker_id: str) -> None:
         """A worker's connection has ended."""
         del self._connections[worker_id]
+        self.metrics.forget(worker_id)
         self.dispatcher.connection_closed(worker_id, self.now())
         self._settle()
 

@@ -41,6 +41,7 @@ from flinknet.cluster.control.messages import (
     Register,
     Released,
     Settled,
+    StatisticsReport,
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
@@ -190,6 +191,8 @@ class Dispatcher:
         match message:
             case Heartbeat():
                 self._send(worker_id, message)
+            case StatisticsReport():
+                pass  # a sign of life; the rest is the metric store's
             case Progress() | Opened() | Failed() | Released() | Settled():
                 if isinstance(message, Released):
                     # Also when the job is forgotten: its slots must not be.

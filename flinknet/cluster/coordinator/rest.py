@@ -1,8 +1,8 @@
 """The control plane's HTTP interface: who may ask what, and how a refusal looks.
 
 The routes stand in ``public_routes.py``, which is open to everyone who can reach the port, and in
-``client_routes.py`` and ``worker_routes.py``, which take the cluster token (``Authorization:
-Bearer``). The token is checked before a body is read.
+``client_routes.py``, ``metrics_routes.py`` and ``worker_routes.py``, which take the cluster token
+(``Authorization: Bearer``). The token is checked before a body is read.
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
 408 too slow, 409 not in this state, 413 too large.
@@ -17,6 +17,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from flinknet.cluster.control.credentials import is_authorized
 from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
+from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
 from flinknet.cluster.coordinator.public_routes import PublicRoutes, Readiness
 from flinknet.cluster.coordinator.worker_routes import Attempts, WorkerRoutes
 from flinknet.errors import ConfigurationError, FlinknetError, JobError, RemoteProtocolError
@@ -28,7 +29,7 @@ _OVERHEAD_BYTES = 1024 * 1024
 """What an upload may have beside collected records or a job graph: counters, metrics, the shape."""
 
 
-class Served(Readiness, Jobs, Attempts, Protocol):
+class Served(Readiness, Jobs, Attempts, Measured, Protocol):
     """What all routes together need of the coordinator."""
 
 
@@ -45,6 +46,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     )
     application.add_routes(public)
     application.add_routes(ClientRoutes(coordinator).routes())
+    application.add_routes(MetricsRoutes(coordinator).routes())
     application.add_routes(WorkerRoutes(coordinator).routes())
     return application
 

@@ -49,6 +49,8 @@ class WorkerRecord:
     address: str
     """Where its data plane listens."""
     slots: int
+    metrics_address: str
+    """Where it serves /metrics; empty if it does not."""
     heard_at: float
     """When the last message came, in the caller's clock."""
     state: WorkerState = WorkerState.REGISTERED
@@ -103,6 +105,7 @@ class WorkerRegistry:
             pid=message.pid,
             address=message.address,
             slots=message.slots,
+            metrics_address=message.metrics_address,
             heard_at=now,
         )
         self._workers[worker.worker_id] = worker

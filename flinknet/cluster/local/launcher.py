@@ -54,13 +54,14 @@ class Launcher:
 
     async def start_worker(self, number: int, coordinator: str) -> ChildProcess:
         """Start a worker that is to join the coordinator at ``"host:port"``."""
-        port = self._config.cluster.data_port
+        cluster = self._config.cluster
         return await self._start(
             f"worker-{number}",
             "flinknet.cluster.worker",
             f"--coordinator={coordinator}",
             f"--worker-id=worker-{number}",
-            f"--data-port={port and port + number}",
+            f"--data-port={cluster.data_port and cluster.data_port + number}",
+            f"--metrics-port={cluster.metrics_port and cluster.metrics_port + number}",
         )
 
     async def stop(self) -> None:

@@ -32,9 +32,10 @@ def check_cluster(config: FlinknetConfig) -> None:
     cluster = config.cluster
     if cluster.coordinator_port:
         _check_port(cluster.host, cluster.coordinator_port, "cluster.coordinator_port")
-    if cluster.data_port:
-        for port in range(cluster.data_port, cluster.data_port + cluster.workers):
-            _check_port(cluster.host, port, "cluster.data_port")
+    metrics_port = cluster.metrics_port if cluster.metrics else 0
+    for option, first in (("data_port", cluster.data_port), ("metrics_port", metrics_port)):
+        for port in range(first, first + cluster.workers) if first else ():
+            _check_port(cluster.host, port, f"cluster.{option}")
 
 
 def explain_job(graph: JobGraph, config: FlinknetConfig) -> JobMemory:

@@ -56,6 +56,10 @@ class JobAttempt:
         """Every worker has opened its subtasks."""
         self._run_requested.set()
 
+    def subtasks(self) -> list[Subtask]:
+        """Those that are open or run now."""
+        return [subtask for _, subtask in self._subtasks]
+
     def progress(self) -> Progress | None:
         """The counters of the subtasks, or None before there are any."""
         if not self._subtasks:

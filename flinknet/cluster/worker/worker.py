@@ -26,7 +26,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST, ControlLink
@@ -42,17 +43,24 @@ from flinknet.cluster.control.messages import (
     Released,
     Run,
     Settle,
+    StatisticsReport,
+    StatisticsRequest,
     Stop,
 )
 from flinknet.cluster.control.parent import watch_parent
 from flinknet.cluster.control.presence import Presence
 from flinknet.cluster.worker.job_attempt import JobAttempt
+from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.settlement import settle_sinks
+from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
 from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.metrics.network_families import worker_labels
+from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.task.subtask import Subtask
 from flinknet.texts import text_of
 
 __all__ = ["Worker", "main"]
@@ -64,6 +72,7 @@ class Worker:
     def __init__(
         self, environment: NetworkEnvironment, link: ControlLink, config: ClusterConfig
     ) -> None:
+        self.metrics = WorkerMetrics(environment, self._subtasks)
         self._environment = environment
         self._link = link
         self._config = config
@@ -79,6 +88,8 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             heartbeats = group.create_task(self._send_heartbeats(registered))
             progress = group.create_task(self._send_progress(registered))
+            statistics = group.create_task(self._send_statistics())
+            watch = group.create_task(self.metrics.watch())
             conversation = group.create_task(self._converse(group))
             stopping = group.create_task(stop.wait())
             silence = group.create_task(self._await_silence(registered))
@@ -89,7 +100,7 @@ class Worker:
                 status = conversation.result()
             elif silence.done():
                 status = EXIT_COORDINATOR_LOST
-            for task in (heartbeats, progress, *ends):
+            for task in (heartbeats, progress, statistics, watch, *ends):
                 task.cancel()
             for task in (*(task for _, task in self._attempts.values()), *self._settlements):
                 task.cancel()
@@ -103,6 +114,9 @@ class Worker:
                 continue
             if isinstance(message, Stop):
                 return 0
+            if isinstance(message, StatisticsRequest):
+                group.create_task(self._report_statistics(message))
+                continue
             await self._act(message, group)
         print("lost the coordinator: the control connection has ended", file=sys.stderr)
         return EXIT_COORDINATOR_LOST
@@ -157,9 +171,34 @@ class Worker:
                 if progress is not None:
                     await self._link.send(progress)
 
+    async def _send_statistics(self) -> None:
+        """Report unasked; this is also what keeps the rates up to date."""
+        while True:
+            await self._report_statistics(StatisticsRequest(request=0, channels_max=0))
+            await asyncio.sleep(self._config.statistics_interval_ms / 1000)
+
+    async def _report_statistics(self, request: StatisticsRequest) -> None:
+        config = self._config
+        channels_max = min(request.channels_max, config.statistics_channels_max)
+        bytes_max = min(config.statistics_bytes_max, config.control_message_bytes_max // 2)
+        body = pack_statistics(await self.metrics.statistics(channels_max), bytes_max)
+        await self._link.send(StatisticsReport(request.request, body))
+
+    def _subtasks(self) -> Iterator[Subtask]:
+        for attempt, _ in self._attempts.values():
+            yield from attempt.subtasks()
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where a worker listens; 0 takes a free port."""
+
+    data: int = 0
+    metrics: int = 0
+
 
 async def work(
-    worker_id: str, coordinator: str, data_port: int, config: FlinknetConfig, token: str
+    worker_id: str, coordinator: str, ports: Ports, config: FlinknetConfig, token: str
 ) -> int:
     """Be a worker until told to stop or the coordinator is gone; return the exit status."""
     stop = asyncio.Event()
@@ -168,7 +207,7 @@ async def work(
     _keep_what_is_loaded()
     environment = NetworkEnvironment(
         host=config.cluster.host,
-        port=data_port,
+        port=ports.data,
         worker_id=worker_id,
         job=cluster_id(token),
         secret=data_plane_secret(token),
@@ -176,15 +215,21 @@ async def work(
     )
     link = ControlLink(coordinator, token, config.cluster)
     async with environment, link:
-        registered = await link.register(
-            Register(
-                worker_id=worker_id,
-                pid=os.getpid(),
-                address=environment.address,
-                slots=config.cluster.slots_per_worker,
+        worker = Worker(environment, link, config.cluster)
+        labels = worker_labels(worker_id, environment.address)
+        async with serve_metrics(
+            worker.metrics, labels, ports.metrics, config.cluster, token
+        ) as metrics_address:
+            registered = await link.register(
+                Register(
+                    worker_id=worker_id,
+                    pid=os.getpid(),
+                    address=environment.address,
+                    slots=config.cluster.slots_per_worker,
+                    metrics_address=metrics_address,
+                )
             )
-        )
-        return await Worker(environment, link, config.cluster).serve(registered, stop)
+            return await worker.serve(registered, stop)
 
 
 def _keep_what_is_loaded() -> None:
@@ -208,6 +253,7 @@ def main() -> int:
     parser.add_argument("--coordinator", required=True, metavar="HOST:PORT")
     parser.add_argument("--worker-id", required=True)
     parser.add_argument("--data-port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--metrics-port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
     parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
     options = parser.parse_args()
@@ -216,10 +262,9 @@ def main() -> int:
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config
+        ports = Ports(options.data_port, options.metrics_port)
         with asyncio.Runner(loop_factory=_loop_factory(config.cluster)) as runner:
-            return runner.run(
-                work(options.worker_id, options.coordinator, options.data_port, config, token)
-            )
+            return runner.run(work(options.worker_id, options.coordinator, ports, config, token))
     except RemoteTransportError as error:
         print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
         return EXIT_COORDINATOR_LOST

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flinknet.datastream import CollectSink, StreamExecutionEnvironment
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 
-__all__ = ["keyed_graph"]
+__all__ = ["endless_graph", "keyed_graph"]
 
 
 def keyed_graph(
@@ -26,3 +26,11 @@ def keyed_graph(
     )
     sums.set_parallelism(parallelism).sink_to(CollectSink()).set_parallelism(parallelism)
     return environment.job_graph(name)
+
+
+def endless_graph(sink: Any = lambda record: None) -> JobGraph:
+    """Two sources that never end, a keyed map and a sink, in two subtasks each."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+    numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(sink).name("out")
+    return environment.job_graph("endless")

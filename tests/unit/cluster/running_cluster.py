@@ -34,6 +34,7 @@ class Cluster:
         self.stops: list[asyncio.Event] = []
         self.workers: list[asyncio.Task[int]] = []
         self.environments: list[NetworkEnvironment] = []
+        self.served_workers: list[Worker] = []
 
     async def work(self, number: int, network: NetworkConfig) -> int:
         stop = asyncio.Event()
@@ -43,7 +44,9 @@ class Cluster:
             registered = await link.register(message)
             self.stops.append(stop)
             self.environments.append(environment)
-            return await Worker(environment, link, self.config).serve(registered, stop)
+            worker = Worker(environment, link, self.config)
+            self.served_workers.append(worker)
+            return await worker.serve(registered, stop)
 
     def nothing_is_held(self) -> bool:
         """Every worker's buffers are back, its partitions and gates are gone."""

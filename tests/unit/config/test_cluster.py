@@ -74,6 +74,15 @@ def test_equal_ports_are_refused_with_both_options() -> None:
     ClusterConfig(data_port=7000, coordinator_port=7002, workers=2)
 
 
+def test_data_and_metrics_do_not_share_ports() -> None:
+    message = refusal(data_port=7000, metrics_port=7001, workers=2)
+    assert message == (
+        "metrics_port is 7001 and data_port 7000: choose them 2 apart at least, because each of "
+        "the workers takes one of both"
+    )
+    ClusterConfig(data_port=7000, metrics_port=7002, workers=2)
+
+
 def test_the_last_worker_needs_a_port_too() -> None:
     ClusterConfig(data_port=65534, workers=2)
     assert refusal(data_port=65534, workers=3) == (

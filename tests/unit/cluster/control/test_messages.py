@@ -10,11 +10,13 @@ from flinknet.cluster.control.messages import Failed, Heartbeat, Progress, Regis
 from flinknet.errors import RemoteProtocolError
 
 EXAMPLES = [
-    messages.Register("worker-1", 4711, "127.0.0.1:1234", 2),
+    messages.Register("worker-1", 4711, "127.0.0.1:1234", 2, "127.0.0.1:9249"),
     messages.Registered(1000.0, 250.0),
     messages.Refused("no"),
     messages.Heartbeat(),
     messages.Progress("job", 0, [[0, 1, 2, 3, 4, 5]]),
+    messages.StatisticsRequest(7, 100),
+    messages.StatisticsReport(7, b"packed"),
     messages.Deploy("job", 0),
     messages.Opened("job", 0),
     messages.Run("job", 0),

@@ -11,7 +11,16 @@ import pytest
 
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.failure import FailureCause, Gravity
-from flinknet.cluster.control.messages import Cancel, Deploy, Failed, Opened, Released, Run
+from flinknet.cluster.control.messages import (
+    Cancel,
+    Deploy,
+    Failed,
+    Opened,
+    Released,
+    Run,
+    StatisticsReport,
+    StatisticsRequest,
+)
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.errors import (
@@ -21,6 +30,7 @@ from flinknet.errors import (
     JobFailedError,
     WorkerLostError,
 )
+from flinknet.metrics.worker_statistics import busiest_channels, pack_statistics
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import SubtaskResult
@@ -32,6 +42,7 @@ from tests.unit.cluster.control_plane import (
     serve_control_plane,
 )
 from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.metrics.samples import channel, gate, subtask, worker
 
 
 async def finish_subtasks(
@@ -215,3 +226,56 @@ async def test_a_wait_that_is_no_number_is_refused(
         status, body = await get(member, f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}")
     assert status == 400
     assert "wait_ms" in body["error"]["message"]
+
+
+async def test_a_client_sees_a_worker_as_it_last_reported(served: ServedCoordinator) -> None:
+    async with served.worker("worker-0") as link, served.client() as client:
+        with pytest.raises(JobError, match="worker worker-0 has not reported"):
+            await client.statistics("worker-0")
+        seen = worker(subtasks=2)
+        await link.send(StatisticsReport(0, pack_statistics(seen, 10**6)))
+        while "worker-0" not in served.coordinator.metrics.latest():
+            await asyncio.sleep(0)
+        assert await client.statistics("worker-0") == seen
+
+
+@pytest.mark.parametrize("options", [{"fresh": True}, {"channels_max": 7}])
+async def test_a_client_has_a_worker_asked(
+    served: ServedCoordinator, options: dict[str, Any]
+) -> None:
+    rows = busiest_channels([gate(channel(0))], 1)
+    seen = worker()._replace(channels=rows)
+    async with served.worker("worker-0") as link, served.client() as client:
+        asking = asyncio.create_task(client.statistics("worker-0", **options))
+        request = await expect(link, StatisticsRequest)
+        assert isinstance(request, StatisticsRequest)
+        assert request.channels_max == options.get("channels_max", 0)
+        await link.send(StatisticsReport(request.request, pack_statistics(seen, 10**6)))
+        assert await asking == seen
+
+
+async def test_a_client_hears_that_a_worker_is_mute_or_gone() -> None:
+    config = replace(CONFIG, http_request_timeout_ms=50.0)
+    async with serve_control_plane(config) as served, served.client() as client:
+        async with served.worker("worker-0"):
+            with pytest.raises(JobError, match=r"not answered within 50 ms.*http_request_timeout"):
+                await client.statistics("worker-0", fresh=True)
+        with pytest.raises(JobError, match="no worker worker-9"):
+            await client.statistics("worker-9")
+
+
+async def test_a_client_sees_the_subtasks_of_a_job_by_worker(served: ServedCoordinator) -> None:
+    async with served.worker("worker-0") as link, served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        mine = subtask(job_id=job_id)
+        seen = worker()._replace(subtasks=(mine, subtask(job_id="another")))
+        await link.send(StatisticsReport(0, pack_statistics(seen, 10**6)))
+        while "worker-0" not in served.coordinator.metrics.latest():
+            await asyncio.sleep(0)
+        assert await client.job_statistics(job_id) == {"worker-0": (mine,)}
+
+
+async def test_a_worker_that_reports_nonsense_is_cut_off(served: ServedCoordinator) -> None:
+    async with served.worker("worker-0") as link:
+        await link.send(StatisticsReport(0, b"nonsense"))
+        assert await link.receive() is None

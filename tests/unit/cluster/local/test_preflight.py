@@ -26,13 +26,19 @@ def test_a_default_cluster_can_start() -> None:
     check_cluster(FlinknetConfig())
 
 
-@pytest.mark.parametrize("option", ["coordinator_port", "data_port"])
+@pytest.mark.parametrize("option", ["coordinator_port", "data_port", "metrics_port"])
 def test_a_port_in_use_is_refused(option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(ConfigurationError, match=rf"port {port} .*cluster.{option}, or 0"):
             check_cluster(config(workers=1, **{option: port}))
     check_cluster(config(workers=1, **{option: port}))
+
+
+def test_the_port_of_metrics_may_be_in_use_where_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        check_cluster(config(workers=1, metrics_port=port, metrics=False))
 
 
 def test_every_data_port_is_checked() -> None:

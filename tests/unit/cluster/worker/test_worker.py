@@ -11,10 +11,9 @@ import pytest
 from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST
 from flinknet.cluster.control.submission import Submission
 from flinknet.config import NetworkConfig
-from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import CollectSink
 from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
-from flinknet.task.graph import JobGraph
-from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
 
@@ -22,13 +21,6 @@ from tests.unit.cluster.running_cluster import Cluster, running_cluster
 async def cluster() -> AsyncIterator[Cluster]:
     async with running_cluster() as cluster:
         yield cluster
-
-
-def endless_graph(sink: Any = lambda record: None) -> JobGraph:
-    environment = StreamExecutionEnvironment().set_parallelism(2)
-    numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
-    numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(sink).name("out")
-    return environment.job_graph("endless")
 
 
 async def until_records_flow(cluster: Cluster, job_id: str) -> None:

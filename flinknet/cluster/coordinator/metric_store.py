@@ -1,0 +1,86 @@
+"""What workers have reported of themselves, and how one is asked for more.
+
+Theory of operation (Flink's MetricStore and MetricFetcher). Workers report unasked every
+``statistics_interval_ms``; of each the latest report is kept, until it is lost. Who wants to know
+more, or now, asks one worker: each request has a number, from 1, and the report that bears it is
+the answer. What a report says of single channels is for who has asked, and is not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+from flinknet.cluster.control.messages import Message, StatisticsReport, StatisticsRequest
+from flinknet.errors import RemoteProtocolError
+from flinknet.metrics.worker_statistics import (
+    SubtaskTotals,
+    WorkerStatistics,
+    unpack_statistics,
+)
+
+__all__ = ["MetricStore", "Reported"]
+
+
+class Reported(NamedTuple):
+    """A worker's statistics, and when they came, in the coordinator's clock."""
+
+    statistics: WorkerStatistics
+    at: float
+
+
+class MetricStore:
+    """The statistics of one coordinator's workers. Used from its event loop only."""
+
+    def __init__(self, send: Callable[[str, Message], None]) -> None:
+        self._send = send
+        self._latest: dict[str, Reported] = {}
+        self._numbers = count(1)
+        self._asked: dict[int, tuple[str, asyncio.Future[WorkerStatistics | None]]] = {}
+
+    def latest(self) -> dict[str, Reported]:
+        """The latest report of each worker, by its id."""
+        return dict(self._latest)
+
+    def of_job(self, job_id: str) -> dict[str, tuple[SubtaskTotals, ...]]:
+        """The subtasks of a job, by worker id, as last reported."""
+        found = {
+            worker_id: tuple(one for one in report.statistics.subtasks if one.job_id == job_id)
+            for worker_id, report in self._latest.items()
+        }
+        return {worker_id: subtasks for worker_id, subtasks in found.items() if subtasks}
+
+    def take(self, worker_id: str, report: StatisticsReport, now: float) -> None:
+        """A worker reports; RemoteProtocolError if that is no report."""
+        try:
+            statistics = unpack_statistics(report.statistics)
+        except ValueError as error:
+            raise RemoteProtocolError(f"malformed statistics of {worker_id}: {error}") from error
+        self._latest[worker_id] = Reported(statistics._replace(channels=()), now)
+        asked, answer = self._asked.get(report.request, (None, None))
+        if answer is not None and asked == worker_id and not answer.done():
+            answer.set_result(statistics)
+
+    async def fetch(
+        self, worker_id: str, *, channels_max: int, timeout_s: float
+    ) -> WorkerStatistics | None:
+        """Ask a worker; None if it is lost before it answers. Raises TimeoutError."""
+        number = next(self._numbers)
+        answer: asyncio.Future[WorkerStatistics | None]
+        answer = asyncio.get_running_loop().create_future()
+        self._asked[number] = worker_id, answer
+        try:
+            self._send(worker_id, StatisticsRequest(number, channels_max))
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        finally:
+            del self._asked[number]
+
+    def forget(self, worker_id: str) -> None:
+        """The worker is lost: what it was is no longer, and it answers nobody."""
+        self._latest.pop(worker_id, None)
+        for asked, answer in self._asked.values():
+            if asked == worker_id and not answer.done():
+                answer.set_result(None)

@@ -1,0 +1,116 @@
+"""What can be seen of a worker, read without holding it up.
+
+Theory of operation. A reading goes from subtask to subtask, and lets the event loop turn after each
+millisecond: with hundreds of subtasks and thousands of channels it takes several, in which records
+would wait. So it is of a stretch of time, not of a moment, and a subtask that ends meanwhile may be
+in it. Readings side by side do not disturb each other.
+
+Each subtask has a meter from when it was first read, as long as it is there; every reading updates
+it, and somebody reads at least every ``statistics_interval_ms``. The lag of the event loop is
+noted by ``watch``, which sleeps and looks by how much too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from flinknet.consumer.gate_statistics import InputGateStatistics
+from flinknet.metrics.loop_lag import LoopLag
+from flinknet.metrics.meter import Meter
+from flinknet.metrics.worker_statistics import (
+    GateTotals,
+    PartitionTotals,
+    SubtaskTotals,
+    WorkerStatistics,
+    busiest_channels,
+)
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.net.task_clock import task_time
+from flinknet.task.subtask import Subtask, SubtaskStatistics
+
+__all__ = ["WorkerMetrics"]
+
+SubtaskName: TypeAlias = tuple[str, int, int, int]
+"""Job, attempt, vertex and index: a meter must not keep a subtask that has ended."""
+
+TURN_S = 0.001
+"""For how long a reading may hold the event loop before others have a turn."""
+
+WATCH_S = 0.25
+"""Pause between two looks at the lag of the event loop."""
+
+
+class WorkerMetrics:
+    """Reads a worker's network environment and ``subtasks``, those that are there now."""
+
+    def __init__(
+        self, environment: NetworkEnvironment, subtasks: Callable[[], Iterable[Subtask]]
+    ) -> None:
+        self._environment = environment
+        self._subtasks = subtasks
+        self._meters: dict[SubtaskName, Meter] = {}
+        self.clock = task_time
+        """In seconds; never goes back."""
+        self._lag = LoopLag(self.clock())
+
+    @property
+    def meters(self) -> int:
+        """How many subtasks are rated."""
+        return len(self._meters)
+
+    async def watch(self) -> None:
+        """Look at the lag of the event loop, until cancelled."""
+        while True:
+            begun = self.clock()
+            await asyncio.sleep(WATCH_S)
+            now = self.clock()
+            self._lag.note(now - begun - WATCH_S, now)
+
+    async def statistics(self, channels_max: int = 0) -> WorkerStatistics:
+        """Read everything, with so many channels at most."""
+        subtasks = list(self._subtasks())
+        for gone in self._meters.keys() - set(map(_name, subtasks)):
+            self._meters.pop(gone, None)
+        totals = []
+        gates: list[InputGateStatistics] = []
+        turn_began = self.clock()
+        for subtask in subtasks:
+            statistics = subtask.statistics()
+            totals.append(self._totals(subtask, statistics))
+            if channels_max:
+                gates += statistics.gates
+            if self.clock() - turn_began >= TURN_S:
+                await asyncio.sleep(0)
+                turn_began = self.clock()
+        return WorkerStatistics.of(
+            self._environment.network_statistics(),
+            totals,
+            event_loop_lag_ms=self._lag.longest_ms(self.clock()),
+            channels=busiest_channels(gates, channels_max),
+        )
+
+    def _totals(self, subtask: Subtask, statistics: SubtaskStatistics) -> SubtaskTotals:
+        descriptor, now = subtask.descriptor, self.clock()
+        totals = SubtaskTotals(
+            job_id=descriptor.job_id,
+            job_name=subtask.job_name,
+            attempt=descriptor.attempt,
+            vertex=descriptor.vertex,
+            vertex_name=subtask.vertex_name,
+            subtask_index=descriptor.index,
+            io_metrics=statistics.io_metrics,
+            times=statistics.times,
+            gates=tuple(map(GateTotals.of, statistics.gates)),
+            partitions=tuple(map(PartitionTotals.of, statistics.partitions)),
+        )
+        counts = totals.counts()
+        meter = self._meters.setdefault(_name(subtask), Meter(now, counts))
+        meter.update(now, counts)
+        return totals._replace(rates=meter.per_second())
+
+
+def _name(subtask: Subtask) -> SubtaskName:
+    descriptor = subtask.descriptor
+    return descriptor.job_id, descriptor.attempt, descriptor.vertex, descriptor.index

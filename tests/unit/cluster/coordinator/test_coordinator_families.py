@@ -1,0 +1,80 @@
+"""What the coordinator exports, of its workers and of jobs that have not ended."""
+
+from __future__ import annotations
+
+from flinknet.cluster.control.messages import Opened, Register, StatisticsReport
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.coordinator_families import coordinator_families
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.metric_store import MetricStore
+from flinknet.config import ClusterConfig
+from flinknet.metrics.families import Labels
+from flinknet.metrics.worker_statistics import pack_statistics
+from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.metrics.samples import worker
+
+LABELS = {"host": "127.0.0.1"}
+
+
+class Coordinator:
+    """A dispatcher with two workers of two slots, and what it exports."""
+
+    def __init__(self) -> None:
+        self.store = MetricStore(lambda worker_id, message: None)
+        self.dispatcher = Dispatcher(ClusterConfig(), now=0.0, send=lambda worker_id, message: None)
+        for worker_id in ("worker-0", "worker-1"):
+            self.dispatcher.register(Register(worker_id, 1, "127.0.0.1:1", 2), 0.0)
+
+    def exported(self, now: float) -> dict[str, list[tuple[Labels, float]]]:
+        families = coordinator_families(LABELS, self.dispatcher, self.store, now)
+        return {family.name: list(family.samples) for family in families}
+
+
+def test_workers_and_slots_have_flinks_names() -> None:
+    coordinator = Coordinator()
+    body = Submission.of_graph(keyed_graph()).to_bytes()
+    coordinator.dispatcher.submit(Submission.from_bytes(body), 0.0)
+    exported = coordinator.exported(0.0)
+    assert {name: samples for name, samples in exported.items() if "_job_" not in name} == {
+        "flink_jobmanager_numRegisteredTaskManagers": [(LABELS, 2)],
+        "flink_jobmanager_numRunningJobs": [(LABELS, 1)],
+        "flink_jobmanager_taskSlotsTotal": [(LABELS, 4)],
+        "flink_jobmanager_taskSlotsAvailable": [(LABELS, 2)],
+        "flinknet_coordinator_workers": [({**LABELS, "state": "REGISTERED"}, 2)],
+        "flinknet_coordinator_report_age_seconds": [],
+    }
+
+
+def test_a_job_runs_for_as_long_as_its_attempt_does() -> None:
+    coordinator = Coordinator()
+    body = Submission.of_graph(keyed_graph()).to_bytes()
+    record = coordinator.dispatcher.submit(Submission.from_bytes(body), 10.0)
+    labels = {**LABELS, "job_id": record.job_id, "job_name": "sums"}
+    assert coordinator.exported(11.0)["flink_jobmanager_job_uptime"] == [(labels, 0.0)]
+    for worker_id in record.execution.workers:
+        coordinator.dispatcher.receive(worker_id, Opened(record.job_id, 0), 11.0)
+    exported = coordinator.exported(12.5)
+    assert exported["flink_jobmanager_job_uptime"] == [(labels, 2_500.0)]
+    assert exported["flink_jobmanager_job_numRestarts"] == [(labels, 0)]
+    assert exported["flink_jobmanager_job_fullRestarts"] == [(labels, 0)]
+
+
+def test_a_job_that_has_ended_is_not_exported() -> None:
+    coordinator = Coordinator()
+    body = Submission.of_graph(keyed_graph()).to_bytes()
+    record = coordinator.dispatcher.submit(Submission.from_bytes(body), 0.0)
+    coordinator.dispatcher.worker_exited("worker-0", "was killed", 1.0)
+    coordinator.dispatcher.worker_exited("worker-1", "was killed", 1.0)
+    assert record.ended_at is not None
+    exported = coordinator.exported(2.0)
+    assert exported["flink_jobmanager_numRunningJobs"] == [(LABELS, 0)]
+    assert exported["flinknet_coordinator_workers"] == [({**LABELS, "state": "LOST"}, 2)]
+    assert not any("_job_" in name for name in exported)
+
+
+def test_reports_have_an_age() -> None:
+    coordinator = Coordinator()
+    report = StatisticsReport(0, pack_statistics(worker(), 10**6))
+    coordinator.store.take("worker-0", report, 2.0)
+    [age] = coordinator.exported(4.5)["flinknet_coordinator_report_age_seconds"]
+    assert age == ({**LABELS, "tm_id": "worker-0"}, 2.5)

@@ -1,0 +1,110 @@
+"""What can be seen of a worker while it runs a job, and that reading it lets others run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.worker import worker_metrics
+from flinknet.cluster.worker.worker_metrics import WorkerMetrics
+from flinknet.metrics.worker_statistics import METERED
+from flinknet.net.network_environment import NetworkEnvironment
+from tests.unit.cluster.graphs import endless_graph
+from tests.unit.cluster.running_cluster import Cluster, running_cluster
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running_cluster() as cluster:
+        yield cluster
+
+
+async def records_flow(cluster: Cluster) -> str:
+    """Run a job that does not end; its id, once its records arrive."""
+    async with cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(endless_graph()))
+        while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
+            pass
+    return job_id
+
+
+async def test_a_running_job_is_seen_with_its_gates_and_partitions(cluster: Cluster) -> None:
+    job_id = await records_flow(cluster)
+    statistics = await cluster.served_workers[0].metrics.statistics(channels_max=3)
+    source, sink = sorted(statistics.subtasks, key=lambda one: one.vertex)
+    assert {(one.job_id, one.job_name, one.attempt) for one in (source, sink)} == {
+        (job_id, "endless", 0)
+    }
+    assert source.vertex_name.startswith("Source")
+    assert (len(source.gates), len(source.partitions)) == (0, 1)
+    assert (len(sink.gates), len(sink.partitions)) == (1, 0)
+    assert source.io_metrics.records_out > 0
+    assert sink.io_metrics.records_in > 0
+    assert sink.gates[0].channels == 2
+    assert sink.gates[0].bytes_in_local > 0
+    assert sink.gates[0].bytes_in_remote > 0
+    assert [row.gate for row in statistics.channels] == [sink.gates[0].name] * 2
+    assert len(statistics.connections) == 1
+    assert statistics.connections[0].connection.bytes_in > 0
+    assert statistics.network_pool.used > 0
+
+
+async def test_channels_are_listed_only_for_who_asks(cluster: Cluster) -> None:
+    await records_flow(cluster)
+    assert (await cluster.served_workers[0].metrics.statistics()).channels == ()
+
+
+async def test_rates_come_with_the_second_reading(cluster: Cluster) -> None:
+    await records_flow(cluster)
+    metrics = cluster.served_workers[0].metrics
+    first = (await metrics.statistics()).subtasks
+    while (await metrics.statistics()).subtasks[1].counts() == first[1].counts():
+        await asyncio.sleep(0)
+    clock = metrics.clock
+    metrics.clock = lambda: clock() + 10.0
+    _, sink = sorted((await metrics.statistics()).subtasks, key=lambda one: one.vertex)
+    assert dict(zip(METERED, sink.rates, strict=True))["records_in"] > 0
+
+
+async def test_a_subtask_that_has_ended_leaves_no_meter(cluster: Cluster) -> None:
+    job_id = await records_flow(cluster)
+    metrics = cluster.served_workers[0].metrics
+    assert len((await metrics.statistics()).subtasks) == 2
+    async with cluster.served.client() as client:
+        await client.cancel(job_id)
+        while (await client.progress(job_id, wait_ms=100)).state != "CANCELED":
+            pass
+    statistics = await metrics.statistics()
+    assert statistics.subtasks == ()
+    assert metrics.meters == 0
+
+
+async def test_the_loop_turns_while_many_subtasks_are_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await records_flow(cluster)
+    monkeypatch.setattr(worker_metrics, "TURN_S", 0.0)
+    reading = asyncio.create_task(cluster.served_workers[0].metrics.statistics())
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 3  # one to begin, and one after each of the two subtasks
+
+
+async def test_a_blocked_loop_is_seen_as_its_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_metrics, "WATCH_S", 0.0)
+    async with NetworkEnvironment() as environment:
+        metrics = WorkerMetrics(environment, lambda: ())
+        watch = asyncio.create_task(metrics.watch())
+        await asyncio.sleep(0)
+        clock = metrics.clock
+        metrics.clock = lambda: clock() + 2.0
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        lag_ms = (await metrics.statistics()).event_loop_lag_ms
+        watch.cancel()
+    assert 2_000 <= lag_ms < 60_000
