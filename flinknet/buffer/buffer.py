@@ -138,6 +138,12 @@ class Buffer:
         assert self._segment is not None, "an event has no room in front of it"
         return self._segment.memory()
 
+    def retained(self) -> Buffer:
+        """Return the same content with one reference more, for somebody else to recycle."""
+        assert self.references > 0, "a recycled buffer was retained"
+        self.references += 1
+        return self
+
     def recycle(self) -> None:
         """Give back one reference; the last one returns the segment to its recycler."""
         assert self.references > 0, "a buffer was recycled more often than it was held"
@@ -202,6 +208,20 @@ class BufferSlice(Buffer):
         """Return a view of a copy of the content with ARRAY_HEADER_BYTES in front of it."""
         end = self._start + ARRAY_HEADER_BYTES + self.size
         return memoryview(bytearray(self._shared.memory()[self._start : end]))
+
+    def retained(self) -> BufferSlice:
+        """Return another slice of the same bytes, with a reference of its own."""
+        assert self.references > 0, "a recycled buffer was retained"
+        self._shared.references += 1
+        return BufferSlice(
+            self.data_type,
+            self._shared,
+            self._start,
+            self.size,
+            continued=self.continued,
+            unfinished=self.unfinished,
+            records=self.records,
+        )
 
     def recycle(self) -> None:
         """Give back the reference."""

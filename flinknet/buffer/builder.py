@@ -177,6 +177,16 @@ class BufferBuilder:
         self._records_taken += self.records
         self.records = 0
         self.end, self.remaining = size, 0
+        return self._shared_slice(start, records)
+
+    def peek(self, start: int, records: int) -> Buffer:
+        """Return what ``take`` would return now, with a reference of its own, and leave that to be
+        taken; the writer is not paused."""
+        if self._whole is not None:
+            return self._whole.retained()
+        return self._shared_slice(start, records)
+
+    def _shared_slice(self, start: int, records: int) -> BufferSlice:
         if self._shared is None:
             self._shared = self._make_buffer()
         self._shared.references += 1
@@ -214,7 +224,7 @@ class BufferBuilder:
             _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
             shared,
             start,
-            self.end - start,
+            self.end - self.remaining - start,
             continued=0 if start else self._continued,
             unfinished=self._unfinished,
             records=self._records_taken + self.records - records,

@@ -211,6 +211,18 @@ class InputChannel(ABC):
         """Whether its gate has let go of it."""
         return self.state is ChannelState.RELEASED
 
+    def overtaken_data(self) -> list[Buffer]:
+        """Data that has arrived and that the last priority event overtook, in order, each buffer
+        with a reference for the caller; it is polled all the same.
+
+        Nothing in a local channel, where data does not arrive before it is polled: the producer's
+        subpartition gives away what its event overtakes."""
+        return []
+
+    def checkpoint_stopped(self) -> None:  # noqa: B027 - only a remote channel remembers any
+        """Forget the last priority event: the checkpoint is over whose barrier it was (Flink's
+        checkpointStopped)."""
+
     @property
     def finished(self) -> bool:
         """Whether the end of the partition has been polled."""

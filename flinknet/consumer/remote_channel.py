@@ -295,10 +295,10 @@ class RemoteInputChannel(InputChannel):
 
     def overtaken_data(self) -> list[Buffer]:
         """Data that has arrived before the last priority event (any data, if there was none since
-        ``checkpoint_stopped``) and has not been polled, in order. The channel keeps it."""
+        ``checkpoint_stopped``) and has not been polled; see InputChannel."""
         barrier = self._last_priority
         return [
-            received.buffer
+            received.buffer.retained()
             for received in self._queue
             if received.buffer.data_type.is_buffer
             and (barrier is None or _is_before(received.sequence, barrier))

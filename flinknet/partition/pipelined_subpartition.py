@@ -175,6 +175,13 @@ class PipelinedSubpartition:
             self.seal_open()
             self._enqueue(buffer)
 
+    def overtaken_data(self) -> list[Buffer]:
+        """Return what a priority event overtakes that is added now; see ResultSubpartition."""
+        data = [buffer.retained() for buffer in self._queue if buffer.data_type.is_buffer]
+        if self._open is not None and self._open_bytes:
+            data.append(self._open.peek(self._taken_bytes, self._taken_records))
+        return data
+
     def check_open(self) -> None:
         """Raise LocalProtocolError if the data has ended."""
         self._after(ChannelStep.DATA)

@@ -234,6 +234,11 @@ class ResultPartition(SubpartitionOwner):
         self._check_not_finished()
         self.subpartitions[index].add_event(Buffer.event(data_type, payload))
 
+    def overtaken_data(self) -> list[list[Buffer]]:
+        """What a priority event overtakes that is broadcast now, by subpartition: what an unaligned
+        checkpoint stores of this side, and recycles when it has (Flink's in-flight buffers)."""
+        return [subpartition.overtaken_data() for subpartition in self.subpartitions]
+
     def flush(self, index: int) -> None:
         """Let the reader of one subpartition have what is written so far."""
         self.subpartitions[index].flush()

@@ -97,6 +97,10 @@ class ResultSubpartition(Protocol):
     def add_event(self, buffer: Buffer) -> None:
         """Append an event behind all data so far, or in front of it if the event has priority."""
 
+    def overtaken_data(self) -> list[Buffer]:
+        """What a priority event overtakes that is added now: the data that is written and not read,
+        in order. Each part has a reference for the caller, and stays where it is."""
+
     def create_view(self, listener: AvailabilityListener) -> SubpartitionView:
         """Attach a reader. Raises LocalProtocolError if it cannot read, or not now."""
 

@@ -64,6 +64,24 @@ def test_the_last_holder_returns_the_segment(holders: int) -> None:
     assert recycler.segments == [segment]
 
 
+@pytest.mark.parametrize("sliced", [False, True])
+def test_who_retains_a_buffer_has_a_reference_of_his_own(sliced: bool) -> None:
+    """A18: to the whole buffer, or to the one that a slice is cut from."""
+    recycler = Recycler()
+    builder = builder_of(b"content", recycler=recycler)
+    buffer = builder.take(0, 0) if sliced else builder.seal()
+    if sliced:
+        builder.seal(7, 1).recycle()
+    retained = buffer.retained()
+    buffer.recycle()
+    assert recycler.segments == []
+    assert (content_of(retained), retained.records) == (b"content", 1)
+    retained.recycle()
+    assert len(recycler.segments) == 1
+    with pytest.raises(AssertionError, match="a recycled buffer was retained"):
+        retained.retained()
+
+
 def test_recycling_once_too_often_is_a_programming_error() -> None:
     recycler = Recycler()
     buffer = Buffer(DataType.DATA_BUFFER, MemorySegment(16), recycler, 16)

@@ -238,6 +238,40 @@ def test_whoever_takes_pauses_the_writer_and_nothing_is_lost() -> None:
     assert (builder.paused, builder.remaining, builder.sealed) == (False, 0, True)
 
 
+def test_whoever_peeks_leaves_everything_as_it_is() -> None:
+    """Row 17: the writer is not paused, and what was looked at is still to be taken."""
+    recycler = Recycler()
+    builder = builder_of(b"one", recycler=recycler)
+    builder.append(memoryview(b"two"))
+    room = builder.remaining
+    peeked = builder.peek(0, 0)
+    assert (content_of(peeked), peeked.records, builder.remaining) == (b"onetwo", 2, room)
+    taken = builder.take(0, 0)
+    assert (content_of(taken), taken.records) == (b"onetwo", 2)
+    builder.resume()
+    builder.append(memoryview(b"three"))
+    behind = builder.peek(6, 2)
+    assert (content_of(behind), behind.records) == (b"three", 1)
+    rest = builder.seal(6, 2)
+    assert (content_of(rest), rest.records) == (b"three", 1)
+    for buffer in (peeked, taken, behind, rest):
+        assert recycler.segments == []
+        buffer.recycle()
+    assert len(recycler.segments) == 1
+
+
+def test_what_one_sharer_has_sealed_another_can_peek_at() -> None:
+    recycler = Recycler()
+    builder = builder_of(b"content", recycler=recycler, sharers=2)
+    sealed = builder.seal()
+    peeked = builder.peek(0, 0)
+    assert content_of(peeked) == b"content"
+    for buffer in (sealed, peeked, builder.seal()):
+        assert recycler.segments == []
+        buffer.recycle()
+    assert len(recycler.segments) == 1
+
+
 @pytest.mark.parametrize(("written", "sealed"), [(32, False), (33, True), (64, True)])
 def test_a_builder_that_is_more_than_half_written_does_not_go_on(
     written: int, sealed: bool

@@ -72,6 +72,34 @@ def test_the_buffer_itself_moves() -> None:
     assert arranged.partition.statistics().pool.in_use == in_use - 1
 
 
+def test_what_an_event_overtakes_is_its_producers_to_give() -> None:
+    """H5, row 17: everything written is either polled before the event or overtaken by it, and what
+    waits in the subpartition is no data of the channel's."""
+    arranged = Arranged()
+    for content in (b"polled", b"queued", b"open"):
+        put(arranged.partition, 0, content)
+    polled = arranged.poll()
+    arranged.partition.broadcast_event(DataType.PRIORITIZED_EVENT_BUFFER, b"barrier")
+    (overtaken,) = arranged.partition.overtaken_data()
+    assert arranged.channel.overtaken_data() == []
+    assert [content_of(buffer) for buffer in (polled, *overtaken)] == [
+        b"polled",
+        b"queued",
+        b"open",
+    ]
+    for buffer in (polled, *overtaken):
+        buffer.recycle()
+    arranged.channel.checkpoint_stopped()
+    event = arranged.poll()
+    assert event.data_type is DataType.PRIORITIZED_EVENT_BUFFER
+    for content in (b"queued", b"open"):
+        buffer = arranged.poll()
+        assert content_of(buffer) == content
+        buffer.recycle()
+    arranged.partition.release()
+    assert_everything_returned(arranged.network)
+
+
 def test_a_channel_says_whether_there_is_more() -> None:
     """I7."""
     arranged = Arranged()

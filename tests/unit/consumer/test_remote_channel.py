@@ -372,6 +372,15 @@ def number_of(buffer: Buffer) -> int:
     return int(content_of(buffer))
 
 
+def overtaken_by(arranged: Arranged) -> list[int]:
+    """The numbers in the data that the last priority event overtook; the buffers are given back."""
+    overtaken = arranged.channel.overtaken_data()
+    numbers = [number_of(buffer) for buffer in overtaken]
+    for buffer in overtaken:
+        buffer.recycle()
+    return numbers
+
+
 def deliver_around_a_barrier(arranged: Arranged, first: int = 0) -> None:
     """Two data buffers, an unaligned barrier, two more; each one's content is its sequence
     number."""
@@ -385,13 +394,13 @@ def test_a_priority_event_overtakes_what_has_arrived() -> None:
     """G18: sequence order 2, 0, 1, 3, 4; what it overtook is 0 and 1, as long as it is here."""
     arranged = Arranged(exclusive=4)
     deliver_around_a_barrier(arranged)
-    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    assert overtaken_by(arranged) == [0, 1]
     polled, overtaken = [], []
     for _ in range(5):
         buffer = arranged.poll()
         polled.append(number_of(buffer))
         buffer.recycle()
-        overtaken.append([number_of(buffer) for buffer in arranged.channel.overtaken_data()])
+        overtaken.append(overtaken_by(arranged))
     assert polled == [2, 0, 1, 3, 4]
     assert overtaken == [[0, 1], [1], [], [], []]
     arranged.close()
@@ -404,7 +413,19 @@ def test_sequence_numbers_may_wrap_around_a_barrier(edge: int, before: int) -> N
     arranged = Arranged(exclusive=4)
     first = arranged.channel._expected_sequence = (edge - before) & 0xFFFFFFFF
     deliver_around_a_barrier(arranged, first)
-    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    assert overtaken_by(arranged) == [0, 1]
+
+
+def test_overtaken_data_outlives_its_channel() -> None:
+    """Row 17: whoever stores it has references of his own."""
+    arranged = Arranged(exclusive=4)
+    deliver_around_a_barrier(arranged)
+    overtaken = arranged.channel.overtaken_data()
+    arranged.channel.release()
+    assert [number_of(buffer) for buffer in overtaken] == [0, 1]
+    for buffer in overtaken:
+        buffer.recycle()
+    arranged.close()
 
 
 def test_without_a_barrier_all_data_is_in_flight() -> None:
@@ -413,7 +434,7 @@ def test_without_a_barrier_all_data_is_in_flight() -> None:
     for number in range(4):
         deliver(arranged.channel, number, str(number).encode())
     deliver(arranged.channel, 4, b"4", data_type=EVENT)
-    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1, 2, 3]
+    assert overtaken_by(arranged) == [0, 1, 2, 3]
     arranged.close()
 
 
@@ -427,10 +448,10 @@ def test_a_barrier_of_the_past_hides_no_data_from_the_next_checkpoint(distance: 
     arranged.channel._expected_sequence = distance
     for number in (0, 1):
         deliver(arranged.channel, distance + number, str(number).encode())
-    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    assert overtaken_by(arranged) == [0, 1]
     deliver(arranged.channel, distance + 2, b"2", data_type=PRIORITY)
     deliver(arranged.channel, distance + 3, b"3")
-    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    assert overtaken_by(arranged) == [0, 1]
     arranged.close()
 
 
@@ -459,7 +480,7 @@ def test_a_queued_barrier_can_be_given_priority() -> None:
         deliver(arranged.channel, number, str(number).encode(), data_type=data_type)
     arranged.channel.convert_to_priority_event(2)
     assert arranged.gate.notices == [(3, False), (3, True)]
-    assert [number_of(buffer) for buffer in arranged.channel.overtaken_data()] == [0, 1]
+    assert overtaken_by(arranged) == [0, 1]
     first = arranged.poll()
     assert (first.data_type, number_of(first)) == (PRIORITY, 2)
     assert [number_of(arranged.poll()) for _ in range(4)] == [0, 1, 3, 4]

@@ -118,6 +118,9 @@ class BlockingSubpartition:
             self.end = self.end.after(ChannelStep.ACKNOWLEDGEMENT, LocalProtocolError, self)
             self._owner.on_all_data_processed()
 
+    def overtaken_data(self) -> list[Buffer]:
+        raise LocalProtocolError("there are no barriers in what is read when it is complete")
+
     def create_view(self, listener: AvailabilityListener) -> SubpartitionView:
         if self.end is not ChannelEnd.END_OF_PARTITION:
             raise LocalProtocolError(f"{self} cannot be read: {self.end.value}")

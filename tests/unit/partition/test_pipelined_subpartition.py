@@ -488,6 +488,77 @@ def test_a_priority_event_leaves_the_open_buffer_open() -> None:
     assert arranged.poll().next_data_type is NONE
 
 
+# -- overtaken data --------------------------------------------------------------------------------
+
+
+def overtaken_by_a_barrier(arranged: Arranged) -> list[bytes]:
+    """Add a priority event; return what it overtook, and give that back."""
+    arranged.add_event(PRIORITY)
+    overtaken = arranged.subpartition.overtaken_data()
+    contents = [content_of(buffer) for buffer in overtaken]
+    for buffer in overtaken:
+        buffer.recycle()
+    return contents
+
+
+def test_a_priority_event_overtakes_the_data_that_is_queued_or_open() -> None:
+    """Row 17: events in between are not kept, and all of it is read as before."""
+    arranged = Arranged()
+    arranged.add_finished(b"first")
+    arranged.add_event()
+    arranged.add_finished(b"second")
+    arranged.add(b"open")
+    assert overtaken_by_a_barrier(arranged) == [b"first", b"second", b"open"]
+    arranged.add_event()
+    assert take_all(arranged.subpartition) == [
+        PRIORITY, b"first", EVENT, b"second", b"open", EVENT,
+    ]  # fmt: skip
+    assert len(arranged.recycler.segments) == 3
+
+
+def test_what_has_been_read_is_not_overtaken() -> None:
+    """Row 17; nor is the part of an open buffer that has been taken, and what a later event
+    overtakes has what was written since."""
+    arranged = Arranged()
+    arranged.add_finished(b"read")
+    builder = builder_of(b"taken", recycler=arranged.recycler)
+    arranged.subpartition.add_builder(builder)
+    assert take_all(arranged.subpartition) == [b"read", b"taken"]
+    assert overtaken_by_a_barrier(arranged) == []
+    builder.resume()
+    builder.append(memoryview(b"more"))
+    assert overtaken_by_a_barrier(arranged) == [b"more"]
+    builder.append(memoryview(b" and more"))
+    assert overtaken_by_a_barrier(arranged) == [b"more and more"]
+    assert take_all(arranged.subpartition) == [PRIORITY] * 3 + [b"more and more"]
+
+
+def test_nothing_is_overtaken_in_an_empty_subpartition() -> None:
+    """Row 17."""
+    arranged = Arranged()
+    assert overtaken_by_a_barrier(arranged) == []
+    arranged.add(b"")
+    assert overtaken_by_a_barrier(arranged) == []
+
+
+def test_overtaken_data_is_there_until_it_is_recycled() -> None:
+    """Row 17: whoever stores it needs no subpartition, whose memory waits for him."""
+    arranged = Arranged()
+    arranged.add_finished(b"queued")
+    builder = builder_of(b"open", recycler=arranged.recycler)
+    arranged.subpartition.add_builder(builder)
+    arranged.add_event(PRIORITY)
+    overtaken = arranged.subpartition.overtaken_data()
+    builder.append(memoryview(b" written later"))
+    arranged.subpartition.release()
+    assert arranged.recycler.segments == []
+    assert [content_of(buffer) for buffer in overtaken] == [b"queued", b"open"]
+    assert [buffer.records for buffer in overtaken] == [1, 1]
+    for buffer in overtaken:
+        buffer.recycle()
+    assert len(arranged.recycler.segments) == 2
+
+
 # -- blocking --------------------------------------------------------------------------------------
 
 

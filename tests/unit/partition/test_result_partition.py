@@ -879,3 +879,28 @@ def test_buffers_that_are_being_sent_come_back_after_the_release() -> None:
     assert pool.statistics().free == pool.statistics().total - 1
     polled.buffer.recycle()
     assert_everything_returned(pool)
+
+
+# -- overtaken data --------------------------------------------------------------------------------
+
+
+def test_what_a_broadcast_event_overtakes_is_told_by_subpartition() -> None:
+    """Row 17: what all of them share too, with a reference for each."""
+    partition, pool = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    put(partition, 0, b"own")
+    shared = partition.request_broadcast_builder()
+    assert shared is not None
+    shared.append(memoryview(b"shared"))
+    partition.broadcast_event(DataType.PRIORITIZED_EVENT_BUFFER, b"barrier")
+    overtaken = partition.overtaken_data()
+    partition.release()
+    assert [[content_of(buffer) for buffer in data] for data in overtaken] == [
+        [b"own", b"shared"],
+        [b"shared"],
+    ]
+    assert all(view.failure_cause() is not None for view in views)
+    for data in overtaken:
+        for buffer in data:
+            buffer.recycle()
+    assert_everything_returned(pool)
