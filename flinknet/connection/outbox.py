@@ -2,12 +2,13 @@
 
 Theory of operation (Flink's PartitionRequestQueue). Three kinds of output wait here. *Control
 messages* go first, in the order in which they were said. *Credit* goes next: a channel stands here
-once, and the number is taken when the message is written, so that many recycles become one
-AddCredit; credit that is only *offered* goes along with anything else. Of several *buffer sizes*
-of a channel only the last is sent. *Readers* that may send go last, in turn: each has a quantum of
-bytes per round, and what it sends over that is taken from its next round (deficit round robin,
-Shreedhar and Varghese 1995), so that channels of small and of large buffers have the same share of
-the connection. A reader with nothing more to send keeps its debt and loses what it has left.
+once, with its account, from which the number is taken when the message is written, so that many
+recycles become one AddCredit; what is only *offered* goes along with anything else
+(``consumer/credit.py``). Of several *buffer sizes* of a channel only the last is sent. *Readers*
+that may send go last, in turn: each has a quantum of bytes per round, and what it sends over that
+is taken from its next round (deficit round robin, Shreedhar and Varghese 1995), so that channels of
+small and of large buffers have the same share of the connection. A reader with nothing more to send
+keeps its debt and loses what it has left.
 
 ``next_frames`` hands out views of the buffers' own memory, and copies of slices of buffers that the
 writer goes on in; ``frames_written`` says that the socket has taken all of them, and only then are
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterable
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.connection.subpartition_reader import SubpartitionReader
-from flinknet.consumer.remote_channel import RemoteInputChannel
+from flinknet.consumer.credit import ChannelCredit
 from flinknet.wire.codec import encode, encode_buffer_header, encode_credit
 from flinknet.wire.messages import MessageType
 
@@ -51,9 +52,9 @@ class Outbox:
         self._quantum_bytes = quantum_bytes
         self._on_output = on_output
         self._control: list[bytes] = []
-        self._credit: dict[RemoteInputChannel, int] = {}
+        self._credit: dict[int, ChannelCredit] = {}
         self._credit_is_due = False
-        self._buffer_sizes: dict[RemoteInputChannel, bytes] = {}
+        self._buffer_sizes: dict[int, bytes] = {}
         self._readers: deque[SubpartitionReader] = deque()
         self._in_flight: list[tuple[Buffer, memoryview | bytes]] = []
 
@@ -68,19 +69,19 @@ class Outbox:
         self.control_bytes += len(message) + _MESSAGE_OVERHEAD_BYTES
         self._on_output()
 
-    def offer_credit(self, channel: RemoteInputChannel, number: int) -> None:
-        """Take a channel, with its number on the wire, for an AddCredit that need not be sent."""
-        self._credit[channel] = number
+    def offer_credit(self, channel: int, credit: ChannelCredit) -> None:
+        """Take a channel's account for an AddCredit that need not be sent."""
+        self._credit[channel] = credit
 
-    def add_credit(self, channel: RemoteInputChannel, number: int) -> None:
-        """Queue a channel, with its number on the wire, for its AddCredit."""
-        self._credit[channel] = number
+    def add_credit(self, channel: int, credit: ChannelCredit) -> None:
+        """Queue a channel's account for its AddCredit."""
+        self._credit[channel] = credit
         self._credit_is_due = True
         self._on_output()
 
-    def add_buffer_size(self, channel: RemoteInputChannel, number: int, size_bytes: int) -> None:
+    def add_buffer_size(self, channel: int, size_bytes: int) -> None:
         """Queue a channel's NewBufferSize, in place of one that waits."""
-        self._buffer_sizes[channel] = encode(MessageType.NEW_BUFFER_SIZE, number, size_bytes)
+        self._buffer_sizes[channel] = encode(MessageType.NEW_BUFFER_SIZE, channel, size_bytes)
         self._on_output()
 
     def add_reader(self, reader: SubpartitionReader) -> None:
@@ -90,7 +91,7 @@ class Outbox:
             self._readers.append(reader)
             self._on_output()
 
-    def remove_channel(self, channel: RemoteInputChannel) -> None:
+    def remove_channel(self, channel: int) -> None:
         """Forget a channel that is closed; harmless if it is not here."""
         self._credit.pop(channel, None)
         self._buffer_sizes.pop(channel, None)
@@ -189,11 +190,11 @@ class Outbox:
         """Return every queued message, one AddCredit for each channel that has credit, and buffer
         sizes."""
         messages, self._control, self.control_bytes = self._control, [], 0
-        credit_of, self._credit, self._credit_is_due = self._credit, {}, False
-        for channel, number in credit_of.items():
-            credit = channel.take_unannounced_credit()
+        accounts, self._credit, self._credit_is_due = self._credit, {}, False
+        for channel, account in accounts.items():
+            credit = account.take()
             if credit:
-                messages.append(encode_credit(number, credit))
+                messages.append(encode_credit(channel, credit))
                 self.credit_messages_out += 1
         if self._buffer_sizes:
             messages += self._buffer_sizes.values()

@@ -166,13 +166,13 @@ class Session:
         """Have the channel's AddCredit go along with anything else."""
         number = self.channels.number_of(channel)
         if number is not None:
-            self.outbox.offer_credit(channel, number)
+            self.outbox.offer_credit(number, channel.credit)
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Queue the channel for its AddCredit."""
         number = self.channels.number_of(channel)
         if number is not None and self.state is _OPEN:
-            self.outbox.add_credit(channel, number)
+            self.outbox.add_credit(number, channel.credit)
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
         """The buffer is there for which the link stopped reading."""
@@ -192,13 +192,15 @@ class Session:
         """Queue the channel for its NewBufferSize; the last size is the one that is sent."""
         number = self.channels.number_of(channel)
         if number is not None and self.state is _OPEN:
-            self.outbox.add_buffer_size(channel, number, size_bytes)
+            self.outbox.add_buffer_size(number, size_bytes)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Forget the channel and cancel its request; frames on their way are skipped on arrival."""
-        self._send_for(channel, MessageType.CANCEL_PARTITION_REQUEST)
-        self.channels.remove(channel)
-        self.outbox.remove_channel(channel)
+        number = self.channels.number_of(channel)
+        if number is not None:
+            self._send(encode(MessageType.CANCEL_PARTITION_REQUEST, number))
+            self.channels.remove(channel)
+            self.outbox.remove_channel(number)
         self.resume_reading(channel)
 
     def _send_for(self, channel: RemoteInputChannel, message_type: MessageType) -> None:

@@ -6,13 +6,9 @@ the connection, which sends the request with the initial credit. Frames arrive i
 ``end_buffer`` queues it. A data frame that finds no free buffer breaks the protocol: the producer
 sent without credit. Events never need a buffer, they live in a few bytes of ordinary memory.
 
-Credit: every buffer that becomes free adds one to ``unannounced_credit``. It is held back while
-nobody waits for it: while the gate has enough for a slow reader to do, up to three quarters of the
-channel's buffers; and after that while the producer has no data, and has as much credit left as is
-held back, unless something else is sent, which takes it along. Then the client is told, and takes
-the whole number, so that many recycles become one message, and those of many channels one write.
-(Flink announces at once, and leaves it to its I/O thread to collect what comes meanwhile; here
-there is no other thread.) A buffer becomes free when the operator recycles it, never on receipt.
+Credit: every buffer that becomes free adds one to what ``ChannelCredit`` has to announce, which
+says when that is due; the channel tells its client and its gate. A buffer becomes free when the
+operator recycles it, never on receipt.
 
 The end: what has *arrived* follows the table of ``buffer/channel_end.py``, and the acknowledgement
 in it is this side's own. A producer that ends its partition without the end of its data, or before
@@ -23,7 +19,7 @@ Priority: a priority event is polled before everything else that has arrived, th
 number comes later. The data that it overtook (``overtaken_data``) is what an unaligned checkpoint
 stores; once that has stopped, the event is forgotten.
 
-Owned counters: ``unannounced_credit``, the expected sequence number, the producer's last backlog.
+Owned counters: the expected sequence number, the producer's last backlog.
 Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
 credit == free buffers here, except between a blocking buffer and its resume if there are no
 exclusive buffers.
@@ -41,6 +37,7 @@ from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import FlowControl
 from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.credit import ChannelCredit, CreditState
 from flinknet.consumer.input_channel import (
     ChannelEvent,
     ChannelListener,
@@ -66,10 +63,10 @@ class PartitionRequestClient(Protocol):
         """Send the request and route the answers to the channel."""
 
     def offer_credit(self, channel: RemoteInputChannel) -> None:
-        """There is unannounced credit that nobody waits for: take it if anything else is sent."""
+        """There is credit that nobody waits for: take it if anything else is sent."""
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
-        """There is enough unannounced credit: take and send it at the next opportunity."""
+        """The channel's credit is due: take and send it at the next opportunity."""
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
         """Without credit: the buffer has come that a frame of the channel waits for."""
@@ -96,6 +93,8 @@ _NONE = DataType.NONE
 _OPEN = ChannelEnd.DATA
 _COMPLETE = ChannelEnd.END_OF_PARTITION
 _RELEASED = ChannelState.RELEASED
+_NO_CREDIT = CreditState.NONE
+_DUE = CreditState.DUE
 _OVER = frozenset((ChannelState.FAILED, ChannelState.RELEASED))
 _make_received = partial(tuple.__new__, _Received)
 
@@ -120,9 +119,7 @@ class RemoteInputChannel(InputChannel):
             if flow_control == "credit"
             else SharedBuffers(floating_pool, self._on_buffer_for_frame)
         )
-        self.unannounced_credit = 0
-        self._credit_offered = False
-        self._credit_notified = False
+        self.credit = ChannelCredit()
         self.sender_backlog = 0
         self._arrived = ChannelEnd.DATA
         self._client: PartitionRequestClient | None = None
@@ -175,8 +172,9 @@ class RemoteInputChannel(InputChannel):
                 return self._without_buffer()
             self._arriving = taken
             body = taken[0].view(header.size)
-            if self.unannounced_credit and not self._credit_notified:
-                self._offer_credit()
+            credit = self.credit
+            if credit.unannounced and credit.state is not _DUE:
+                self._settle_credit(0)
         self._expected_sequence = (sequence + 1) & 0xFFFFFFFF
         self._arriving_header = header
         return body
@@ -327,12 +325,6 @@ class RemoteInputChannel(InputChannel):
         if self._client is not None:
             self._client.announce_buffer_size(self, size_bytes)
 
-    def take_unannounced_credit(self) -> int:
-        """Return the credit to announce and zero it; 0 for a released channel."""
-        credit, self.unannounced_credit = self.unannounced_credit, 0
-        self._credit_offered = self._credit_notified = False
-        return credit
-
     def resume_consumption(self) -> None:
         """Send the resume; without exclusive buffers both sides start again from no credit."""
         self._check_not_released("resumed")
@@ -340,7 +332,7 @@ class RemoteInputChannel(InputChannel):
             "consumption was resumed before the partition was requested"
         )
         if self.initial_credit == 0:
-            self.unannounced_credit = 0
+            self.credit.drop()
         self._client.resume_consumption(self)
 
     def acknowledge_all_data_processed(self) -> None:
@@ -355,7 +347,7 @@ class RemoteInputChannel(InputChannel):
         if self.released:
             return
         self._become(ChannelEvent.RELEASE)
-        self.unannounced_credit = 0
+        self.credit.drop()
         queue, self._queue = self._queue, PrioritizedDeque()
         for received in queue:
             received.buffer.recycle()
@@ -370,32 +362,36 @@ class RemoteInputChannel(InputChannel):
     def _on_buffers_available(self, number: int) -> None:
         if self.state is _RELEASED or self.end is _COMPLETE or self._client is None:
             return
-        self.unannounced_credit += number
-        if not self._credit_notified:
-            self._offer_credit()
-
-    def _offer_credit(self) -> None:
-        """Tell the client of what is unannounced; only offer it if neither side waits for it."""
-        credit, free = self.unannounced_credit, self.manager.available
-        if not self._listener.is_busy:
-            if self.sender_backlog or 2 * credit > free:
-                self.announce_credit()
-                return
-        elif 4 * credit < 3 * (free + len(self._queue)):
-            self._listener.hold_credit(self)
+        if self.credit.state is _DUE:
+            self.credit.add(number)
         else:
-            self.announce_credit()
-            self._listener.announce_held_credit()
+            self._settle_credit(number)
+
+    def _settle_credit(self, number: int) -> None:
+        """That many more buffers are free: tell whom it concerns what becomes of the credit."""
+        credit, client, is_busy = self.credit, self._client, self._listener.is_busy
+        assert client is not None
+        before = credit.state
+        state = credit.settle(
+            number,
+            free=self.manager.available,
+            queued=len(self._queue),
+            backlog=self.sender_backlog,
+            is_busy=is_busy,
+        )
+        if state is _DUE:
+            client.notify_credit_available(self)
+            if is_busy:
+                self._listener.announce_held_credit()
             return
-        if not self._credit_offered and self._client is not None:
-            self._credit_offered = True
-            self._client.offer_credit(self)
+        if is_busy:
+            self._listener.hold_credit(self)
+        if before is _NO_CREDIT:
+            client.offer_credit(self)
 
     def announce_credit(self) -> None:
         """Tell the client, if there is anything to tell; see InputChannel."""
-        pending = self.unannounced_credit and not (self._credit_notified or self.released)
-        if pending and self._client is not None:
-            self._credit_notified = True
+        if self._client is not None and self.credit.announce():
             self._client.notify_credit_available(self)
 
     def statistics(self) -> InputChannelStatistics:
@@ -410,7 +406,7 @@ class RemoteInputChannel(InputChannel):
             buffers_in=self.buffers_in,
             bytes_in=self.bytes_in,
             backlog=self.sender_backlog,
-            unannounced_credit=self.unannounced_credit,
+            unannounced_credit=self.credit.unannounced,
             exclusive_total=0 if self.released else manager.exclusive_total,
             exclusive_free=manager.exclusive_free,
             floating_free=manager.floating_free,
@@ -421,17 +417,12 @@ class RemoteInputChannel(InputChannel):
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
         self.manager.check_invariants()
-        assert 0 <= self.unannounced_credit <= self.manager.available or self.initial_credit == 0, (
+        free = self.manager.available
+        assert self.credit.unannounced <= free or self.initial_credit == 0, (
             "more credit is to be announced than buffers are free"
         )
         assert not (self.released and self._queue), "a released channel still has buffers queued"
-        assert (
-            self._credit_notified
-            or self.released
-            or self._client is None
-            or self._listener.is_busy
-            or 2 * self.unannounced_credit <= self.manager.available
-        ), "credit is held back from a producer that may need it"
+        self.credit.check_invariants(free, is_busy=self._listener.is_busy)
         priorities = [received.buffer.data_type.has_priority for received in self._queue]
         assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"
         assert sum(priorities) == self._queue.prioritized, "priority events are miscounted"

@@ -17,6 +17,7 @@ from flinknet.connection.outbox import Outbox
 from flinknet.connection.session import Session
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.credit import ChannelCredit
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
@@ -138,10 +139,10 @@ def _takes_from_the_beginning(original: Callable[..., Any]) -> Callable[..., Any
 
 
 def _announces_twice(original: Callable[..., Any]) -> Callable[..., Any]:
-    def take_unannounced_credit(self: RemoteInputChannel) -> int:
+    def take(self: ChannelCredit) -> int:
         return int(original(self)) * 2
 
-    return take_unannounced_credit
+    return take
 
 
 def _one_less(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,9 +212,9 @@ def _resumes_in_silence(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _keeps_unannounced(original: Callable[..., Any]) -> Callable[..., Any]:
     def resume_consumption(self: RemoteInputChannel) -> None:
-        unannounced = self.unannounced_credit
+        unannounced = self.credit.unannounced
         original(self)
-        self.unannounced_credit = unannounced
+        self.credit.unannounced = unannounced
 
     return resume_consumption
 
@@ -440,8 +441,8 @@ FAULTS = (
     Fault(
         "an announcement of credit is doubled",
         PLAIN,
-        RemoteInputChannel,
-        "take_unannounced_credit",
+        ChannelCredit,
+        "take",
         _announces_twice,
     ),
     Fault("data costs no credit", PLAIN, SubpartitionReader, "poll", _sends_for_nothing),

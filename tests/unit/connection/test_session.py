@@ -528,7 +528,7 @@ def test_a_barrier_without_exclusive_buffers_starts_credit_anew(exclusive: int) 
     joined.pump()
     [reader] = joined.producer.link.statistics().readers
     counts = channel.statistics()
-    assert reader.credit + channel.unannounced_credit == (
+    assert reader.credit + channel.credit.unannounced == (
         counts.exclusive_free + counts.floating_free
     )
     assert poll_all(gate) == [(0, b"\x02")]

@@ -54,7 +54,7 @@ def receive(gate: InputGate, channel: int, size: int, *, backlog: int = 0) -> No
     polled = gate.poll()
     assert polled is not None
     polled[1].recycle()
-    remote.take_unannounced_credit()
+    remote.credit.take()
 
 
 def sizes_told(client: Client) -> list[tuple[str, int]]:

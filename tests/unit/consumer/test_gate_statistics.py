@@ -78,10 +78,10 @@ def test_buffers_that_hold_data() -> None:
     deliver(channel, 0)
     assert usages(gate) == (0, 1 / 4, 1 / 8)
     assert gate.statistics().floating_pool.in_use == 1, "one to replace it, and free"
-    channel.take_unannounced_credit()
+    channel.credit.take()
     deliver(channel, 1)
     assert usages(gate) == (1 / 4, 1 / 4, 2 / 8), "floating ones are taken first"
-    channel.take_unannounced_credit()
+    channel.credit.take()
     deliver(channel, 2, backlog=3)
     assert usages(gate) == (2 / 4, 1 / 4, 3 / 8)
     for _ in range(3):

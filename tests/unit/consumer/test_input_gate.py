@@ -697,4 +697,4 @@ def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
         offered.append(client.sent.count(("credit", 0)))
     assert offered == [0] * 6 + [1] * 2
     assert not gate.is_busy
-    assert [channel.take_unannounced_credit() for channel in gate.remote_channels] == [2] * 4
+    assert [channel.credit.take() for channel in gate.remote_channels] == [2] * 4

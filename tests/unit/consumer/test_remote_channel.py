@@ -101,7 +101,7 @@ def test_a_channel_is_requested_once_with_its_exclusive_buffers_as_credit() -> N
     assert arranged.client.sent == []
     arranged.channel.request(arranged.client)
     assert arranged.client.sent == [("request", 3)]
-    assert arranged.channel.unannounced_credit == 0, "it travels with the request"
+    assert arranged.channel.credit.unannounced == 0, "it travels with the request"
     with pytest.raises(AssertionError, match="ATTACH must not happen"):
         arranged.channel.request(arranged.client)
 
@@ -187,7 +187,7 @@ def test_an_empty_data_buffer_only_carries_its_credit_back(arranged: Arranged) -
     assert arranged.channel.sender_backlog == 3
     counts = arranged.channel.statistics()
     assert (counts.queued_buffers, counts.required) == (0, 5)
-    assert arranged.channel.take_unannounced_credit() == 1 + 3
+    assert arranged.channel.credit.take() == 1 + 3
     deliver(arranged.channel, 1, b"data")
 
 
@@ -209,11 +209,11 @@ def test_a_frame_that_was_cut_off_gives_its_buffer_back(arranged: Arranged) -> N
 def test_credit_arises_when_the_operator_has_released_the_buffer(alone: Arranged) -> None:
     """Census 1.6: never on receipt, nor on polling."""
     deliver(alone.channel, 0)
-    assert alone.channel.unannounced_credit == 0
+    assert alone.channel.credit.unannounced == 0
     buffer = alone.poll()
-    assert alone.channel.unannounced_credit == 0
+    assert alone.channel.credit.unannounced == 0
     buffer.recycle()
-    assert alone.channel.unannounced_credit == 1
+    assert alone.channel.credit.unannounced == 1
 
 
 def test_many_recycles_make_one_announcement() -> None:
@@ -224,15 +224,15 @@ def test_many_recycles_make_one_announcement() -> None:
     for _ in range(3):
         arranged.poll().recycle()
     assert arranged.credit_notices == 1
-    assert arranged.channel.take_unannounced_credit() == 3
-    assert arranged.channel.take_unannounced_credit() == 0
+    assert arranged.channel.credit.take() == 3
+    assert arranged.channel.credit.take() == 0
     arranged.poll().recycle()
     for sequence in (4, 5):
         deliver(arranged.channel, sequence)
         assert arranged.credit_notices == 1
     deliver(arranged.channel, 6)
     assert arranged.credit_notices == 2
-    assert arranged.channel.take_unannounced_credit() == 1
+    assert arranged.channel.credit.take() == 1
 
 
 @pytest.mark.parametrize(("backlog", "notices"), [(0, 0), (1, 1)])
@@ -243,7 +243,7 @@ def test_credit_waits_while_the_producer_has_half_of_it_and_no_data(
     arranged = Arranged(exclusive=8, borrowed=8)
     deliver(arranged.channel, 0, backlog=backlog)
     arranged.poll().recycle()
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (1, notices)
+    assert (arranged.channel.credit.unannounced, arranged.credit_notices) == (1, notices)
 
 
 def test_what_the_producer_uses_moves_credit_as_well() -> None:
@@ -253,10 +253,10 @@ def test_what_the_producer_uses_moves_credit_as_well() -> None:
         deliver(arranged.channel, sequence)
         arranged.poll().recycle()
     for sequence in (3, 4, 5):
-        assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (3, 0)
+        assert (arranged.channel.credit.unannounced, arranged.credit_notices) == (3, 0)
         deliver(arranged.channel, sequence)
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (3, 1)
-    assert arranged.channel.take_unannounced_credit() == 3
+    assert (arranged.channel.credit.unannounced, arranged.credit_notices) == (3, 1)
+    assert arranged.channel.credit.take() == 3
 
 
 def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
@@ -267,13 +267,13 @@ def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
     arranged.gate.is_busy = True
     for _ in range(2):
         arranged.poll().recycle()
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (2, 0)
+    assert (arranged.channel.credit.unannounced, arranged.credit_notices) == (2, 0)
     assert arranged.channel in arranged.gate.held
     arranged.gate.is_busy = False
     for _ in range(2):
         arranged.channel.announce_credit()
         assert arranged.credit_notices == 1
-    assert arranged.channel.take_unannounced_credit() == 2
+    assert arranged.channel.credit.take() == 2
 
 
 def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
@@ -295,7 +295,7 @@ def test_the_last_credit_of_a_producer_is_never_held_back() -> None:
     for sequence in range(2):
         deliver(arranged.channel, sequence)
     arranged.poll().recycle()
-    assert (arranged.channel.unannounced_credit, arranged.credit_notices) == (1, 1)
+    assert (arranged.channel.credit.unannounced, arranged.credit_notices) == (1, 1)
 
 
 def test_a_backlog_makes_floating_buffers_into_credit(arranged: Arranged) -> None:
@@ -305,7 +305,7 @@ def test_a_backlog_makes_floating_buffers_into_credit(arranged: Arranged) -> Non
     assert (counts.backlog, counts.required) == (5, 7)
     assert (counts.exclusive_free, counts.floating_free) == (1, 6)
     assert arranged.credit_notices == 1
-    assert arranged.channel.take_unannounced_credit() == 6
+    assert arranged.channel.credit.take() == 6
     arranged.close()
 
 
@@ -325,7 +325,7 @@ def test_starved_channels_have_one_credit_each() -> None:
         channel.on_backlog(8)
     for segment in held:
         pool.recycle(segment)
-    assert [channel.unannounced_credit for channel in channels] == [1, 1, 1]
+    assert [channel.credit.unannounced for channel in channels] == [1, 1, 1]
     assert [message for message in client.sent if message[0] == "credit"] == [
         ("credit", 0),
         ("credit", 1),
@@ -338,24 +338,24 @@ def test_without_exclusive_buffers_a_block_starts_credit_from_zero(data_type: Da
     """E11, census 1.6 rule 8: floating buffers go back, on resume nothing is owed."""
     arranged = Arranged(exclusive=0)
     arranged.channel.on_backlog(3)
-    assert arranged.channel.unannounced_credit == 3
+    assert arranged.channel.credit.unannounced == 3
     deliver(arranged.channel, 0, b"barrier", data_type=data_type, backlog=0)
     assert arranged.channel.manager.available == 0
     arranged.channel.resume_consumption()
-    assert arranged.channel.unannounced_credit == 0
+    assert arranged.channel.credit.unannounced == 0
     assert arranged.client.sent[-1] == ("resume", 3)
     arranged.channel.on_backlog(2)
-    assert arranged.channel.take_unannounced_credit() == 2
+    assert arranged.channel.credit.take() == 2
     arranged.close()
 
 
 def test_with_exclusive_buffers_a_block_keeps_credit(arranged: Arranged) -> None:
     """E11."""
     deliver(arranged.channel, 0, backlog=3)
-    credit = arranged.channel.unannounced_credit
+    credit = arranged.channel.credit.unannounced
     deliver(arranged.channel, 1, b"barrier", data_type=BLOCKING[0], backlog=0)
     arranged.channel.resume_consumption()
-    assert arranged.channel.unannounced_credit == credit > 0
+    assert arranged.channel.credit.unannounced == credit > 0
 
 
 def test_resuming_an_unrequested_channel_is_a_programming_error() -> None:
@@ -652,7 +652,7 @@ def test_after_the_end_no_credit_is_announced(alone: Arranged) -> None:
     assert alone.poll().data_type is END
     assert alone.channel.finished
     buffer.recycle()
-    assert alone.channel.unannounced_credit == 0
+    assert alone.channel.credit.unannounced == 0
     assert alone.credit_notices == 0
     alone.close()
 
@@ -661,20 +661,20 @@ def test_releasing_returns_everything_and_cancels_the_request(arranged: Arranged
     """G6 to G10, row 36: what is queued, free, arriving, and what the operator still has."""
     for sequence in range(3):
         deliver(arranged.channel, sequence, backlog=4)
-        arranged.channel.take_unannounced_credit()
+        arranged.channel.credit.take()
     buffer = arranged.poll()
     memory = begin(arranged.channel, BufferHeader(0, 3, 0, DataType.DATA_BUFFER, 4))
     arranged.channel.release()
     arranged.channel.release()
     assert arranged.client.sent.count(("close", 3)) == 1
-    assert arranged.channel.unannounced_credit == 0
+    assert arranged.channel.credit.unannounced == 0
     memory.release()
     arranged.channel.end_buffer()
     assert arranged.channel.poll() is None
     notices = arranged.credit_notices
     buffer.recycle()
     assert arranged.credit_notices == notices
-    assert arranged.channel.take_unannounced_credit() == 0
+    assert arranged.channel.credit.take() == 0
     arranged.close()
 
 
@@ -774,7 +774,7 @@ def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps:
     written = received = 0
 
     def announce() -> None:
-        producer.credit += channel.take_unannounced_credit()
+        producer.credit += channel.credit.take()
 
     for name in steps:
         if name == "write":
@@ -797,7 +797,7 @@ def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps:
             channel.resume_consumption()
             producer.resume()
         if exclusive or not producer.blocked:
-            assert producer.credit + channel.unannounced_credit == channel.manager.available
+            assert producer.credit + channel.credit.unannounced == channel.manager.available
     for _ in range(4 * (len(steps) + 1)):
         if producer.blocked:
             channel.resume_consumption()

@@ -79,7 +79,7 @@ class Arranged:
     ) -> None:
         """Let a frame arrive, paid with what the channel has announced."""
         target = self.gate.remote_channels[channel]
-        target.take_unannounced_credit()
+        target.credit.take()
         deliver(
             target,
             self.sequences[channel],
