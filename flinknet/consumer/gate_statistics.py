@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flinknet.buffer.local_pool import LocalBufferPoolStatistics
 from flinknet.buffer.queue_lengths import QueueLengths
-from flinknet.consumer.buffer_debloater import BufferDebloaterStatistics
+from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.consumer.end_of_data import EndOfData
 from flinknet.consumer.input_channel import InputChannelStatistics
 

@@ -18,7 +18,7 @@ releases the channel. A reader that never acknowledges never finishes, nor does 
 gate's data has ended when every channel's has: *drained* if every producer had read all of its
 input, *stopped* if one was stopped before.
 
-``debloating`` tells the producers up to which size to fill buffers (see ``gate_debloating.py``).
+``debloating`` tells the producers up to which size to fill buffers (see ``debloating.py``).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from flinknet.buffer.network_pool import NetworkBufferPool, SegmentRequest
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import NetworkConfig
 from flinknet.consumer.buffer_manager import gate_buffers
+from flinknet.consumer.debloating import GateDebloating
 from flinknet.consumer.end_of_data import EndOfData
-from flinknet.consumer.gate_debloating import GateDebloating
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_channel import InputChannel, PartitionLocation, UnknownLocation
 from flinknet.consumer.local_channel import LocalInputChannel

@@ -22,7 +22,7 @@ import msgpack
 from flinknet.buffer.local_pool import LocalBufferPoolStatistics
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.connection.link import ConnectionStatistics
-from flinknet.consumer.buffer_debloater import BufferDebloaterStatistics
+from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_channel import InputChannelStatistics
 from flinknet.metrics.environment_statistics import NetworkStatistics, PeerDirectoryStatistics

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.consumer.buffer_debloater import BufferDebloaterStatistics
+from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.metrics.families import Family, Kind
 from flinknet.metrics.task_families import task_families, task_labels
 from flinknet.metrics.worker_statistics import GateTotals, SubtaskTotals
