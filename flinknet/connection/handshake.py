@@ -36,11 +36,13 @@ where the owner of the accepting side says whether it wants a peer that is other
 from __future__ import annotations
 
 import hmac
+import logging
 from collections.abc import Callable
 from enum import Enum
 
 from flinknet.config import WireLimits
 from flinknet.errors import ErrorCode, HandshakeError
+from flinknet.texts import printable, text_of
 from flinknet.transitions import Transitions
 from flinknet.wire.handshake import (
     PROOF_BYTES,
@@ -65,6 +67,8 @@ __all__ = [
     "HandshakeState",
     "judge",
 ]
+
+log = logging.getLogger("flinknet.connection")
 
 Admission = Callable[[WorkerIdentity], tuple[Verdict, str]]
 """Whether a peer that agrees is wanted: WELCOME, or DUPLICATE or FULL and a reason."""
@@ -158,6 +162,7 @@ class Handshake:
         self._vouched_id = vouched_id
         self._incoming = bytearray()
         self._transcript = b""
+        log.debug("%s: handshake %s", peer, self.state.name)
 
     @property
     def agreed(self) -> bool:
@@ -314,6 +319,17 @@ class Handshake:
 
     def _become(self, event: HandshakeEvent) -> None:
         self.state = TRANSITIONS[self.state, event]
+        name = printable(self.theirs.worker_id) if self.theirs is not None else "unknown"
+        if self.error is None:
+            log.debug("%s (%s): handshake %s", self._peer, name, self.state.name)
+        else:
+            log.debug(
+                "%s (%s): handshake %s: %s",
+                self._peer,
+                name,
+                self.state.name,
+                text_of(self.error),
+            )
 
 
 _TO_STRANGERS: dict[Verdict, str] = {

@@ -37,6 +37,7 @@ takes them is exchanged when the peer has said goodbye. What was the ``failure``
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 from typing import NamedTuple, NoReturn
 
@@ -51,6 +52,7 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
+from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 from flinknet.wire.checksum import seal
 from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
@@ -58,6 +60,8 @@ from flinknet.wire.codec import FrameDecoder, encode, encode_error
 from flinknet.wire.messages import CONNECTION_CHANNEL, BufferHeader, MessageType
 
 __all__ = ["TRANSITIONS", "ConnectionStatistics", "Link", "LinkEvent", "LinkState"]
+
+log = logging.getLogger("flinknet.connection")
 
 
 class LinkState(Enum):
@@ -306,6 +310,7 @@ class Link:
         """The peer broke the protocol: return the last message to it; none to one that has left, or
         that this side has taken leave of."""
         hears_why = self.state in _CAN_HEAR_WHY
+        log.warning("%s broke the protocol: %s", self.session.peer, text_of(violation))
         self._become(_E.REJECT)
         self.session.fail(violation)
         if not hears_why:
@@ -317,12 +322,16 @@ class Link:
 
     def lost(self, cause: BaseException) -> None:
         """The socket is gone, and with it the session; idempotent."""
+        if self.session.in_use and self.state is not _S.LOST:
+            log.info("%s: lost while channels were in use: %s", self.session.peer, text_of(cause))
         self._become(_E.LOSE)
         self._decoder.release()
         self.session.lost(cause)
 
     def _become(self, event: LinkEvent) -> None:
-        self.state = TRANSITIONS[self.state, event]
+        before, self.state = self.state, TRANSITIONS[self.state, event]
+        if self.state is not before:
+            log.debug("%s: link %s -> %s", self.session.peer, before.name, self.state.name)
 
     def statistics(self) -> ConnectionStatistics:
         """Return the present counts of the link and its session."""

@@ -13,6 +13,7 @@ Invariant: the readers that are here, but that one, are counted in the worker's 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from flinknet.config import NetworkConfig
@@ -23,6 +24,8 @@ from flinknet.partition.registry import PartitionRegistry
 from flinknet.wire.messages import CONNECTION_CHANNEL
 
 __all__ = ["ReaderRegistry"]
+
+log = logging.getLogger("flinknet.connection")
 
 _ANY_CREDIT = 2**63
 """What a refused channel may be given changes nothing."""
@@ -84,6 +87,9 @@ class ReaderRegistry:
                 f"(channels_per_connection_max)"
             )
         self._next_channel = channel + 1
+        log.debug(
+            "channel %d of %s: subpartition %d requested", channel, self._owner.peer, subpartition
+        )
         if not self._quota.take():
             self._readers[channel] = self._refused
             self._owner.on_channel_failed(

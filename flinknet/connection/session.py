@@ -28,6 +28,7 @@ counts until its cancel is here) and, with those of the worker's other sessions,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 
@@ -41,11 +42,14 @@ from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import ErrorCode, RemoteError, RemoteTransportError, remote_error
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
+from flinknet.texts import printable, text_of
 from flinknet.transitions import Transitions
 from flinknet.wire.codec import encode, encode_error
 from flinknet.wire.messages import MessageType
 
 __all__ = ["TRANSITIONS", "Session", "SessionEvent", "SessionState"]
+
+log = logging.getLogger("flinknet.connection")
 
 
 class SessionState(Enum):
@@ -132,6 +136,7 @@ class Session:
 
     def on_error(self, channel: int, code: int, text: str) -> None:
         """Fail one channel. Raises RemoteProtocolError."""
+        log.debug("%s: channel %d failed there: %s", self.peer, channel, printable(text))
         self.channels.fail(channel, remote_error(code, text))
 
     def _on_partition_request(
@@ -152,10 +157,12 @@ class Session:
         if self.failure is not None:
             channel.fail(self.failure)
             return
+        number = self.channels.add(channel)
+        log.debug("%s: channel %d requested for %s", self.peer, number, channel)
         self._send(
             encode(
                 MessageType.PARTITION_REQUEST,
-                self.channels.add(channel),
+                number,
                 wire_partition_id(channel.location.partition_id),
                 channel.location.subpartition,
                 channel.initial_credit,
@@ -198,6 +205,7 @@ class Session:
         """Forget the channel and cancel its request; frames on their way are skipped on arrival."""
         number = self.channels.number_of(channel)
         if number is not None:
+            log.debug("%s: channel %d cancelled, which was %s", self.peer, number, channel)
             self._send(encode(MessageType.CANCEL_PARTITION_REQUEST, number))
             self.channels.remove(channel)
             self.outbox.remove_channel(number)
@@ -212,6 +220,7 @@ class Session:
 
     def on_channel_failed(self, channel: int, cause: BaseException) -> None:
         """Send the error of one channel."""
+        log.debug("%s: channel %d failed: %s", self.peer, channel, text_of(cause))
         code = cause.code if isinstance(cause, RemoteError) else ErrorCode.INTERNAL
         self._send(encode_error(channel, code, str(cause), self._limits))
 
@@ -260,7 +269,9 @@ class Session:
         self.readers.lost(self.failure)
 
     def _become(self, event: SessionEvent) -> None:
-        self.state = TRANSITIONS[self.state, event]
+        before, self.state = self.state, TRANSITIONS[self.state, event]
+        if self.state is not before:
+            log.debug("%s: session %s -> %s", self.peer, before.name, self.state.name)
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""

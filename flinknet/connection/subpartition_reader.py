@@ -30,6 +30,7 @@ Invariant: ``credit >= 0``."""
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -47,6 +48,8 @@ __all__ = [
     "SubpartitionReader",
     "SubpartitionReaderStatistics",
 ]
+
+log = logging.getLogger("flinknet.connection")
 
 _NONE = DataType.NONE
 
@@ -291,7 +294,8 @@ class SubpartitionReader:
             self._owner.on_channel_failed(self.channel, cause)
 
     def _become(self, event: ReaderEvent) -> None:
-        self.state = TRANSITIONS[self.state, event]
+        before, self.state = self.state, TRANSITIONS[self.state, event]
+        log.debug("%s: reader %s -> %s", self, before.name, self.state.name)
 
     def statistics(self) -> SubpartitionReaderStatistics:
         """Say what credit the reader has, and what waits for it."""

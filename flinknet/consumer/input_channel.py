@@ -21,6 +21,7 @@ Here a notice is part of the call that queues the event, so none is ever stale.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -28,6 +29,7 @@ from typing import NamedTuple, Protocol
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
 from flinknet.errors import FlinknetError, LocalProtocolError
+from flinknet.texts import text_of
 from flinknet.transitions import Transitions
 from flinknet.wire.events import decode_end_of_data
 
@@ -41,6 +43,8 @@ __all__ = [
     "PartitionLocation",
     "UnknownLocation",
 ]
+
+log = logging.getLogger("flinknet.consumer")
 
 
 class ChannelState(Enum):
@@ -235,10 +239,12 @@ class InputChannel(ABC):
                 cause = cause.of_channel(str(self))
             self.error = cause
             self._become(_E.FAIL)
+            log.debug("%s failed: %s", self, text_of(cause))
             self._listener.notify_channel_non_empty(self)
 
     def _become(self, event: ChannelEvent) -> None:
-        self.state = TRANSITIONS[self.state, event]
+        before, self.state = self.state, TRANSITIONS[self.state, event]
+        log.debug("%s: %s -> %s", self, before.name, self.state.name)
 
     def _count(self, buffer: Buffer) -> None:
         self.buffers_in += 1
@@ -247,7 +253,10 @@ class InputChannel(ABC):
     def _take_step(self, buffer: Buffer) -> None:
         """The task takes a buffer: judge it by what was before."""
         data_type = buffer.data_type
+        before = self.end
         self.end = self.end.after(ChannelStep.of(data_type), LocalProtocolError, self)
+        if self.end is not before:
+            log.debug("%s: %s", self, self.end.value)
         if data_type is DataType.END_OF_DATA:
             self.drained = decode_end_of_data(bytes(buffer.view()))
 

@@ -23,6 +23,7 @@ input, *stopped* if one was stopped before.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -42,8 +43,11 @@ from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.consumer.unknown_channel import UnknownInputChannel
 from flinknet.errors import ClosedResourceError, LocalProtocolError
+from flinknet.texts import text_of
 
 __all__ = ["InputGate"]
+
+log = logging.getLogger("flinknet.consumer")
 
 _NONE = DataType.NONE
 _END_OF_PARTITION = DataType.END_OF_PARTITION
@@ -237,6 +241,7 @@ class InputGate:
         """End the reading with an error, which every poll raises; the first one counts."""
         if self.failure is None:
             self.failure = cause
+            log.debug("gate %s failed: %s", self.name, text_of(cause))
             for callback in self._on_failed:
                 callback(cause)
         self._wake()
@@ -326,6 +331,7 @@ class InputGate:
         if self.released:
             return
         self.released = True
+        log.debug("gate %s released", self.name)
         if self._exclusive_request is not None:
             self._exclusive_request.cancel()
         for channel in self.channels:

@@ -28,6 +28,7 @@ Invariant: admitted sockets are open, not dialled, and at most ``accepted_connec
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -49,9 +50,12 @@ from flinknet.net.dial import Dial
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
 from flinknet.partition.registry import PartitionRegistry
+from flinknet.texts import printable
 from flinknet.wire.handshake import NONCE_BYTES, Verdict, WorkerIdentity
 
 __all__ = ["PeerDirectory"]
+
+log = logging.getLogger("flinknet.net")
 
 
 class PeerDirectory:
@@ -126,6 +130,7 @@ class PeerDirectory:
         host, port = split_address(address)
         protocol = PeerProtocol(self, self._config, self._loop, dialled=True)
         self._dialled += 1
+        log.debug("%s: dialling", address)
         self._dialling[protocol] = address
         try:
             async with asyncio.timeout(self._config.connect_timeout_ms / 1000):
@@ -197,8 +202,9 @@ class PeerDirectory:
     def on_connected(self, protocol: PeerProtocol) -> None:
         """Count a socket in; if too many have not said who they are, one of them makes room."""
         self._protocols.add(protocol)
+        log.debug("%s: %s", protocol.peer, "dialled" if protocol.dialled else "accepted")
         if self._closing:
-            self._refused["closing"] += 1
+            self._count_refusal(protocol, "closing")
             protocol.abort()
         elif not protocol.dialled:
             self._handshakes.add(protocol, protocol.source, self._loop.time())
@@ -214,7 +220,7 @@ class PeerDirectory:
         if self._turned_away() < limit:
             protocol.refuse(Verdict.FULL, f"{limit} others have not said who they are")
         else:
-            self._refused[Verdict.FULL.name.lower()] += 1
+            self._count_refusal(protocol, Verdict.FULL.name.lower())
             self._admitted.discard(protocol)
             protocol.abort()
 
@@ -230,9 +236,13 @@ class PeerDirectory:
         """An accepted socket was refused."""
         assert protocol.handshake is not None
         assert protocol.handshake.verdict is not None
-        self._refused[protocol.handshake.verdict.name.lower()] += 1
+        self._count_refusal(protocol, protocol.handshake.verdict.name.lower())
         self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
+
+    def _count_refusal(self, protocol: PeerProtocol, reason: str) -> None:
+        self._refused[reason] += 1
+        log.debug("%s: refused (%s)", protocol.peer, reason)
 
     def _admit(self, protocol: PeerProtocol) -> bool:
         """Count an accepted socket, once, if there is room for it; say whether it is counted."""
@@ -278,8 +288,9 @@ class PeerDirectory:
     def _make_session(
         self, theirs: WorkerIdentity, checksums: bool, on_output: Callable[[], None]
     ) -> Session:
+        name = f"{theirs.worker_id} at {theirs.address}" if theirs.address else theirs.worker_id
         return Session(
-            f"{theirs.worker_id} at {theirs.address}" if theirs.address else theirs.worker_id,
+            printable(name),
             self._registry,
             self._config,
             on_output,
@@ -293,6 +304,7 @@ class PeerDirectory:
         self._protocols.discard(protocol)
         self._handshakes.discard(protocol)
         self._admitted.discard(protocol)
+        log.debug("%s: closed", protocol.peer)
         for address, established in list(self._established.items()):
             if established is protocol:
                 self._lost += 1

@@ -18,6 +18,7 @@ wait. ``next_deadline`` says when ``expire`` and ``take_overdue`` want to be cal
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from flinknet.errors import (
     PartitionRequestTimeoutError,
 )
 from flinknet.partition.result_partition import ResultPartition, released_error
+from flinknet.texts import text_of
 
 __all__ = [
     "RELEASED_REMEMBERED_MAX",
@@ -39,6 +41,8 @@ __all__ = [
     "PartitionRequester",
     "wire_partition_id",
 ]
+
+log = logging.getLogger("flinknet.partition")
 
 RELEASED_REMEMBERED_MAX = 10_000
 """Ids of released partitions kept, so that a long-lived worker does not grow with every job."""
@@ -117,6 +121,7 @@ class PartitionRegistry:
         if consumers is not None:
             self._consumers[wire_id] = tuple(consumers)
         partition.when_released(self._forget)
+        log.debug("partition %s registered", partition.partition_id)
         for waiting in list(self._waiting_for.get(wire_id, {}).values()):
             if self._is_granted(wire_id, waiting.subpartition, waiting.consumer):
                 self.cancel(waiting.requester)
@@ -146,6 +151,7 @@ class PartitionRegistry:
             key = id(requester)
             self._waiting[key] = self._not_overdue[key] = waiting
             self._waiting_for.setdefault(wire_id, {})[key] = waiting
+            log.debug("%s waits for its partition", requester)
             self.on_waiting()
 
     def _is_granted(self, wire_id: bytes, subpartition: int, consumer: str) -> bool:
@@ -216,6 +222,7 @@ class PartitionRegistry:
 
     def _give_up(self, requester: PartitionRequester, cause: BaseException) -> None:
         self.cancel(requester)
+        log.debug("%s waits no longer: %s", requester, text_of(cause))
         requester.on_request_failed(cause)
 
     def partitions(self) -> tuple[ResultPartition, ...]:
@@ -235,6 +242,12 @@ class PartitionRegistry:
         except Exception as cause:
             requester.on_request_failed(cause)
         else:
+            log.debug(
+                "partition %s: subpartition %d granted to %s",
+                partition.partition_id,
+                subpartition,
+                requester,
+            )
             requester.on_view_created(view)
 
     def _forget(self, partition: ResultPartition) -> None:
@@ -242,6 +255,7 @@ class PartitionRegistry:
         del self._partitions[wire_id]
         named = self._consumers.pop(wire_id, None)
         consumers = frozenset(named) if named is not None else None
+        log.debug("partition %s released", partition.partition_id)
         self._gone[wire_id] = _Gone(partition.kept_failure, consumers)
         while len(self._gone) > RELEASED_REMEMBERED_MAX:
             self._gone.popitem(last=False)

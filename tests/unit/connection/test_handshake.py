@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -464,3 +465,40 @@ def test_what_is_not_in_the_table_is_refused(state: HandshakeState, event: Hands
     with pytest.raises(AssertionError, match="must not happen"):
         handshake._become(event)
     assert handshake.state is state
+
+
+# -- what is logged --------------------------------------------------------------------------------
+
+
+def test_both_sides_log_how_they_agree(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "flinknet.connection")
+    converse(dialling(peer="127.0.0.1:7002"), accepting(peer="127.0.0.1:50000"))
+    assert caplog.messages == [
+        "127.0.0.1:7002: handshake AWAITS_CHALLENGE",
+        "127.0.0.1:50000: handshake AWAITS_OPENING",
+        "127.0.0.1:50000 (unknown): handshake AWAITS_HELLO",
+        "127.0.0.1:7002 (unknown): handshake AWAITS_ANSWER",
+        "127.0.0.1:50000 (worker-1): handshake AGREED",
+        "127.0.0.1:7002 (worker-2): handshake AGREED",
+    ]
+
+
+def test_a_refusal_is_logged_with_its_reason_and_a_printable_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "flinknet.connection")
+    one = dialling(mine=replace(DIALLER, worker_id="\x1b[2J", job="invoices"), peer="there")
+    converse(one, accepting(peer="here"))
+    reason = "this worker serves job 'orders', not 'invoices'"
+    assert caplog.messages[-2:] == [
+        f"here (\\x1b[2J): handshake REFUSED: here was refused: {reason}",
+        f"there (worker-2): handshake REFUSED: there refused the connection: {reason}",
+    ]
+
+
+def test_a_handshake_that_takes_too_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "flinknet.connection")
+    accepting(peer="here").expire()
+    assert caplog.messages[-1].startswith(
+        "here (unknown): handshake FAILED: here did not complete the handshake within"
+    )

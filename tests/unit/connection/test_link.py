@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from flinknet.buffer.buffer import DataType
@@ -326,4 +328,62 @@ def test_two_connections_have_the_conversation_that_spec_shows() -> None:
     assert messages(joined.to_producer) == messages(golden_messages("consumer"))
     assert joined.to_consumer == golden_messages("producer")
     assert joined.to_producer == golden_messages("consumer")
+    joined.close()
+
+
+# -- what is logged --------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_link_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    joined = Joined()
+    caplog.set_level(logging.DEBUG, "flinknet.connection")
+    joined.producer.link.close()
+    joined.pump()
+    joined.producer.lose(LOSS)
+    assert [line for line in caplog.messages if "link" in line] == [
+        "the consumer: link OPEN -> LEAVING",
+        "the consumer: link LEAVING -> LEFT",
+        "the producer: link OPEN -> PEER_LEFT",
+        "the consumer: link LEFT -> LOST",
+    ]
+    joined.close()
+
+
+def test_a_violation_is_a_warning_with_a_printable_reason(caplog: pytest.LogCaptureFixture) -> None:
+    joined = Joined()
+    joined.producer.link.reject(RemoteProtocolError("the peer said \x1b[2J"))
+    assert caplog.record_tuples == [
+        (
+            "flinknet.connection",
+            logging.WARNING,
+            "the consumer broke the protocol: the peer said \\x1b[2J",
+        )
+    ]
+    joined.close()
+
+
+def test_the_loss_of_a_peer_in_use_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "flinknet.connection")
+    joined = arranged()
+    joined.consumer.lose(LOSS)
+    joined.consumer.lose(LOSS)
+    assert caplog.record_tuples == [
+        (
+            "flinknet.connection",
+            logging.INFO,
+            "the producer: lost while channels were in use: the cable",
+        )
+    ]
+    joined.close()
+
+
+def test_what_goes_with_every_buffer_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    joined = arranged()
+    caplog.set_level(logging.DEBUG, "flinknet")
+    for _ in range(3):
+        write(joined)
+    joined.pump()
+    assert len(poll_all(joined.gates[0])) == 3
+    joined.pump()
+    assert caplog.messages == []
     joined.close()

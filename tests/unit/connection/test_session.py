@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -926,4 +927,56 @@ def test_messages_that_are_written_no_longer_count() -> None:
         joined.pump()
         assert joined.consumer.link.statistics().control_bytes_queued == 0
         assert joined.consumer.session.failure is None, f"in round {round_number}"
+    joined.close()
+
+
+# -- what is logged --------------------------------------------------------------------------------
+
+
+def test_requests_and_cancels_are_logged_on_both_sides(caplog: pytest.LogCaptureFixture) -> None:
+    joined = Joined()
+    caplog.set_level(logging.DEBUG, "flinknet.connection")
+    partition, gate = exchange(joined)
+    here = f"channel 0 (p[0] at {joined.producer.address}) of gate gate"
+    assert caplog.messages == [
+        f"the producer: channel 0 requested for {here}",
+        "channel 0 of the consumer: subpartition 0 requested",
+        "channel 0 of the consumer: reader WAITING -> READING",
+    ]
+    caplog.clear()
+    gate.release()
+    joined.pump()
+    assert caplog.messages == [
+        f"the producer: channel 0 cancelled, which was {here}",
+        "channel 0 of the consumer: reader READING -> RELEASED",
+    ]
+    partition.release()
+    joined.close()
+
+
+def test_the_failure_of_a_channel_is_logged_on_both_sides(caplog: pytest.LogCaptureFixture) -> None:
+    joined = Joined()
+    partition, gate = exchange(joined)
+    caplog.set_level(logging.DEBUG, "flinknet.connection")
+    partition.fail(ValueError("boom\x07"))
+    joined.pump()
+    assert caplog.messages == [
+        "channel 0 of the consumer: reader READING -> DONE",
+        "the consumer: channel 0 failed: the producer failed: ValueError: boom\\x07",
+        "the producer: channel 0 failed there: the producer failed: ValueError: boom\\x07",
+    ]
+    gate.release()
+    joined.close()
+
+
+def test_the_life_of_a_session_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    joined = Joined()
+    caplog.set_level(logging.DEBUG, "flinknet.connection")
+    for happens in HAPPENS.values():
+        happens(joined.producer.session)
+    assert caplog.messages == [
+        "the consumer: session OPEN -> ENDED",
+        "the consumer: session ENDED -> FAILED",
+        "the consumer: session FAILED -> LOST",
+    ]
     joined.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from flinknet.consumer import input_channel as module
@@ -105,5 +107,41 @@ def test_a_channel_counts_what_it_is_polled_for_and_says_how_the_data_ended() ->
     channel.release()
     with pytest.raises(LocalProtocolError, match="was acknowledged after its release"):
         channel.acknowledge_all_data_processed()
+    partition.release()
+    assert_everything_returned(pool)
+
+
+def test_the_life_of_a_channel_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "flinknet.consumer")
+    partition, pool = make_partition()
+    channel = LocalInputChannel(NotingGate(), 3, LOCATION)
+    channel.on_view_created(partition.create_view(0, channel))
+    channel.fail(ValueError("boom\x1b"))
+    channel.release()
+    partition.release()
+    assert caplog.messages == [
+        f"{channel}: NEW -> ATTACHED",
+        f"{channel}: ATTACHED -> FAILED",
+        f"{channel} failed: boom\\x1b",
+        f"{channel}: FAILED -> RELEASED",
+    ]
+    assert_everything_returned(pool)
+
+
+def test_the_end_of_a_channel_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "flinknet.consumer")
+    partition, pool = make_partition()
+    channel = LocalInputChannel(NotingGate(), 3, LOCATION)
+    channel.on_view_created(partition.create_view(0, channel))
+    partition.notify_end_of_data()
+    assert channel.poll() is not None
+    channel.acknowledge_all_data_processed()
+    partition.finish()
+    assert channel.poll() is not None
+    assert caplog.messages[1:] == [
+        f"{channel}: its data has ended and has not been acknowledged",
+        f"{channel}: its partition has ended",
+    ]
+    channel.release()
     partition.release()
     assert_everything_returned(pool)

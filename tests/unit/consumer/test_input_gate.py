@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from flinknet.buffer.buffer import Buffer, DataType
@@ -698,3 +700,17 @@ def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
     assert offered == [0] * 6 + [1] * 2
     assert not gate.is_busy
     assert [channel.credit.take() for channel in gate.remote_channels] == [2] * 4
+
+
+def test_the_failure_and_the_release_of_a_gate_are_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "flinknet.consumer")
+    gate, pool = make_gate(THERE, THERE)
+    for channel in gate.channels:
+        channel.fail(ProducerFailedError("boom"))
+    gate.release()
+    gate.release()
+    lines = [line for line in caplog.messages if line.startswith("gate ")]
+    assert lines == [f"gate gate failed: {gate.channels[0]}: boom", "gate gate released"]
+    assert_everything_returned(pool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -848,3 +849,35 @@ async def test_a_port_in_use_is_refused_at_the_start() -> None:
         with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}"):
             async with NetworkEnvironment(port=port, config=quick()):
                 pytest.fail("it started")
+
+
+# -- what is logged --------------------------------------------------------------------------------
+
+
+async def test_sockets_and_refusals_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "flinknet.net")
+    async with (
+        NetworkEnvironment(config=quick()) as producer,
+        NetworkEnvironment(job="other", config=quick()) as consumer,
+    ):
+        await refusal_of(consumer, producer.address)
+        await until(lambda: caplog.messages.count(f"{producer.address}: closed") == 1)
+        lines = [line for line in caplog.messages if line.startswith(producer.address)]
+        assert lines == [
+            f"{producer.address}: dialling",
+            f"{producer.address}: dialled",
+            f"{producer.address}: closed",
+        ]
+        others = [line for line in caplog.messages if not line.startswith(producer.address)]
+        [accepted, refused, *_] = others
+        assert accepted.endswith(": accepted")
+        assert refused == accepted.replace("accepted", "refused (identity)")
+
+
+async def test_the_name_that_a_peer_gives_itself_is_made_printable() -> None:
+    async with NetworkEnvironment(config=quick()) as environment:
+        async with Stranger.meet(environment, worker_id="\x1b[2J"):
+            await until(lambda: peers(environment).established == 1)
+            [connection] = environment.statistics().connections
+            assert connection.peer.startswith("\\x1b[2J")
+        await assert_nothing_is_held(environment)

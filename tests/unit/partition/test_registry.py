@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import weakref
 from collections.abc import Callable
 
@@ -328,3 +329,28 @@ def test_a_request_from_inside_the_failure_of_another_is_not_lost(
     registry.request(WIRE_ID, 0, Stubborn(), now=0.0)
     registry.expire(10.0)
     assert (registry.waiting, patient.failures, registry.next_deadline()) == (1, [], 20.0)
+
+
+def test_the_life_of_a_partition_and_its_requests_is_logged(
+    registry: PartitionRegistry, produce: Produce, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Named(Reader):
+        def __str__(self) -> str:
+            return "channel 7 of worker-1"
+
+    caplog.set_level(logging.DEBUG, "flinknet.partition")
+    registry.request(WIRE_ID, 0, Named(), now=0.0)
+    partition = produce()
+    registry.request(wire_partition_id("q"), 0, Named(), now=0.0)
+    registry.expire(10.0)
+    partition.release()
+    assert caplog.messages[:-2] == [
+        "channel 7 of worker-1 waits for its partition",
+        "partition p registered",
+        "partition p: subpartition 0 granted to channel 7 of worker-1",
+        "channel 7 of worker-1 waits for its partition",
+    ]
+    assert caplog.messages[-2].startswith(
+        "channel 7 of worker-1 waits no longer: the partition was not registered within 10 s"
+    )
+    assert caplog.messages[-1] == "partition p released"
