@@ -54,7 +54,6 @@ NOT_YET = {
     "flinknet/cluster/control/client.py",
     "flinknet/cluster/control/process_group.py",
     "flinknet/cluster/coordinator/coordinator.py",
-    "flinknet/cluster/worker/job_attempt.py",
     "flinknet/connection/channel_registry.py",
     "flinknet/connection/checksummed_outbox.py",
     "flinknet/connection/reader_registry.py",

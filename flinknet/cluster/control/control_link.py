@@ -33,13 +33,10 @@ from flinknet.errors import (
 )
 from flinknet.task.deployment import SubtaskDescriptor
 
-__all__ = ["EXIT_COORDINATOR_LOST", "ControlLink", "unanswered"]
+__all__ = ["ControlLink", "unanswered"]
 
 _CONNECTIONS_MAX = 4
 """One for messages; the others take deployments and results in turn."""
-
-EXIT_COORDINATOR_LOST = 3
-"""Exit status of a worker whose coordinator is gone."""
 
 
 class ControlLink:

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 The launcher holds the write end of the child's standard input for as long as it lives. A daemon
 thread in the child reads that pipe: lines are news from the launcher, the end of file is the
-launcher's death, and the child then ends at once with status ``EXIT_PARENT_GONE``. It is a thread,
+launcher's death, and the child then ends at once with ``ExitStatus.PARENT_GONE``. It is a thread,
 so a blocked event loop does not matter. Two holes are left, and on Linux ``PR_SET_PDEATHSIG`` (the
 kernel kills the child when the thread that launched it ends) closes both: code that never lets go
 of the interpreter lock, and a fork of the launcher that keeps a copy of the pipe open.
@@ -27,12 +27,10 @@ import sys
 import threading
 from collections.abc import Callable
 
+from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.process_group import kill_own_group
 
-__all__ = ["EXIT_PARENT_GONE", "watch_parent"]
-
-EXIT_PARENT_GONE = 4
-"""Exit status of a process whose launcher is gone."""
+__all__ = ["watch_parent"]
 
 _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 65_536
@@ -74,7 +72,7 @@ def _read_until_end(
         on_end()
     kill_own_group()
     # Not sys.exit: that would end this thread only. Nothing is worth saving without a launcher.
-    os._exit(EXIT_PARENT_GONE)
+    os._exit(ExitStatus.PARENT_GONE)
 
 
 def _read(pipe: int, parent: int) -> bytes:

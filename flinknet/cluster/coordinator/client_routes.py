@@ -29,7 +29,7 @@ from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.requests import named_job, read_body
-from flinknet.cluster.coordinator.worker_registry import WorkerRecord, WorkerState
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
 from flinknet.metrics.plain import to_plain
@@ -97,7 +97,7 @@ class ClientRoutes:
     async def _worker_statistics(self, request: web.Request) -> web.Response:
         worker_id = request.match_info["worker"]
         worker = self._dispatcher.workers.get(worker_id)
-        if worker is None or worker.state is not WorkerState.REGISTERED:
+        if worker is None or worker.is_lost:
             raise web.HTTPNotFound(text=printable(f"no worker {worker_id}"))
         channels_max = _whole_number(request, "channels")
         if channels_max or _whole_number(request, "fresh"):
@@ -190,7 +190,7 @@ def _worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
         "pid": worker.pid,
         "address": worker.address,
         "metrics_address": worker.metrics_address,
-        "state": worker.state.value,
+        "state": worker.status,
         "slots": worker.slots,
         "free_slots": worker.free_slots,
         "heard_ms_ago": round((now - worker.heard_at) * 1000, 1),

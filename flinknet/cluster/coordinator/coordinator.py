@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from flinknet.cluster.control.credentials import take_token
+from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.messages import Message, Register, StatisticsReport
@@ -269,7 +270,7 @@ class _PrintableFormatter(logging.Formatter):
 
 
 def main() -> int:
-    """Run a coordinator; the exit status: 0 stopped on request, 2 refused."""
+    """Run a coordinator; returns the exit status, see ``ExitStatus``."""
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.coordinator")
     parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
     parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
@@ -283,5 +284,5 @@ def main() -> int:
         asyncio.run(serve(config, token, has_launcher=options.watch_parent))
     except FlinknetError as error:
         print(f"coordinator: {text_of(error)}", file=sys.stderr)
-        return 1 if isinstance(error, JobError) else 2
-    return 0
+        return ExitStatus.FAILED if isinstance(error, JobError) else ExitStatus.REFUSED
+    return ExitStatus.STOPPED

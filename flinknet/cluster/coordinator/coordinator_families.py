@@ -61,7 +61,7 @@ def coordinator_families(
     ]
     yield from families_of(_JOB, jobs)
     yield from families_of([_uptime(now)], jobs)
-    states = Counter(worker.state.value for worker in dispatcher.workers.workers())
+    states = Counter(worker.status for worker in dispatcher.workers.workers())
     yield Family(
         "flinknet_coordinator_workers",
         "Workers that have registered with this coordinator, by state",

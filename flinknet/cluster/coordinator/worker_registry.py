@@ -2,13 +2,17 @@
 
 Theory of operation
 -------------------
-A worker is REGISTERED from its ``Register`` message until it is LOST, and never comes back: a
+A worker is there from its ``Register`` message on, until it is lost, and never comes back: a
 process that was declared lost must start anew under another id, so that nothing it still says can
-be mistaken for news. Three things make a worker lost, each with its gravity (``failure.py``):
+be mistaken for news::
 
-- its control connection closes: SUSPICION, because the kernel closes it before anybody knows why;
-- the launcher says how the process ended: CAUSE;
-- nothing was heard of it for ``heartbeat_timeout_ms``: CAUSE.
+    REGISTERED  DISCONNECT -> LOST, EXIT -> EXPLAINED, FALL_SILENT -> EXPLAINED
+    LOST        EXIT -> EXPLAINED
+
+- DISCONNECT: its control connection closes, which the kernel does before anybody knows why. That
+  makes the loss a SUSPICION (``failure.py``).
+- EXIT: the launcher says how the process ended; FALL_SILENT: nothing was heard of it for
+  ``heartbeat_timeout_ms``. Either makes the loss a CAUSE, which nothing changes any more.
 
 Every message counts as a sign of life. A coordinator that was itself stopped must not blame its
 workers for its own absence (``presence.py``): that is credited to every worker.
@@ -29,15 +33,40 @@ from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import Register
 from flinknet.cluster.control.presence import Presence
 from flinknet.errors import ConfigurationError
+from flinknet.transitions import Transitions
 
-__all__ = ["WorkerRecord", "WorkerRegistry", "WorkerState"]
+__all__ = ["TRANSITIONS", "WorkerEvent", "WorkerRecord", "WorkerRegistry", "WorkerState"]
+
+
+class WorkerEvent(Enum):
+    """What the coordinator notices of a worker."""
+
+    DISCONNECT = "its control connection has closed"
+    EXIT = "its process has ended"
+    FALL_SILENT = "its heartbeats have not come for too long"
 
 
 class WorkerState(Enum):
-    """Life of a worker as the coordinator sees it."""
+    """Whether a worker is there."""
 
-    REGISTERED = "REGISTERED"
-    LOST = "LOST"
+    REGISTERED = "it is there"
+    LOST = "it is lost, and nobody has said how"
+    EXPLAINED = "it is lost, and it is known how"
+
+
+_S, _E = WorkerState, WorkerEvent
+
+TRANSITIONS: Transitions[WorkerState, WorkerEvent] = Transitions(
+    {
+        (_S.REGISTERED, _E.DISCONNECT): _S.LOST,
+        (_S.REGISTERED, _E.EXIT): _S.EXPLAINED,
+        (_S.REGISTERED, _E.FALL_SILENT): _S.EXPLAINED,
+        (_S.LOST, _E.EXIT): _S.EXPLAINED,
+    }
+)
+
+_GRAVITY = {WorkerState.LOST: Gravity.SUSPICION, WorkerState.EXPLAINED: Gravity.CAUSE}
+"""Of a loss."""
 
 
 @dataclass(slots=True)
@@ -59,9 +88,19 @@ class WorkerRecord:
     """Slots taken, by job attempt."""
 
     @property
+    def is_lost(self) -> bool:
+        """It is gone, however much is known of that."""
+        return self.state is not WorkerState.REGISTERED
+
+    @property
+    def status(self) -> str:
+        """``REGISTERED`` or ``LOST``, as clients and metrics are told."""
+        return "LOST" if self.is_lost else "REGISTERED"
+
+    @property
     def free_slots(self) -> int:
         """Slots that a new job may have; none on a lost worker."""
-        if self.state is WorkerState.LOST:
+        if self.is_lost:
             return 0
         return self.slots - sum(self.occupied.values())
 
@@ -82,7 +121,7 @@ class WorkerRegistry:
 
     def registered(self) -> tuple[WorkerRecord, ...]:
         """The workers that are there now, in order of registration."""
-        return tuple(w for w in self._workers.values() if w.state is WorkerState.REGISTERED)
+        return tuple(w for w in self._workers.values() if not w.is_lost)
 
     def get(self, worker_id: str) -> WorkerRecord | None:
         """One worker, or None if that id never registered."""
@@ -132,14 +171,14 @@ class WorkerRegistry:
     def connection_closed(self, worker_id: str) -> FailureCause | None:
         """The control connection is gone; None if the worker was lost already."""
         reason = "its control connection closed"
-        return self._lose(worker_id, reason, Gravity.SUSPICION)
+        return self._lose(worker_id, WorkerEvent.DISCONNECT, reason)
 
     def exited(self, worker_id: str, how: str) -> FailureCause | None:
         """The launcher knows how the process ended; it explains a loss that was only suspected.
 
         None if that worker never registered, or its loss is explained already.
         """
-        return self._lose(worker_id, how, Gravity.CAUSE)
+        return self._lose(worker_id, WorkerEvent.EXIT, how)
 
     def tick(self, now: float) -> list[FailureCause]:
         """Find the workers that have been silent for too long; call at ``next_tick`` or earlier."""
@@ -151,7 +190,7 @@ class WorkerRegistry:
             "function blocks its event loop for longer than cluster.heartbeat_timeout_ms)"
         )
         silent = [w for w in self.registered() if now - w.heard_at >= self._timeout]
-        causes = [self._lose(w.worker_id, reason, Gravity.CAUSE) for w in silent]
+        causes = [self._lose(w.worker_id, WorkerEvent.FALL_SILENT, reason) for w in silent]
         return [cause for cause in causes if cause is not None]
 
     @property
@@ -159,11 +198,13 @@ class WorkerRegistry:
         """When ``tick`` must be called, in the caller's clock."""
         return self._presence.next_tick
 
-    def _lose(self, worker_id: str, reason: str, gravity: Gravity) -> FailureCause | None:
+    def _lose(self, worker_id: str, event: WorkerEvent, reason: str) -> FailureCause | None:
+        """What the event says of the loss; None if that worker never came, or nothing is new."""
         worker = self._workers.get(worker_id)
-        if worker is None or (worker.loss is not None and worker.loss.gravity >= gravity):
+        if worker is None or (worker.state, event) not in TRANSITIONS:
             return None
-        worker.state = WorkerState.LOST
+        worker.state = TRANSITIONS[worker.state, event]
+        gravity = _GRAVITY[worker.state]
         worker.loss = FailureCause.of_lost_worker(worker_id, worker.pid, reason, gravity)
         worker.occupied.clear()
         return worker.loss

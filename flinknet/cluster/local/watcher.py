@@ -18,7 +18,7 @@ import json
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
-from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST
+from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.local.child_process import describe_exit
 from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
 
@@ -26,9 +26,9 @@ __all__ = ["WatchedProcess", "Watcher"]
 
 T = TypeVar("T")
 
-_MEANINGS = {
-    0: ", because it was told to stop",
-    EXIT_COORDINATOR_LOST: ", because its connection to the coordinator was lost",
+_MEANINGS: dict[int, str] = {
+    ExitStatus.STOPPED: ", because it was told to stop",
+    ExitStatus.COORDINATOR_LOST: ", because its connection to the coordinator was lost",
 }
 """What a worker says with its status."""
 

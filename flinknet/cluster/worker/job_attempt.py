@@ -4,10 +4,16 @@ Theory of operation
 -------------------
 ``live`` is the whole life, run as one task by the worker::
 
-    fetch -> open all subtasks -> Opened -> (Run) -> a task per subtask -> all ended -> Released
+    OPENING  OPEN -> OPENED, RELEASE -> RELEASED
+    OPENED   RUN -> RUNNING, RELEASE -> RELEASED
+    RUNNING  RELEASE -> RELEASED
 
-Cancelling that task is how an attempt is cancelled, in any of these states. A subtask that fails is
-reported and does not cancel its siblings: the coordinator decides what the cause is
+- OPENING: the deployment is fetched, and all subtasks of it are opened; then ``Opened`` is said.
+- OPENED: nothing runs until the coordinator says ``Run``.
+- RUNNING: each subtask runs in a task of its own, until all have ended.
+
+Cancelling the task of ``live`` is how an attempt is cancelled, in any of these states. A subtask
+that fails is reported and does not cancel its siblings: the coordinator decides what the cause is
 (``job_execution.py``), and cancelling a sibling could silence the one that knows. ``Released`` is
 always the last word, said when nothing of the attempt runs or holds a buffer here.
 """
@@ -17,19 +23,52 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+from enum import Enum
 
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.messages import Failed, Opened, Progress, Released
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.config import ClusterConfig
+from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import Subtask
 from flinknet.texts import text_of
+from flinknet.transitions import Transitions
 
-__all__ = ["JobAttempt"]
+__all__ = ["TRANSITIONS", "AttemptEvent", "AttemptState", "JobAttempt"]
+
+
+class AttemptEvent(Enum):
+    """What moves an attempt on."""
+
+    OPEN = "all its subtasks are open"
+    RUN = "all workers have opened theirs"
+    RELEASE = "nothing of it is left"
+
+
+class AttemptState(Enum):
+    """Where an attempt stands on this worker."""
+
+    OPENING = "its subtasks are being opened"
+    OPENED = "its subtasks are open"
+    RUNNING = "its subtasks run"
+    RELEASED = "nothing of it is left"
+
+
+_S, _E = AttemptState, AttemptEvent
+
+TRANSITIONS: Transitions[AttemptState, AttemptEvent] = Transitions(
+    {
+        (_S.OPENING, _E.OPEN): _S.OPENED,
+        (_S.OPENING, _E.RELEASE): _S.RELEASED,
+        (_S.OPENED, _E.RUN): _S.RUNNING,
+        (_S.OPENED, _E.RELEASE): _S.RELEASED,
+        (_S.RUNNING, _E.RELEASE): _S.RELEASED,
+    }
+)
 
 
 class JobAttempt:
@@ -51,9 +90,18 @@ class JobAttempt:
         self._config = config
         self._subtasks: list[tuple[SubtaskDescriptor, Subtask]] = []
         self._run_requested = asyncio.Event()
+        self.state = AttemptState.OPENING
 
     def run(self) -> None:
-        """Every worker has opened its subtasks."""
+        """Every worker has opened its subtasks; nothing happens if all has been released here.
+
+        RemoteProtocolError if this worker has not opened its own, or has been told before.
+        """
+        if self.state is AttemptState.RELEASED:
+            return
+        if self.state is not AttemptState.OPENED:
+            raise RemoteProtocolError(f"the coordinator sent Run, but {self.state.value}")
+        self._become(AttemptEvent.RUN)
         self._run_requested.set()
 
     def subtasks(self) -> list[Subtask]:
@@ -74,6 +122,7 @@ class JobAttempt:
         """The whole life of the attempt on this worker; cancel it to cancel the attempt."""
         try:
             await self._open()
+            self._become(AttemptEvent.OPEN)
             await self._link.send(Opened(self._job_id, self._attempt))
             await self._run_requested.wait()
             async with asyncio.TaskGroup() as group:
@@ -82,7 +131,11 @@ class JobAttempt:
             await self._report(failure.error, None)
         finally:
             self._forget()
+            self._become(AttemptEvent.RELEASE)
             await self._link.send(Released(self._job_id, self._attempt))
+
+    def _become(self, event: AttemptEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
 
     def _start(self, group: asyncio.TaskGroup) -> None:
         for descriptor, subtask in self._subtasks:

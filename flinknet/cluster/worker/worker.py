@@ -4,11 +4,16 @@ Theory of operation
 -------------------
 One event loop, one network environment, one control link. The worker registers, sends heartbeats,
 and does what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
-worker's task group. It ends when told to (SIGTERM, ``Stop``) with status 0, and when it loses the
-coordinator with status 3: without a coordinator nobody would ever cancel its subtasks. It has lost
-it when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
-though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
-could be heard, does not count (``presence.py``).
+worker's task group. Its life::
+
+    WORKING  STOP -> STOPPED, LOSE -> ORPHANED
+
+The first of the two counts, and says with which status the process exits when the worker has
+cancelled what it runs. STOP is SIGTERM, or the coordinator's message of that name. A worker that
+loses the coordinator ends, because nobody would ever cancel its subtasks. It has lost it when the
+control connection ends, and when no message has come for ``coordinator_timeout_ms``, though each
+heartbeat is answered; the time in which user code blocked the loop, so that nothing could be heard,
+does not count (``presence.py``).
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back: a pause of
@@ -28,10 +33,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
-from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST, ControlLink
+from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import cluster_id, data_plane_secret, take_token
+from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import (
     Cancel,
@@ -62,8 +69,36 @@ from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.task.subtask import Subtask
 from flinknet.texts import text_of
+from flinknet.transitions import Transitions
 
-__all__ = ["Worker", "main"]
+__all__ = ["TRANSITIONS", "WorkEvent", "WorkState", "Worker", "main"]
+
+
+class WorkEvent(Enum):
+    """Why a worker ceases to work."""
+
+    STOP = "it is told to"
+    LOSE = "its coordinator is gone"
+
+
+class WorkState(Enum):
+    """Whether a worker works."""
+
+    WORKING = "it does what the coordinator says"
+    STOPPED = "it ends, as it was told to"
+    ORPHANED = "it ends, because nobody could tell it any more"
+
+
+_S, _E = WorkState, WorkEvent
+
+TRANSITIONS: Transitions[WorkState, WorkEvent] = Transitions(
+    {(_S.WORKING, _E.STOP): _S.STOPPED, (_S.WORKING, _E.LOSE): _S.ORPHANED}
+)
+
+_STATUS = {
+    WorkState.STOPPED: ExitStatus.STOPPED,
+    WorkState.ORPHANED: ExitStatus.COORDINATOR_LOST,
+}
 
 
 class Worker:
@@ -78,51 +113,61 @@ class Worker:
         self._config = config
         self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
+        self.state = WorkState.WORKING
+        self._ended = asyncio.Event()
         self._settlements: set[asyncio.Task[None]] = set()
 
-    async def serve(self, registered: Registered, stop: asyncio.Event) -> int:
+    async def serve(self, registered: Registered, stop: asyncio.Event) -> ExitStatus:
         """Work until told to stop or the coordinator is gone; return the exit status.
 
         Running attempts are cancelled before it returns.
         """
         async with asyncio.TaskGroup() as group:
-            heartbeats = group.create_task(self._send_heartbeats(registered))
-            progress = group.create_task(self._send_progress(registered))
-            statistics = group.create_task(self._send_statistics())
-            watch = group.create_task(self.metrics.watch())
-            conversation = group.create_task(self._converse(group))
-            stopping = group.create_task(stop.wait())
-            silence = group.create_task(self._await_silence(registered))
-            ends = (conversation, stopping, silence)
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            status = 0
-            if conversation.done():
-                status = conversation.result()
-            elif silence.done():
-                status = EXIT_COORDINATOR_LOST
-            for task in (heartbeats, progress, statistics, watch, *ends):
+            services = [
+                group.create_task(service)
+                for service in (
+                    self._send_heartbeats(registered),
+                    self._send_progress(registered),
+                    self._send_statistics(),
+                    self.metrics.watch(),
+                    self._converse(group),
+                    self._await_stop(stop),
+                    self._await_silence(registered),
+                )
+            ]
+            await self._ended.wait()
+            attempts = [task for _, task in self._attempts.values()]
+            for task in (*services, *attempts, *self._settlements):
                 task.cancel()
-            for task in (*(task for _, task in self._attempts.values()), *self._settlements):
-                task.cancel()
-        return status
+        return _STATUS[self.state]
 
-    async def _converse(self, group: asyncio.TaskGroup) -> int:
+    def _end(self, event: WorkEvent) -> None:
+        if (self.state, event) in TRANSITIONS:
+            self.state = TRANSITIONS[self.state, event]
+            self._ended.set()
+
+    async def _converse(self, group: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
         while (message := await self._link.receive()) is not None:
             self._heard_at = loop.time()
             if isinstance(message, Heartbeat):
                 continue
             if isinstance(message, Stop):
-                return 0
+                self._end(WorkEvent.STOP)
+                return
             if isinstance(message, StatisticsRequest):
                 group.create_task(self._report_statistics(message))
                 continue
             await self._act(message, group)
         print("lost the coordinator: the control connection has ended", file=sys.stderr)
-        return EXIT_COORDINATOR_LOST
+        self._end(WorkEvent.LOSE)
+
+    async def _await_stop(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._end(WorkEvent.STOP)
 
     async def _await_silence(self, registered: Registered) -> None:
-        """Return when the coordinator has been silent for too long."""
+        """End when the coordinator has been silent for too long."""
         loop = asyncio.get_running_loop()
         interval_s = registered.heartbeat_interval_ms / 1000
         timeout_s = max(self._config.coordinator_timeout_ms / 1000, 2 * interval_s)
@@ -132,6 +177,7 @@ class Worker:
             await asyncio.sleep(interval_s)
             self._heard_at += presence.tick(loop.time())
         print(f"lost the coordinator: {self._link.unanswered()}", file=sys.stderr)
+        self._end(WorkEvent.LOSE)
 
     async def _act(self, message: Message, group: asyncio.TaskGroup) -> None:
         if not isinstance(message, Deploy | Run | Cancel | Settle):
@@ -145,6 +191,9 @@ class Worker:
                 task = group.create_task(attempt.live())
                 self._attempts[key] = attempt, task
                 task.add_done_callback(lambda _: self._attempts.pop(key))
+                # A Cancel may have come with it, and a task that is cancelled before it has begun
+                # never says Released.
+                await asyncio.sleep(0)
             case Run() if key in self._attempts:
                 self._attempts[key][0].run()
             case Cancel() if key in self._attempts:
@@ -199,7 +248,7 @@ class Ports:
 
 async def work(
     worker_id: str, coordinator: str, ports: Ports, config: FlinknetConfig, token: str
-) -> int:
+) -> ExitStatus:
     """Be a worker until told to stop or the coordinator is gone; return the exit status."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -248,7 +297,7 @@ def _loop_factory(config: ClusterConfig) -> Callable[[], asyncio.AbstractEventLo
 
 
 def main() -> int:
-    """Run a worker; the exit status: 0 stopped, 1 failed, 2 refused, 3 lost the coordinator."""
+    """Run a worker; returns the exit status, see ``ExitStatus``."""
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.worker")
     parser.add_argument("--coordinator", required=True, metavar="HOST:PORT")
     parser.add_argument("--worker-id", required=True)
@@ -267,7 +316,7 @@ def main() -> int:
             return runner.run(work(options.worker_id, options.coordinator, ports, config, token))
     except RemoteTransportError as error:
         print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
-        return EXIT_COORDINATOR_LOST
+        return ExitStatus.COORDINATOR_LOST
     except FlinknetError as error:
         print(f"{type(error).__name__}: {text_of(error)}", file=sys.stderr)
-        return 2
+        return ExitStatus.REFUSED

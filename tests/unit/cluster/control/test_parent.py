@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.cluster.control.parent import EXIT_PARENT_GONE
+from flinknet.cluster.control.exit_status import ExitStatus
 
 CHILD = """
 import sys
@@ -55,7 +55,7 @@ def test_a_child_ends_when_the_pipe_ends(work: str) -> None:
         read_until_ready(child)
         assert child.stdin is not None
         child.stdin.close()
-        assert child.wait(30) == EXIT_PARENT_GONE
+        assert child.wait(30) == ExitStatus.PARENT_GONE
 
 
 def test_a_child_that_leads_a_group_takes_the_group_along() -> None:
@@ -76,7 +76,7 @@ def test_what_is_to_be_done_at_the_end_is_done() -> None:
         assert child.stdout is not None
         child.stdin.close()
         assert child.stdout.read() == "the end\n"
-        assert child.wait(30) == EXIT_PARENT_GONE
+        assert child.wait(30) == ExitStatus.PARENT_GONE
 
 
 def test_lines_are_news_and_standard_input_is_empty() -> None:

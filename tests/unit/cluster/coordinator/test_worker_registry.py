@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.cluster.control.failure import Gravity
+from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.messages import Register
-from flinknet.cluster.coordinator.worker_registry import WorkerRegistry, WorkerState
+from flinknet.cluster.coordinator import worker_registry as module
+from flinknet.cluster.coordinator.worker_registry import (
+    TRANSITIONS,
+    WorkerEvent,
+    WorkerRegistry,
+    WorkerState,
+)
 from flinknet.errors import ConfigurationError
+from tests.unit.tables import named, shown_in, way_to
 
 INTERVAL, TIMEOUT = 1.0, 10.0
 
@@ -33,6 +40,43 @@ def tick_until(
     return lost
 
 
+def notice(registry: WorkerRegistry, event: WorkerEvent) -> FailureCause | None:
+    """Something happens to worker-1 at the time of ``TIMEOUT``; worker-0 lives."""
+    match event:
+        case WorkerEvent.DISCONNECT:
+            return registry.connection_closed("worker-1")
+        case WorkerEvent.EXIT:
+            return registry.exited("worker-1", "exited with status 1")
+        case WorkerEvent.FALL_SILENT:
+            registry.heard("worker-0", TIMEOUT)
+            return next(iter(registry.tick(TIMEOUT)), None)
+
+
+@pytest.mark.parametrize("event", WorkerEvent)
+@pytest.mark.parametrize("state", WorkerState)
+def test_every_pair_of_state_and_event(
+    registry: WorkerRegistry, state: WorkerState, event: WorkerEvent
+) -> None:
+    """What is not in the table is no news."""
+    registry.tick(TIMEOUT - INTERVAL)
+    for worker_id in ("worker-0", "worker-1"):
+        registry.heard(worker_id, 0.0)
+    for past in way_to(state, WorkerState.REGISTERED, TRANSITIONS):
+        notice(registry, past)
+    worker = registry.get("worker-1")
+    assert worker is not None
+    assert worker.state is state
+    loss, news = worker.loss, notice(registry, event)
+    assert (news is not None) == ((state, event) in TRANSITIONS)
+    assert worker.state is (TRANSITIONS[state, event] if news else state)
+    assert worker.loss is (news or loss)
+    assert worker.is_lost == (worker.loss is not None)
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
 def test_a_worker_id_is_used_once(registry: WorkerRegistry) -> None:
     with pytest.raises(ConfigurationError, match=r"worker-1 is taken by pid 101.*--worker-id"):
         registry.register(Register("worker-1", 102, "127.0.0.1:1002", 2), now=1.0)
@@ -51,7 +95,8 @@ def test_a_silent_worker_is_lost_after_the_timeout(registry: WorkerRegistry) -> 
     assert lost == [f"worker-1@{TIMEOUT:g}"]
     worker = registry.get("worker-1")
     assert worker is not None
-    assert worker.state is WorkerState.LOST
+    assert worker.state is WorkerState.EXPLAINED
+    assert worker.is_lost
     assert worker.loss is not None
     assert worker.loss.gravity is Gravity.CAUSE
     assert "no heartbeat for 10000 ms" in worker.loss.message

@@ -10,8 +10,9 @@ import pytest
 from aiohttp import web
 
 from flinknet.cluster.control.client import CoordinatorClient
-from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST, ControlLink
+from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.messages import Register, Registered, encode
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker.worker import Worker
@@ -74,7 +75,7 @@ async def test_a_worker_whose_coordinator_falls_silent_ends_with_the_reason(
     ):
         registered = await link.register(REGISTER)
         worker = Worker(environment, link, IMPATIENT)
-        assert await worker.serve(registered, asyncio.Event()) == EXIT_COORDINATOR_LOST
+        assert await worker.serve(registered, asyncio.Event()) is ExitStatus.COORDINATOR_LOST
     said = capsys.readouterr().err
     assert said.startswith("lost the coordinator: the coordinator at ")
     assert "has not answered for 60 ms (cluster.coordinator_timeout_ms)" in said

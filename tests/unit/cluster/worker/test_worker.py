@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
-from flinknet.cluster.control.control_link import EXIT_COORDINATOR_LOST
+from flinknet.cluster.control.control_link import ControlLink
+from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.worker import worker as module
+from flinknet.cluster.worker.worker import TRANSITIONS, Worker, WorkEvent, WorkState
 from flinknet.config import NetworkConfig
 from flinknet.datastream import CollectSink
 from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
+from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
-from tests.unit.cluster.running_cluster import Cluster, running_cluster
+from tests.unit.cluster.running_cluster import CONFIG, Cluster, running_cluster
+from tests.unit.tables import named, shown_in
 
 
 @pytest.fixture
@@ -209,9 +215,28 @@ async def test_a_worker_that_loses_the_coordinator_cancels_everything_and_ends()
             await until_records_flow(cluster, job_id)
         for connection in list(cluster.served.coordinator._connections.values()):
             connection.abort()
-        assert await asyncio.gather(*cluster.workers) == [EXIT_COORDINATOR_LOST] * 2
+        assert await asyncio.gather(*cluster.workers) == [ExitStatus.COORDINATOR_LOST] * 2
 
 
 async def test_a_worker_that_is_dismissed_ends_well(cluster: Cluster) -> None:
     cluster.served.coordinator.close("enough")
     assert await asyncio.gather(*cluster.workers) == [0, 0]
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
+def test_every_end_has_a_status() -> None:
+    assert set(module._STATUS) == set(WorkState) - {WorkState.WORKING}
+
+
+@pytest.mark.parametrize("event", WorkEvent)
+async def test_the_first_end_of_a_worker_counts(event: WorkEvent) -> None:
+    link = ControlLink("127.0.0.1:1", new_token(), CONFIG)
+    worker = Worker(NetworkEnvironment(worker_id="worker-0"), link, CONFIG)
+    worker._end(event)
+    end = TRANSITIONS[WorkState.WORKING, event]
+    for later in WorkEvent:
+        worker._end(later)
+        assert worker.state is end

@@ -1,0 +1,23 @@
+"""What a process of a cluster says with its exit status."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["ExitStatus"]
+
+
+class ExitStatus(IntEnum):
+    """The exit status of a coordinator or worker that ends by itself."""
+
+    STOPPED = 0
+    """It was told to."""
+    FAILED = 1
+    """An error that it does not expect."""
+    REFUSED = 2
+    """It cannot work so: a wrong configuration, a port that is taken, a coordinator that does not
+    want it."""
+    COORDINATOR_LOST = 3
+    """A worker whose coordinator is gone."""
+    PARENT_GONE = 4
+    """A process whose launcher is gone."""

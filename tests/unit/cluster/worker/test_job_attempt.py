@@ -1,0 +1,164 @@
+"""A worker's part in one attempt: how it goes on, and that it always ends with Released."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from flinknet.cluster.control.control_link import ControlLink
+from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.messages import (
+    Cancel,
+    Deploy,
+    Message,
+    Register,
+    Registered,
+    Released,
+    Run,
+    Stop,
+    decode,
+    encode,
+)
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.worker import job_attempt as module
+from flinknet.cluster.worker.job_attempt import TRANSITIONS, AttemptState, JobAttempt
+from flinknet.cluster.worker.worker import Worker
+from flinknet.errors import RemoteProtocolError
+from flinknet.net.network_environment import NetworkEnvironment
+from tests.unit.cluster.control_plane import (
+    ServedCoordinator,
+    expect,
+    serve_control_plane,
+    served_websocket,
+)
+from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.cluster.running_cluster import CONFIG
+from tests.unit.tables import named, shown_in
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[ServedCoordinator]:
+    async with serve_control_plane(CONFIG) as served:
+        yield served
+
+
+@pytest.fixture
+async def environment() -> AsyncIterator[NetworkEnvironment]:
+    async with NetworkEnvironment(worker_id="worker-0") as environment:
+        yield environment
+
+
+@pytest.fixture
+async def link(
+    served: ServedCoordinator, environment: NetworkEnvironment
+) -> AsyncIterator[ControlLink]:
+    async with served.link() as link:
+        await link.register(Register("worker-0", 1, environment.address, 2))
+        yield link
+
+
+async def deployed(
+    served: ServedCoordinator, link: ControlLink, environment: NetworkEnvironment
+) -> JobAttempt:
+    """The attempt of a job that was submitted; nothing of it is here yet."""
+    async with served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=1)))
+    assert await expect(link, Deploy) == Deploy(job_id, 0)
+    return JobAttempt(job_id, 0, environment=environment, link=link, config=CONFIG)
+
+
+def state_of(attempt: JobAttempt) -> AttemptState:
+    """The state, in a way that does not make a type checker believe that it never changes."""
+    return attempt.state
+
+
+def is_empty(environment: NetworkEnvironment) -> bool:
+    statistics = environment.statistics()
+    return not statistics.partitions and not statistics.gates
+
+
+def test_the_docstring_shows_the_table() -> None:
+    assert shown_in(module.__doc__) == named(TRANSITIONS)
+
+
+async def test_an_attempt_is_opened_run_and_released(
+    served: ServedCoordinator, link: ControlLink, environment: NetworkEnvironment
+) -> None:
+    attempt = await deployed(served, link, environment)
+    assert state_of(attempt) is AttemptState.OPENING
+    with pytest.raises(RemoteProtocolError, match="Run, but its subtasks are being opened"):
+        attempt.run()
+    living = asyncio.create_task(attempt.live())
+    await expect(link, Run)
+    assert state_of(attempt) is AttemptState.OPENED
+    assert attempt.progress() is not None
+    attempt.run()
+    assert state_of(attempt) is AttemptState.RUNNING
+    with pytest.raises(RemoteProtocolError, match="Run, but its subtasks run"):
+        attempt.run()
+    await living
+    assert state_of(attempt) is AttemptState.RELEASED
+    assert attempt.progress() is None
+    assert is_empty(environment)
+    attempt.run()
+    assert state_of(attempt) is AttemptState.RELEASED
+
+
+@pytest.mark.parametrize("state", [AttemptState.OPENING, AttemptState.OPENED, AttemptState.RUNNING])
+async def test_an_attempt_that_is_cancelled_lets_go_of_everything(
+    served: ServedCoordinator,
+    link: ControlLink,
+    environment: NetworkEnvironment,
+    state: AttemptState,
+) -> None:
+    attempt = await deployed(served, link, environment)
+    living = asyncio.create_task(attempt.live())
+    await asyncio.sleep(0)
+    if state is not AttemptState.OPENING:
+        await expect(link, Run)
+    if state is AttemptState.RUNNING:
+        attempt.run()
+    assert state_of(attempt) is state
+    living.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await living
+    assert state_of(attempt) is AttemptState.RELEASED
+    assert is_empty(environment)
+
+
+async def test_an_attempt_that_cannot_be_opened_is_released(
+    served: ServedCoordinator, link: ControlLink, environment: NetworkEnvironment
+) -> None:
+    unknown = JobAttempt("no-such-job", 0, environment=environment, link=link, config=CONFIG)
+    await unknown.live()
+    assert unknown.state is AttemptState.RELEASED
+
+
+async def test_a_cancel_that_comes_right_behind_the_deployment_is_answered(
+    environment: NetworkEnvironment,
+) -> None:
+    """Before the attempt has had a turn of the event loop."""
+    said: list[Message] = []
+
+    async def deploy_and_cancel(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        for message in (Registered(10_000.0, 10_000.0), Deploy("job", 0), Cancel("job", 0)):
+            await socket.send_bytes(encode(message))
+        while not any(isinstance(message, Released) for message in said):
+            said.append(decode((await socket.receive()).data))
+        await socket.send_bytes(encode(Stop("enough")))
+        await socket.close()
+        return socket
+
+    async with (
+        served_websocket(deploy_and_cancel) as address,
+        ControlLink(address, new_token(), CONFIG) as link,
+    ):
+        registered = await link.register(Register("worker-0", 1, environment.address, 2))
+        await Worker(environment, link, CONFIG).serve(registered, asyncio.Event())
+    assert Released("job", 0) in said
