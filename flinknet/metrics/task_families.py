@@ -2,7 +2,8 @@
 
 So dashboards and alerts made for Flink read them as they are. Input and output buffers have two
 names, those of the old scope (``buffers``) and of the present one (``Shuffle_Netty``). What Flink
-counts is named twice, too, once with its rate (``PerSecond``).
+counts is named twice, too, once with its rate (``PerSecond``). ``mailboxLatencyMs`` is the last
+one; Flink has a histogram.
 """
 
 from __future__ import annotations
@@ -121,6 +122,8 @@ _VALUES: dict[str, _Value] = {
     _OUTPUT + "Buffers_outputQueueSize": _output_queue_size,
     _INPUT + "debloatedBufferSize": _debloated_buffer_size,
     "estimatedTimeToConsumeBuffersMs": _estimated_ms,
+    "mailboxQueueSize": attrgetter("mailbox_queue_size"),
+    "mailboxLatencyMs": attrgetter("mailbox_latency_ms"),
 }
 
 

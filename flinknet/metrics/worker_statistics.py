@@ -150,7 +150,8 @@ class ConnectionTotals(NamedTuple):
 
 
 class SubtaskTotals(NamedTuple):
-    """One subtask: who it is, what it has moved and how fast, its inputs and outputs."""
+    """One subtask: who it is and how it does, what it has moved and how fast, its inputs and
+    outputs."""
 
     job_id: str
     job_name: str
@@ -158,6 +159,12 @@ class SubtaskTotals(NamedTuple):
     vertex: int
     vertex_name: str
     subtask_index: int
+    state: str
+    """Name of its ``ExecutionState``."""
+    mailbox_queue_size: int
+    """Calls that wait for it to come between two batches."""
+    mailbox_latency_ms: float
+    """How long one of them waits, as it was last measured."""
     io_metrics: IOMetrics
     times: TaskTimesStatistics
     gates: tuple[GateTotals, ...]

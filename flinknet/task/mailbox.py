@@ -22,8 +22,11 @@ the consumers. A wait for memory is no such wait, soft or hard: there, the rest 
 to be written. (Flink runs mails in the soft ones, because it waits for memory before a record, and
 between its records nothing is left over.)
 
-Owned counter: the mails run so far. Invariant: a mailbox that is not open takes no mail, a closed
-one is empty.
+How long mails wait says how long a batch keeps the subtask, backpressure included:
+``measure_latency`` sends one to find out (Flink's MailboxMetricsController).
+
+Owned counters: the mails run so far, the last time measured. Invariant: a mailbox that is not open
+takes no mail, a closed one is empty.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.errors import ClosedResourceError, LocalProtocolError
+from flinknet.net.task_clock import task_time
 from flinknet.task.operators import settle
 
 __all__ = ["Mailbox", "MailboxState", "MailboxStatistics", "MailboxStep"]
@@ -75,10 +79,12 @@ _AFTER = {
 
 
 class MailboxStatistics(NamedTuple):
-    """Mails that wait (Flink's mailboxQueueSize), and those that have been run."""
+    """Mails that wait, those that have been run, and how long the last one that was measured has
+    waited, or the one that is measured now if that is longer."""
 
     waiting: int
     run: int
+    latency_ms: float
 
 
 class Mail(NamedTuple):
@@ -91,7 +97,7 @@ class Mail(NamedTuple):
 class Mailbox:
     """The mails of the subtask called ``owner``, at most ``mails_max`` at a time."""
 
-    def __init__(self, owner: str, mails_max: int) -> None:
+    def __init__(self, owner: str, mails_max: int, clock: Callable[[], float] = task_time) -> None:
         self.mails: deque[Mail] = deque()
         """What waits; for the subtask to look at, and for nobody to change."""
         self.state = MailboxState.OPEN
@@ -99,6 +105,9 @@ class Mailbox:
         self._mails_max = mails_max
         self._woken = Availability()
         self._run = 0
+        self._clock = clock
+        self._measured_since: float | None = None
+        self._latency_s = 0.0
 
     # -- the senders' side ------------------------------------------------------------------------
 
@@ -120,6 +129,22 @@ class Mailbox:
         self.mails.append(Mail(action, answer))
         self._woken.set(True)
         return answer
+
+    def measure_latency(self) -> None:
+        """Find out how long a mail waits now, unless that is under way; harmless if none is
+        taken."""
+        takes_mail = self.state is MailboxState.OPEN and len(self.mails) < self._mails_max
+        if self._measured_since is None and takes_mail:
+            self._measured_since = self._clock()
+            self.submit(self._end_measurement)
+
+    def _end_measurement(self) -> None:
+        self._latency_s = self._waited_s()
+        self._measured_since = None
+
+    def _waited_s(self) -> float:
+        since = self._measured_since
+        return 0.0 if since is None else self._clock() - since
 
     # -- the subtask's side -----------------------------------------------------------------------
 
@@ -199,7 +224,11 @@ class Mailbox:
 
     def statistics(self) -> MailboxStatistics:
         """Return the present counts."""
-        return MailboxStatistics(waiting=len(self.mails), run=self._run)
+        return MailboxStatistics(
+            waiting=len(self.mails),
+            run=self._run,
+            latency_ms=1000 * max(self._latency_s, self._waited_s()),
+        )
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""

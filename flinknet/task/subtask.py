@@ -204,6 +204,11 @@ class Subtask:
         """Have a function or coroutine function called between two batches; see Mailbox."""
         return self._mailbox.submit(action)
 
+    def measure_latency(self) -> None:
+        """Find out, while it runs, how long a call waits for it to come between two batches."""
+        if self.state is ExecutionState.RUNNING:
+            self._mailbox.measure_latency()
+
     def statistics(self) -> SubtaskStatistics:
         """Say what was counted, where the time went, and what inputs and outputs hold."""
         return SubtaskStatistics(

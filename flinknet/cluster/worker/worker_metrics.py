@@ -6,8 +6,9 @@ would wait. So it is of a stretch of time, not of a moment, and a subtask that e
 in it. Readings side by side do not disturb each other.
 
 Each subtask has a meter from when it was first read, as long as it is there; every reading updates
-it, and somebody reads at least every ``statistics_interval_ms``. The lag of the event loop is
-noted by ``watch``, which sleeps and looks by how much too long.
+it, and somebody reads at least every ``statistics_interval_ms``. So often each subtask is sent a
+mail, too, that finds out how long it takes to come between two batches. The lag of the event loop
+is noted by ``watch``, which sleeps and looks by how much too long.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class WorkerMetrics:
         gates: list[InputGateStatistics] = []
         turn_began = self.clock()
         for subtask in subtasks:
+            subtask.measure_latency()
             statistics = subtask.statistics()
             totals.append(self._totals(subtask, statistics))
             if channels_max:
@@ -100,6 +102,9 @@ class WorkerMetrics:
             vertex=descriptor.vertex,
             vertex_name=subtask.vertex_name,
             subtask_index=descriptor.index,
+            state=statistics.state,
+            mailbox_queue_size=statistics.mailbox.waiting,
+            mailbox_latency_ms=statistics.mailbox.latency_ms,
             io_metrics=statistics.io_metrics,
             times=statistics.times,
             gates=tuple(map(GateTotals.of, statistics.gates)),

@@ -53,6 +53,8 @@ def value(name: str, task: SubtaskTotals) -> float:
         ("buffers_outputQueueLength", 2),
         ("Shuffle_Netty_Output_Buffers_outputQueueSize", 20),
         ("buffers_outPoolUsage", 0.5),
+        ("mailboxQueueSize", 1),
+        ("mailboxLatencyMs", 1.5),
         ("Shuffle_Netty_Output_Buffers_outPoolUsage", 0.5),
     ],
 )

@@ -76,7 +76,7 @@ async def test_mails_are_run_in_order_and_answered(mailbox: Mailbox) -> None:
     await mailbox.run_mails()
     assert order == ["begun", "ended", "quick"]
     assert [answer.result() for answer in answers] == ["slow", None]
-    assert mailbox.statistics() == MailboxStatistics(waiting=0, run=2)
+    assert mailbox.statistics() == MailboxStatistics(waiting=0, run=2, latency_ms=0)
 
 
 def raise_stop() -> None:
@@ -138,7 +138,7 @@ async def test_who_sends_a_mail_from_a_mail_does_not_keep_the_subtask_from_its_w
 
     mailbox.submit(again)
     await mailbox.run_mails()
-    assert mailbox.statistics() == MailboxStatistics(waiting=1, run=1)
+    assert mailbox.statistics() == MailboxStatistics(waiting=1, run=1, latency_ms=0)
 
 
 async def test_a_quiesced_mailbox_still_runs_what_it_has(mailbox: Mailbox) -> None:
@@ -250,3 +250,43 @@ async def test_work_is_cancelled_with_who_waits_for_it(mailbox: Mailbox) -> None
         beside.cancel()
     with pytest.raises(asyncio.CancelledError):
         await beside
+
+
+# -- latency ---------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_latency_is_how_long_a_mail_waits() -> None:
+    clock = Clock()
+    mailbox = Mailbox("Map (1/1)", 3, clock)
+    assert mailbox.statistics().latency_ms == 0
+    mailbox.measure_latency()
+    clock.now += 2.0
+    mailbox.measure_latency()
+    assert len(mailbox.mails) == 1, "one measurement at a time"
+    assert mailbox.statistics().latency_ms == 2000, "and it counts while it is under way"
+    clock.now += 1.0
+    await mailbox.run_mails()
+    clock.now += 5.0
+    assert mailbox.statistics().latency_ms == 3000
+    mailbox.measure_latency()
+    await mailbox.run_mails()
+    assert mailbox.statistics().latency_ms == 0
+
+
+async def test_latency_is_not_measured_where_no_mail_is_taken(mailbox: Mailbox) -> None:
+    for _ in range(3):
+        mailbox.submit(int)
+    mailbox.measure_latency()
+    assert len(mailbox.mails) == 3
+    mailbox.close()
+    mailbox.measure_latency()
+    assert mailbox.statistics().waiting == 0

@@ -34,7 +34,6 @@ from flinknet.errors import (
     SerializationError,
 )
 from flinknet.task.execution_state import ExecutionState
-from flinknet.task.mailbox import MailboxStatistics
 from tests.columns import needs_columns
 from tests.unit.task.running import SMALL, Outcome, deploy, environments, open_all, run, run_job
 
@@ -347,7 +346,7 @@ async def test_a_mail_is_run_while_a_subtask_waits_for_input(released: asyncio.E
         await settled(lambda: sink.io_metrics().records_in)
         for subtask in subtasks.values():
             assert (await subtask.submit(subtask.io_metrics)).records_in == 1
-            assert subtask.statistics().mailbox == MailboxStatistics(waiting=0, run=1)
+            assert subtask.statistics().mailbox[:2] == (0, 1)
         released.set()
         assert (await running).collected["out"] == [1, 2]
 

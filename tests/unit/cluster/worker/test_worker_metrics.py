@@ -52,6 +52,16 @@ async def test_a_running_job_is_seen_with_its_gates_and_partitions(cluster: Clus
     assert statistics.network_pool.used > 0
 
 
+async def test_every_reading_measures_how_long_a_subtask_takes_to_come_between_two_batches(
+    cluster: Cluster,
+) -> None:
+    await records_flow(cluster)
+    metrics = cluster.served_workers[0].metrics
+    while not all(one.mailbox_latency_ms for one in (await metrics.statistics()).subtasks):
+        await asyncio.sleep(0)
+    assert {one.state for one in (await metrics.statistics()).subtasks} == {"RUNNING"}
+
+
 async def test_channels_are_listed_only_for_who_asks(cluster: Cluster) -> None:
     await records_flow(cluster)
     assert (await cluster.served_workers[0].metrics.statistics()).channels == ()
