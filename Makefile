@@ -17,7 +17,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-pypy coverage model chaos check bench bench-all java node clean
+.PHONY: help demo test test-pypy coverage model chaos check bench bench-all java node prometheus clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,7 +26,7 @@ help: ## list the targets
 demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spark checks the answer
 	@$(USE_JAVA); $(BIN)/flinknet demo $(ARGS)
 
-test: $(VENV)/.dev java node ## run the tests
+test: $(VENV)/.dev java node prometheus ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(SHARED) $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
@@ -159,3 +159,17 @@ $(NODE_MODULES): $(NODE_PEER)/package.json
 	fi; \
 	npm install --prefix $(NODE_PEER) --silent --no-audit --no-fund --no-package-lock \
 	  && touch $@
+
+# -- Prometheus, which scrapes a running job in the tests ------------------------------------------
+
+# Where there is none, and none can be installed, the test that needs it says so and is skipped.
+prometheus:
+	@has_prometheus() { command -v prometheus >/dev/null; }; \
+	if ! has_prometheus && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "A test has Prometheus scrape a job: installing it with apt-get."; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && apt-get -qq install --no-install-recommends --yes prometheus; } \
+	    >/dev/null 2>&1; \
+	fi; \
+	has_prometheus || echo "There is no Prometheus: the test that has it scrape a job will be" \
+	  "skipped (Debian: apt-get install prometheus)." >&2

@@ -1,0 +1,156 @@
+"""Debian's Prometheus scrapes a running job as ``deploy/prometheus.yml`` says, and knows Flink's
+names."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from flinknet.cluster import LocalCluster
+from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from tests.integration.test_local_cluster import sums
+
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus.yml"
+CONFIG = FlinknetConfig(
+    network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
+    cluster=ClusterConfig(workers=2),
+)
+LISTENS = re.compile(r'msg="Listening on" address=(\S+)')
+
+TASK = 'flink_taskmanager_job_task_%s{job_name="sums",task_name=~"Reduce.*"}'
+
+
+@asynccontextmanager
+async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    """A Prometheus that scrapes the cluster often; yields a session with its HTTP API."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("there is no prometheus (Debian: apt-get install prometheus)")
+    settings = DEPLOYED.read_text().replace("127.0.0.1:8081", cluster.address)
+    (folder / "prometheus.yml").write_text(settings.replace("15s", "250ms"))
+    (folder / "flinknet.token").write_text(cluster.token)
+    process = await asyncio.create_subprocess_exec(
+        program,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        "--web.listen-address=127.0.0.1:0",
+        stdout=PIPE,
+        stderr=STDOUT,
+    )
+    try:
+        address = await _listening(process)
+        assert address is not None, "prometheus has ended"
+        draining = asyncio.create_task(_drain(process))
+        async with aiohttp.ClientSession(f"http://{address}") as session:
+            yield session
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    await draining
+
+
+async def _listening(process: asyncio.subprocess.Process) -> str | None:
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if listens := LISTENS.search(line.decode()):
+            return listens[1]
+    return None
+
+
+async def _drain(process: asyncio.subprocess.Process) -> None:
+    assert process.stdout is not None
+    while await process.stdout.readline():
+        pass
+
+
+class Api:
+    """The part of Prometheus' HTTP API that the test uses."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def get(self, path: str, **parameters: str) -> Any:
+        async with self._session.get(f"/api/v1/{path}", params=parameters) as response:
+            answer = await response.json()
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    async def query(self, query: str, samples: int) -> list[dict[str, Any]]:
+        """The answer to a query, once it has so many samples."""
+        while True:
+            found: list[dict[str, Any]] = (await self.get("query", query=query))["result"]
+            if len(found) == samples:
+                return found
+            await asyncio.sleep(0.05)  # between two questions to a process of its own
+
+    async def values(self, query: str, samples: int) -> list[float]:
+        return [float(found["value"][1]) for found in await self.query(query, samples)]
+
+
+async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_path: Path) -> None:
+    async with (
+        asyncio.timeout(90),
+        LocalCluster(CONFIG) as cluster,
+        prometheus(cluster, tmp_path) as session,
+    ):
+        api = Api(session)
+        running = asyncio.create_task(cluster.execute(sums(None)))
+        try:
+            up = await api.query('up{job="flinknet"} == 1', 3)
+            assert {target["metric"]["process"] for target in up} == {
+                "coordinator",
+                "worker-0",
+                "worker-1",
+            }
+            [received] = await api.values(f"sum({TASK % 'numRecordsIn'}) > 0", 1)
+            assert received > 0
+            [task] = await api.query(TASK % "numRecordsIn" + " and " + _of_index(0), 1)
+            labels = task["metric"]
+            assert labels["job_name"] == "sums"
+            assert labels["host"] == "127.0.0.1"
+            assert labels["tm_id"] == labels["process"]
+            assert len(labels["task_id"]) == len(labels["job_id"]) == 32
+            assert await api.values("flink_jobmanager_numRegisteredTaskManagers", 1) == [2]
+            assert await api.values("flink_jobmanager_numRunningJobs", 1) == [1]
+            assert await api.values("flink_jobmanager_taskSlotsTotal", 1) == [4]
+            assert await api.values("flink_jobmanager_job_numRestarts", 1) == [0]
+            for name in (
+                "numRecordsOut",
+                "numBytesIn",
+                "numBytesInPerSecond",
+                "busyTimeMsPerSecond",
+                "idleTimeMsPerSecond",
+                "backPressuredTimeMsPerSecond",
+                "isBackPressured",
+                "buffers_inPoolUsage",
+                "buffers_outPoolUsage",
+                "Shuffle_Netty_Input_Buffers_inPoolUsage",
+                "Shuffle_Netty_Input_numBytesInRemote",
+            ):
+                assert len(await api.values(TASK % name, 2)) == 2, name
+            segments = "flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments"
+            assert await api.values(segments, 2) == [2048, 2048]
+            rate = "sum(rate(flinknet_connection_received_bytes_total[5s])) > 0"
+            assert len(await api.values(rate, 1)) == 1
+            metadata = await api.get("targets/metadata", metric="flinknet_connections_lost_total")
+            assert {one["type"] for one in metadata} == {"counter"}
+            metadata = await api.get("metadata", metric="flink_taskmanager_job_task_numRecordsIn")
+            [described] = metadata["flink_taskmanager_job_task_numRecordsIn"]
+            assert described["type"] == "gauge"
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def _of_index(index: int) -> str:
+    return f'flink_taskmanager_job_task_numRecordsIn{{subtask_index="{index}"}}'
