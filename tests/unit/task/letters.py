@@ -1,0 +1,49 @@
+"""Sources of letters, and all the records of a source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from flinknet.datastream import (
+    RuntimeContext,
+    Source,
+)
+from flinknet.task.mailbox import Mailbox
+from flinknet.task.source import SourceOperator
+from tests.unit.task.harness import Harness, context
+
+
+class Letters(Source):
+    """Yields batches of letters, and notes when it is closed."""
+
+    closed = False
+
+    def batches(self, context: RuntimeContext) -> Iterator[list[str]]:
+        try:
+            yield ["a", "b"]
+            yield []
+            yield ["c"]
+        finally:
+            Letters.closed = True
+
+
+class LettersLater(Letters):
+    """Does so asynchronously."""
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[str]]:  # type: ignore[override]
+        for batch in super().batches(context):
+            await asyncio.sleep(0)
+            yield batch
+
+
+async def records_of(source: Source, index: int = 0, parallelism: int = 1) -> list[Any]:
+    async with Harness(
+        SourceOperator(source), context(index=index, parallelism=parallelism)
+    ) as harness:
+        operator = harness.operator
+        assert isinstance(operator, SourceOperator)
+        await operator.run(Mailbox("tested", 1))
+        assert operator.records_read == len(harness.records)
+        return harness.records

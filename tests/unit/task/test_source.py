@@ -1,0 +1,153 @@
+"""What runs a source: batches, closing, and mails in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flinknet.datastream import (
+    GeneratorSource,
+    RateLimitedSource,
+    RuntimeContext,
+    Source,
+)
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.mailbox import Mailbox
+from flinknet.task.operators import BATCH_RECORDS
+from flinknet.task.source import SourceOperator, read
+from tests.unit.task.harness import Harness, context
+from tests.unit.task.letters import Letters, LettersLater, records_of
+
+
+async def test_arrow_record_batches_are_read_one_by_one() -> None:
+    """They are made as they are taken: all of a source's batch would be a lot of memory."""
+    made = 0
+
+    def make(number: int) -> pa.RecordBatch:
+        nonlocal made
+        made += 1
+        return pa.record_batch({"number": [number]})
+
+    seen: list[tuple[int, int]] = []
+
+    async def look(records: list[Any]) -> None:
+        seen.append((made, len(records)))
+
+    operator = SourceOperator(GeneratorSource(make, 5))
+    async with Harness(operator):
+        operator.connect(look)
+        await operator.run(Mailbox("tested", 1))
+
+    assert seen == [(number, 1) for number in range(1, 6)]
+    assert operator.records_read == 5
+
+
+@pytest.mark.parametrize("source", [Letters(), LettersLater()])
+async def test_any_iterator_of_batches(source: Source) -> None:
+    assert await records_of(source) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("source", [Letters(), LettersLater(), RateLimitedSource(Letters(), 1e9)])
+async def test_a_source_that_is_left_is_closed(source: Source) -> None:
+    Letters.closed = False
+    reading = read(source, context())
+    await anext(reading)
+
+    await reading.aclose()
+
+    assert Letters.closed
+
+
+async def test_failing_source() -> None:
+    def fail_on_five(number: int) -> int:
+        if number == BATCH_RECORDS + 5:
+            raise OSError("disk gone")
+        return number
+
+    with pytest.raises(
+        JobFailedError,
+        match=rf'"tested" \(1/1\) failed after {BATCH_RECORDS} records: OSError: disk',
+    ):
+        await records_of(GeneratorSource(fail_on_five, 3 * BATCH_RECORDS))
+
+
+class Noting(Source):
+    """Waits for each of two batches, and notes in which tasks it runs."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.tasks: list[asyncio.Task[Any] | None] = []
+        self.released = asyncio.Event()
+        self.fails = fails
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[int]]:
+        try:
+            for number in range(2):
+                await self.released.wait()
+                self.released.clear()
+                self.tasks.append(asyncio.current_task())
+                yield [number]
+        finally:
+            self.tasks.append(asyncio.current_task())
+            if self.fails:
+                raise OSError("in closing")
+
+
+async def test_mails_are_run_while_an_asynchronous_source_makes_a_batch() -> None:
+    """And all that the source does runs in one task, so that it may hold a timeout or a group."""
+    source, mailbox = Noting(), Mailbox("tested", 1)
+    async with Harness(SourceOperator(source)) as harness:
+        operator = harness.operator
+        assert isinstance(operator, SourceOperator)
+        running = asyncio.create_task(operator.run(mailbox))
+        for number in range(2):
+            assert await mailbox.submit(harness.records.copy) == list(range(number))
+            source.released.set()
+            while len(harness.records) == number:
+                await asyncio.sleep(0)
+        await running
+    assert len(source.tasks) == 3
+    assert len(set(source.tasks)) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_an_asynchronous_source_is_closed_with_its_subtask(fails: bool) -> None:
+    source = Noting(fails)
+    async with Harness(SourceOperator(source)) as harness:
+        operator = harness.operator
+        assert isinstance(operator, SourceOperator)
+        running = asyncio.create_task(operator.run(Mailbox("tested", 1)))
+        source.released.set()
+        while not harness.records:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(OSError if fails else asyncio.CancelledError):
+            await running
+    assert len(source.tasks) == 2
+
+
+async def test_other_subtasks_run_between_batches() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await records_of(GeneratorSource(lambda number: number, 10 * BATCH_RECORDS))
+    task.cancel()
+
+    assert turns >= 10
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_source_that_is_none() -> None:
+    with pytest.raises(ConfigurationError, match="from_source needs a Source, not list"):
+        SourceOperator([1])  # type: ignore[arg-type]
