@@ -3,12 +3,14 @@
 ::
 
     local/  (your program)     coordinator/                        worker/
-    local_cluster.py           coordinator.py        shell, clock  worker.py  shell
+    local_cluster.py           coordinator.py        shell, clock  worker.py          shell
       launcher.py, watcher.py  rest.py, *_routes.py  HTTP          job_attempt.py
       child_process.py         worker_connection.py                settlement.py
-    preflight.py, run.py       no I/O: dispatcher.py
+    preflight.py, run.py       metric_store.py                     worker_metrics.py
+                               no I/O: dispatcher.py               metrics_server.py
                                  job_record.py, attempt_record.py
                                  job_execution.py, placement.py
+                                 pipelined_region.py
                                  worker_registry.py
 
 What they say to each other, and what each needs for it, is in ``control/``, the client of a

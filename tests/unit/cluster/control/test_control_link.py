@@ -1,6 +1,8 @@
-"""A worker's end of the control plane, when the other end is not there."""
+"""A worker's end of the control plane, when the other end is not there, or says nothing."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -10,7 +12,16 @@ from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.messages import Register
 from flinknet.config import ClusterConfig
 from flinknet.errors import RemoteTransportError
-from tests.unit.cluster.control_plane import CONFIG, serve_control_plane, served_websocket
+from tests.unit.cluster.control_plane import (
+    CONFIG,
+    mute_server,
+    serve_control_plane,
+    served_websocket,
+)
+
+IMPATIENT = replace(CONFIG, coordinator_timeout_ms=60.0, heartbeat_interval_ms=10.0)
+REGISTER = Register("worker-0", 1, "127.0.0.1:1", 1)
+UNANSWERED = r"the coordinator at 127\.0\.0\.1:\d+ has not answered for 60 ms"
 
 
 async def test_a_worker_finds_no_coordinator() -> None:
@@ -18,10 +29,7 @@ async def test_a_worker_finds_no_coordinator() -> None:
         pass
     async with gone.link() as link:
         with pytest.raises(RemoteTransportError, match=f"no coordinator at {gone.address}"):
-            await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
-    async with gone.client() as client:
-        with pytest.raises(RemoteTransportError, match="cannot be reached"):
-            await client.progress("job")
+            await link.register(REGISTER)
 
 
 async def test_a_coordinator_that_goes_while_a_worker_registers() -> None:
@@ -37,4 +45,31 @@ async def test_a_coordinator_that_goes_while_a_worker_registers() -> None:
         ControlLink(address, new_token(), ClusterConfig()) as link,
     ):
         with pytest.raises(RemoteTransportError, match="is gone"):
-            await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
+            await link.register(REGISTER)
+
+
+async def take_in(request: web.Request) -> web.WebSocketResponse:
+    """Read on, and never answer."""
+    socket = web.WebSocketResponse()
+    await socket.prepare(request)
+    async for _ in socket:
+        pass
+    return socket
+
+
+async def test_a_worker_does_not_wait_for_a_frozen_coordinator_to_connect() -> None:
+    async with (
+        mute_server() as address,
+        ControlLink(address, new_token(), IMPATIENT) as link,
+    ):
+        with pytest.raises(RemoteTransportError, match=UNANSWERED):
+            await link.register(REGISTER)
+
+
+async def test_a_worker_that_registers_with_a_mute_coordinator_gives_up() -> None:
+    async with (
+        served_websocket(take_in) as address,
+        ControlLink(address, new_token(), IMPATIENT) as link,
+    ):
+        with pytest.raises(RemoteTransportError, match=UNANSWERED):
+            await link.register(REGISTER)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.exit_status import ExitStatus
+from flinknet.cluster.control.messages import Register, Registered, encode
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import worker as module
 from flinknet.cluster.worker.worker import TRANSITIONS, Worker, WorkEvent, WorkState
@@ -18,9 +22,12 @@ from flinknet.config import NetworkConfig
 from flinknet.datastream import CollectSink
 from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
 from flinknet.net.network_environment import NetworkEnvironment
+from tests.unit.cluster.control_plane import served_websocket
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import CONFIG, Cluster, running_cluster
 from tests.unit.tables import named, shown_in
+
+IMPATIENT = replace(CONFIG, coordinator_timeout_ms=60.0)
 
 
 @pytest.fixture
@@ -240,3 +247,44 @@ async def test_the_first_end_of_a_worker_counts(event: WorkEvent) -> None:
     for later in WorkEvent:
         worker._end(later)
         assert worker.state is end
+
+
+async def register_only(request: web.Request) -> web.WebSocketResponse:
+    """Let a worker in, then read on and never answer."""
+    socket = web.WebSocketResponse()
+    await socket.prepare(request)
+    await socket.receive()
+    await socket.send_bytes(encode(Registered(10.0, 10.0)))
+    async for _ in socket:
+        pass
+    return socket
+
+
+async def test_a_worker_whose_coordinator_falls_silent_ends_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with (
+        NetworkEnvironment() as environment,
+        served_websocket(register_only) as address,
+        ControlLink(address, new_token(), IMPATIENT) as link,
+    ):
+        registered = await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
+        worker = Worker(environment, link, IMPATIENT)
+        assert await worker.serve(registered, asyncio.Event()) is ExitStatus.COORDINATOR_LOST
+    said = capsys.readouterr().err
+    assert said.startswith("lost the coordinator: the coordinator at ")
+    assert "has not answered for 60 ms (cluster.coordinator_timeout_ms)" in said
+
+
+async def test_a_blocked_loop_is_no_silence_of_the_coordinator() -> None:
+    """Of many heartbeats, and of twice the time-out: what it could not hear does not count."""
+    config = replace(CONFIG, coordinator_timeout_ms=500.0)
+    async with running_cluster(config=config) as cluster:
+        while len(cluster.stops) < config.workers:
+            await asyncio.sleep(0)
+        # As a user function does.
+        time.sleep(2 * config.coordinator_timeout_ms / 1000)  # noqa: ASYNC251
+        async with cluster.served.client() as client:
+            job_id = await client.submit(Submission.of_graph(keyed_graph()))
+            await client.follow(job_id, interval_ms=10_000)
+        assert not any(worker.done() for worker in cluster.workers)

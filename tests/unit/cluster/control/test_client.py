@@ -1,0 +1,102 @@
+"""A client of the coordinator: what its calls raise, and for how long they wait."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.job_result import JobProgress
+from flinknet.cluster.control.submission import Submission
+from flinknet.errors import (
+    InsufficientSlotsError,
+    JobCancelledError,
+    JobError,
+    JobFailedError,
+    RemoteTransportError,
+)
+from tests.unit.cluster.control_plane import CONFIG, mute_server, serve_control_plane
+from tests.unit.cluster.graphs import endless_graph, keyed_graph
+from tests.unit.cluster.running_cluster import running_cluster
+
+IMPATIENT = replace(CONFIG, coordinator_timeout_ms=60.0, heartbeat_interval_ms=10.0)
+
+
+async def test_a_coordinator_that_is_not_there_cannot_be_reached() -> None:
+    async with serve_control_plane(CONFIG) as gone:
+        pass
+    async with gone.client() as client:
+        with pytest.raises(RemoteTransportError, match=f"at {gone.address} cannot be reached"):
+            await client.progress("job")
+
+
+@pytest.mark.parametrize("call", ["submit", "progress", "cancel"])
+async def test_no_call_of_a_client_waits_for_a_frozen_coordinator(call: str) -> None:
+    """But for the time that the call itself asks for."""
+    impatient = replace(IMPATIENT, cancel_timeout_ms=1.0, cause_grace_ms=0.0)
+    async with (
+        mute_server() as address,
+        CoordinatorClient(address, new_token(), impatient) as client,
+    ):
+        waits = {"submit": "61", "progress": "80", "cancel": "60"}
+        with pytest.raises(RemoteTransportError, match=f"not answered for {waits[call]} ms"):
+            if call == "submit":
+                await client.submit(Submission.of_graph(keyed_graph()))
+            elif call == "progress":
+                await client.progress("job", wait_ms=20)
+            else:
+                await client.cancel("job")
+
+
+async def test_a_refusal_is_raised_as_what_it_is() -> None:
+    async with serve_control_plane(CONFIG) as served, served.client() as client:
+        with pytest.raises(InsufficientSlotsError, match='job "sums" needs'):
+            await client.submit(Submission.of_graph(keyed_graph()))
+        with pytest.raises(JobError, match="no job x"):
+            await client.progress("x")
+
+
+async def test_a_job_is_followed_to_its_end() -> None:
+    seen: list[str] = []
+    async with running_cluster() as cluster, cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        result = await client.follow(
+            job_id, interval_ms=10_000, on_progress=lambda progress: seen.append(progress.state)
+        )
+    assert (result.job_id, result.name, result.state) == (job_id, "sums", "FINISHED")
+    assert sorted(result.collected["Collect"]) == [("a", 1), ("a", 4), ("b", 2)]
+    assert seen == ["FINISHED"], "the wait for it is the coordinator's"
+
+
+async def test_following_a_job_hears_of_it_at_each_interval_and_raises_its_end() -> None:
+    seen: list[str] = []
+    flows = asyncio.Event()
+    async with running_cluster() as cluster, cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(endless_graph()))
+
+        def on_progress(progress: JobProgress) -> None:
+            seen.append(progress.state)
+            flows.set()
+
+        following = asyncio.create_task(
+            client.follow(job_id, interval_ms=1, on_progress=on_progress)
+        )
+        await flows.wait()
+        await client.cancel(job_id)
+        with pytest.raises(JobCancelledError, match='"endless" was cancelled$'):
+            await following
+    assert seen[-1] == "CANCELED"
+    assert not set(seen[:-1]) & {"CANCELED", "FINISHED", "FAILED"}
+
+
+async def test_a_failed_job_raises_its_cause() -> None:
+    def fail(record: object) -> object:
+        raise ValueError("on purpose")
+
+    async with running_cluster() as cluster, cluster.served.client() as client:
+        job_id = await client.submit(Submission.of_graph(keyed_graph(function=fail)))
+        with pytest.raises(JobFailedError, match="ValueError: on purpose"):
+            await client.follow(job_id, interval_ms=10_000)

@@ -1,0 +1,80 @@
+"""The coordinator's shell: who waits for what, and what its launcher tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE
+from flinknet.cluster.control.exit_status import ExitStatus
+from flinknet.cluster.control.messages import Cancel, Deploy, Released
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.coordinator import Coordinator, _Launcher, main
+from tests.unit.cluster.control_plane import CONFIG, ServedCoordinator, expect
+from tests.unit.cluster.graphs import keyed_graph
+
+
+async def test_it_is_ready_once_the_expected_workers_have_registered(
+    served: ServedCoordinator,
+) -> None:
+    async with served.worker("worker-0"):
+        assert served.coordinator.registered_workers() == 1
+        assert not served.coordinator.ready.is_set()
+        async with served.worker("worker-1"):
+            await served.coordinator.ready.wait()
+            assert served.coordinator.registered_workers() == CONFIG.workers
+
+
+async def test_the_end_of_a_job_is_waited_for(served: ServedCoordinator) -> None:
+    coordinator = served.coordinator
+    async with served.worker("worker-0") as link:
+        record = coordinator.submit(Submission.of_graph(keyed_graph()))
+        await expect(link, Deploy)
+        await coordinator.wait_for_end(record, timeout_s=0.001)
+        assert record.ended_at is None
+        waiting = asyncio.create_task(coordinator.wait_for_end(record, timeout_s=60.0))
+        coordinator.cancel(record)
+        await expect(link, Cancel)
+        assert not waiting.done()
+        await link.send(Released(record.job_id, 0))
+        await waiting
+        assert record.ended_at is not None
+        await coordinator.wait_for_end(record, timeout_s=60.0)
+
+
+async def test_the_launcher_tells_how_a_worker_ended(served: ServedCoordinator) -> None:
+    launcher = _Launcher(served.coordinator, asyncio.get_running_loop())
+    async with served.worker("worker-0"):
+        news = {"event": "worker_started", "worker_id": "worker-0", "pid": 4711}
+        launcher.hear(json.dumps(news).encode())
+        how = "killed by signal 9 (SIGKILL)"
+        news = {"event": "worker_exited", "worker_id": "worker-0", "how": how}
+        await asyncio.to_thread(launcher.hear, json.dumps(news).encode())
+        worker = served.coordinator.dispatcher.workers.get("worker-0")
+        while served.coordinator.registered_workers():
+            await asyncio.sleep(0)
+        assert worker is not None
+        assert worker.loss is not None
+        assert worker.loss.message == how
+        launcher.ended()
+        with pytest.raises(AssertionError, match="the launcher says hello"):
+            launcher.hear(b'{"event": "hello", "worker_id": "worker-0"}')
+
+
+async def test_time_stands_still_for_one_that_is_closed() -> None:
+    coordinator = Coordinator(CONFIG)
+    coordinator.close("enough")
+    assert coordinator._timer is not None
+    assert coordinator._timer.cancelled()
+
+
+def test_without_a_token_it_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["coordinator"])
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    assert main() == ExitStatus.REFUSED
+    assert capsys.readouterr().err.startswith("coordinator: no cluster token: set ")
