@@ -8,13 +8,15 @@ a scrape; between scrapes nothing happens here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from time import perf_counter
 from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from flinknet.errors import LocalProtocolError
 from flinknet.metrics.environment_statistics import EnvironmentStatistics
@@ -29,57 +31,72 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _PROCESS = ProcessCollector(registry=None)
 
-SAMPLES_PER_PIECE = 100
-"""Samples that are made text in one go: about a millisecond, for which the event loop stands."""
+TURN_S = 0.001
+"""For how long text is made before the event loop has a turn."""
 
 
 async def render(families: Iterable[Family]) -> bytes:
     """The text of families and of this process's own metrics, for ``/metrics``.
 
-    The event loop turns after every ``SAMPLES_PER_PIECE`` samples.
+    The event loop turns after every ``TURN_S``.
     """
-    pieces = []
-    written = 0
+    labels_text = _LabelsText()
+    parts = []
+    turn_began = perf_counter()
     for family in families:
-        for number, metric in enumerate(_pieces(family)):
-            text = generate_latest(_Piece(metric))
-            pieces.append(text if number == 0 else _without_head(text))
-            written += len(metric.samples)
-            if written >= SAMPLES_PER_PIECE:
-                written = 0
+        parts.append(_head(family))
+        for labels, value in family.samples:
+            parts.append(f"{family.name}{labels_text.of(labels)} {_number(value)}\n")
+            if perf_counter() - turn_began >= TURN_S:
                 await asyncio.sleep(0)
-    pieces.append(generate_latest(_PROCESS))
-    return b"".join(pieces)
+                turn_began = perf_counter()
+    return "".join(parts).encode() + generate_latest(_PROCESS)
 
 
-def _pieces(family: Family) -> Iterator[Metric]:
-    """The family as the library knows one, in pieces; empty ones too, so that its name is seen."""
-    for first in range(0, max(1, len(family.samples)), SAMPLES_PER_PIECE):
-        yield _metric(family, family.samples[first : first + SAMPLES_PER_PIECE])
+def _head(family: Family) -> str:
+    return f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind.value}\n"
 
 
-def _metric(family: Family, samples: Sequence[tuple[Labels, float]]) -> Metric:
-    """Samples of a family. The library's own class for counters would rename Flink's."""
+class _LabelsText:
+    """Labels as text, made once for the many families in which one subtask has the same ones.
+
+    The library's ``generate_latest`` sorts and escapes them for every sample, which is most of what
+    it does; a test holds its text against this one.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[Labels, str]] = {}
+
+    def of(self, labels: Labels) -> str:
+        """By identity; the labels are kept, so that no others get the same one."""
+        found = self._texts.get(id(labels))
+        if found is None:
+            found = self._texts[id(labels)] = labels, _labels_text(labels)
+        return found[1]
+
+
+def _labels_text(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(labels[name])}"' for name in sorted(labels)) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _number(value: float) -> str:
+    text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+    return text
+
+
+def _metric(family: Family) -> Metric:
+    """A family as the library has one. Its own class for counters would rename Flink's."""
     name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
     metric = Metric(name, family.help, family.kind.value)
-    for labels, value in samples:
+    for labels, value in family.samples:
         metric.add_sample(family.name, labels, value)
     return metric
-
-
-def _without_head(text: bytes) -> bytes:
-    """The samples alone: help and type stand in the first piece."""
-    return text.split(b"\n", 2)[2]
-
-
-class _Piece(Collector):
-    """One metric, as what the library makes text of."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def collect(self) -> Iterable[Metric]:
-        return (self._metric,)
 
 
 class Observed(Protocol):
@@ -127,7 +144,7 @@ class FlinknetCollector(Collector):
                 [(labels, PartitionTotals.of(one)) for one in statistics.partitions],
             ),
         ):
-            yield _metric(family, family.samples)
+            yield _metric(family)
 
     def _read(self) -> EnvironmentStatistics | None:
         if self._loop.is_closed():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
-from flinknet.metrics.exporter import SAMPLES_PER_PIECE, FlinknetCollector, render
+from flinknet.metrics import exporter
+from flinknet.metrics.exporter import FlinknetCollector, render
 from flinknet.metrics.families import Family, Kind
 from flinknet.metrics.network_families import worker_families
 from flinknet.net.network_environment import NetworkEnvironment
@@ -38,22 +41,46 @@ async def test_a_workers_families_become_text() -> None:
     assert found["counter"]["process_cpu_seconds_total"][0][1] > 0
 
 
-async def test_a_large_family_is_one_and_the_loop_turns_in_between() -> None:
-    samples = [({"number": str(number)}, float(number)) for number in range(SAMPLES_PER_PIECE * 3)]
+ODD = [
+    Family(
+        "odd_total", 'Ends with "quotes"', Kind.COUNTER, [({"b": 'a\\b"c\nd', "a": "ä €"}, 1e21)]
+    ),
+    Family("plain", "No labels", Kind.GAUGE, [({}, 0.1), ({}, float("inf")), ({}, True)]),
+]
+
+
+class Registered(Collector):
+    """Families as the library gets them."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._families:
+            name = family.name.removesuffix("_total")
+            metric = Metric(name, family.help, family.kind.value)
+            for labels, value in family.samples:
+                metric.add_sample(family.name, labels, value)
+            yield metric
+
+
+@pytest.mark.parametrize(
+    "families", [ODD, list(worker_families(LABELS, worker(subtasks=3, connections=2)))]
+)
+async def test_the_text_is_what_the_library_makes_of_the_same(families: list[Family]) -> None:
+    expected = generate_latest(Registered(families))
+    assert (await render(families)).startswith(expected)
+
+
+async def test_the_loop_turns_while_text_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "TURN_S", 0.0)
+    samples = [({"number": str(number)}, float(number)) for number in range(10)]
+    rendering = asyncio.create_task(render([Family("many", "Numbers", Kind.GAUGE, samples)]))
     turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count_turns())
-    text = await render([Family("many", "Numbers", Kind.GAUGE, samples)])
-    counting.cancel()
-    assert text.count(b"# TYPE many gauge") == 1
-    assert [value for _, value in parsed(text)["gauge"]["many"]] == [v for _, v in samples]
-    assert turns >= 3
+    while not rendering.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 10
 
 
 async def test_a_family_without_samples_is_named() -> None:
