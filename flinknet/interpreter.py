@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar
 
-__all__ = ["COMPILES_PYTHON", "apart"]
+__all__ = ["COMPILES_PYTHON", "residual_call"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -23,15 +23,15 @@ def _call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 
 
 try:
-    from pypyjit import residual_call as _call_apart  # type: ignore[import-not-found]
+    from pypyjit import residual_call as _residual_call  # type: ignore[import-not-found]
 except ImportError:  # CPython, or PyPy without its compiler
-    _call_apart = _call
+    _residual_call = _call
 
 COMPILES_PYTHON: Final[bool] = sys.implementation.name == "pypy"
 """Whether Python is compiled while it runs."""
 
 
-def apart(
+def residual_call(
     function: Callable[Parameters, Result],
     *arguments: Parameters.args,
     **named: Parameters.kwargs,
@@ -42,5 +42,5 @@ def apart(
     follow through the whole runtime, and then give up: on the loop too, or on the calls that every
     record needs. Where Python is not compiled this is the call.
     """
-    result: Result = _call_apart(function, *arguments, **named)
+    result: Result = _residual_call(function, *arguments, **named)
     return result

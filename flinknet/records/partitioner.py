@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from flinknet.config import REMEMBERED_KEYS_BYTES
 from flinknet.errors import ConfigurationError
-from flinknet.interpreter import apart
+from flinknet.interpreter import residual_call
 from flinknet.records.key_forms import remembered_bytes
 from flinknet.records.key_groups import check_key_groups, key_group, operator_index
 
@@ -278,7 +278,7 @@ class HashPartitioner(Partitioner):
         try:
             return self._channel_of[key]
         except Exception:  # it is new, or Python has no hash for it: a list, a writable memoryview
-            return apart(self._assign, key)
+            return residual_call(self._assign, key)
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
         """Return what ``select`` would for each, without a call from Python for each.

@@ -28,6 +28,7 @@ from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.records.awaitable_call import AwaitableCall, Continuation
 from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
@@ -35,7 +36,6 @@ from flinknet.records.serialization.serializer import (
     RecordUnpacker,
 )
 from flinknet.records.serialization.spanning_record import ReassemblyMemory
-from flinknet.records.step import Rest, Step
 from flinknet.wire.events import Event
 
 __all__ = ["EventHandler", "RecordBatch", "RecordReader"]
@@ -155,12 +155,12 @@ class RecordReader:
 
         def __anext__(self) -> Coroutine[Any, Any, Any]:
             """Return the next record; see ``next_batch``."""
-            return Step(RecordReader._begin_next, self)
+            return AwaitableCall(RecordReader._begin_next, self)
 
         def _begin_next(self) -> Any:
             for record in self._records:
                 return record
-            return Rest(self._next_of_another_batch())
+            return Continuation(self._next_of_another_batch())
 
     else:
 

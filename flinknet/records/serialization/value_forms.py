@@ -2,8 +2,9 @@
 
 Theory of operation. The packers pass on what is not of one of msgpack's own types, exactly. It is
 an extension if its type is known (``extension_types.py``) or registered (``record_types.py``), and
-a plainer value if numpy or pandas made it. Everything else is refused, also what is derived from a
-known type: it would arrive as something else than what was sent, at the network and only there.
+a value of Python's own if numpy or pandas made it. Everything else is refused, also what is
+derived from a known type: it would arrive as something else than what was sent, at the network and
+only there.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class ValueForms:
         self._level = 0
 
     def made_with(self, extension: Callable[[int, bytes], Any]) -> Callable[[Any], Any]:
-        """Return a function from a value to a plainer one, or to what ``extension`` makes of its
-        code and content; it raises whatever says that there is none."""
+        """Return a function from a value to one that msgpack has, or to what ``extension`` makes of
+        its code and content; it raises whatever says that there is none."""
         writers, pack = self._writers, self._pack
 
         def form(value: Any) -> Any:
@@ -62,7 +63,7 @@ class ValueForms:
                 if write is None:
                     if is_arrow_batch(value):
                         return extension(ARROW_BATCH, b"".join(arrow_pieces(value)))
-                    value = _plainer(value)
+                    value = _native_value(value)
                     write = writers.get(type(value))
                     if write is None:
                         return value
@@ -93,7 +94,7 @@ def arrow_pieces(batch: Any) -> tuple[bytes, memoryview]:
     return batch_pieces(batch)
 
 
-def _plainer(value: Any) -> Any:
+def _native_value(value: Any) -> Any:
     """Return a value of numpy or pandas as Python's; raises TypeError or ValueError otherwise."""
     numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
     if pandas is not None and isinstance(value, pandas.Timestamp | pandas.Timedelta):

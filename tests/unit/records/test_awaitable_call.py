@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from flinknet.records.step import Rest, Step
+from flinknet.records.awaitable_call import AwaitableCall, Continuation
 
 Call = Callable[[str], Coroutine[Any, Any, Any]]
 
 
 class Calls:
-    """A step and the coroutine function that it stands for, and what has happened in them."""
+    """A call and the coroutine function that it stands for, and what has happened in them."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def step(self, what: str) -> Step:
-        return Step(self._begin, what)
+    def call(self, what: str) -> AwaitableCall:
+        return AwaitableCall(self._begin, what)
 
     async def coroutine(self, what: str) -> Any:
         returned = self._begin(what)
-        return await returned.coroutine if isinstance(returned, Rest) else returned
+        return await returned.coroutine if isinstance(returned, Continuation) else returned
 
     def _begin(self, what: str) -> Any:
         self.seen.append(what)
@@ -31,7 +31,7 @@ class Calls:
             raise ValueError(what)
         if what == "end":
             raise StopIteration(what)
-        return Rest(self._go_on(what)) if what.startswith("wait") else (what, "done")
+        return Continuation(self._go_on(what)) if what.startswith("wait") else (what, "done")
 
     async def _go_on(self, what: str) -> Any:
         try:
@@ -53,9 +53,9 @@ def calls() -> Calls:
     return Calls()
 
 
-@pytest.fixture(params=["step", "coroutine"])
+@pytest.fixture(params=["call", "coroutine"])
 def call(request: pytest.FixtureRequest, calls: Calls) -> Call:
-    """Everything holds for a coroutine, too: that is what a step has to be like."""
+    """Everything holds for a coroutine, too: that is what an awaitable call has to be like."""
     made: Call = getattr(calls, request.param)
     return made
 

@@ -1,13 +1,13 @@
-"""Steps: calls to await, made for an interpreter that compiles Python.
+"""Awaitable calls, for an interpreter that compiles Python.
 
-Theory of operation. A step is *new*, *begun* or *over*, and awaited once, like a coroutine. What it
-does first is a plain call, with which most steps are over; the others go on as a coroutine. To
-PyPy's compiler such an object never leaves the loop that awaits it, so nothing is left of it but
-the call, while it can look into no coroutine: that takes 50 ns, a step none. CPython, which calls
-Python's own coroutines from C, takes 150 ns for a coroutine and 500 for a step; so there is a
-coroutine function wherever there is a step, for CPython.
+Theory of operation. An awaitable call is *new*, *begun* or *over*, and awaited once, like a
+coroutine. What it does first is a plain call, with which most are over; the others go on as a
+coroutine, their continuation. To PyPy's compiler such an object never leaves the loop that awaits
+it, so nothing is left of it but the call, while it can look into no coroutine: that takes 50 ns,
+this none. CPython, which calls Python's own coroutines from C, takes 150 ns for a coroutine and 500
+for this; so there is a coroutine function wherever there is an awaitable call, for CPython.
 
-Nobody is warned of a step that is never awaited, which does nothing.
+Nobody is warned of one that is never awaited, which does nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
-from flinknet.interpreter import apart
+from flinknet.interpreter import residual_call
 
-__all__ = ["Rest", "Step"]
+__all__ = ["AwaitableCall", "Continuation"]
 
 
-class Rest:
-    """What a step returns that is not over: what is left of it."""
+class Continuation:
+    """What a call returns that is not over: what is left of it."""
 
     __slots__ = ("coroutine",)
 
@@ -37,9 +37,9 @@ _OVER = _nothing()
 _OVER.close()
 
 
-class Step(Coroutine[Any, Any, Any]):
-    """The call of ``begin(argument)``, which returns the result, or a Rest; nothing happens before
-    the step is awaited, and cancelling it before that prevents the call."""
+class AwaitableCall(Coroutine[Any, Any, Any]):
+    """The call of ``begin(argument)``, which returns the result, or a Continuation; nothing happens
+    before this is awaited, and cancelling it before that prevents the call."""
 
     def __init__(self, begin: Callable[[Any], Any], argument: Any) -> None:
         self._begin = begin
@@ -60,10 +60,10 @@ class Step(Coroutine[Any, Any, Any]):
                 returned = self._begin(self._argument)
             except StopIteration as error:
                 raise RuntimeError("coroutine raised StopIteration") from error
-            if type(returned) is not Rest:
+            if type(returned) is not Continuation:
                 raise StopIteration(returned)
             self._rest = rest = returned.coroutine
-        return apart(rest.send, None)
+        return residual_call(rest.send, None)
 
     def send(self, value: Any) -> Any:
         """Begin, or go on."""
