@@ -7,7 +7,15 @@ over the same connection. The four loops at the top are all that happens per rec
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -100,6 +108,7 @@ class FlinknetProducer:
         self._environment = environment
         self._ends = ends
         self._round = 0
+        self._records_per_buffer = 0.0
 
     @property
     def address(self) -> str:
@@ -116,6 +125,11 @@ class FlinknetProducer:
             types=self._ends.types,
         ) as writer:
             await self._ends.emit(writer, blocks)
+        self._records_per_buffer = writer.records_out / writer.buffers_opened
+
+    def observations(self) -> Mapping[str, Any]:
+        """Return how many records left in one buffer, in the last round."""
+        return {"records_per_buffer": round(self._records_per_buffer, 2)}
 
 
 class FlinknetConsumer:

@@ -3,6 +3,12 @@ knowing the loop.
 
 A task that never has to wait would keep the loop to itself, so a writer and a reader each spend a
 budget of work between two yields (Tokio's cooperative scheduling).
+
+A writer's work is counted where a record does not fit the open builder, and nowhere else, so that
+one that fits pays nothing for it. One that deals its records out to many channels therefore goes on
+until a builder is full, or taken from, and with n channels that may be n buffers of records. Who
+awaits nothing but its writers lets the loop turn now and then by itself, as a job's source does
+after each batch.
 """
 
 from __future__ import annotations

@@ -74,7 +74,10 @@ class RecordWriter:
 
     emit: Callable[[Any], Coroutine[Any, Any, None]]
     """``await emit(record)`` writes one record, waiting for memory if there is none. The record is
-    serialised by the call, and mostly written by it, whenever what it returns is awaited.
+    serialised by the call, and mostly written by it, whenever what it returns is awaited. That
+    gives the event loop no turn while there is room in the open buffers, which with many channels
+    is much: a task that awaits nothing else does so itself (``await asyncio.sleep(0)``) every few
+    thousand records, or no buffer timeout is kept meanwhile.
 
     Raises SerializationError (nothing was written), ConsumerCancelledError or the cause with which
     the consumers were lost, LocalProtocolError after ``finish``.

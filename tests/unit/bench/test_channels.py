@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections import Counter
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -11,8 +13,16 @@ from rich.console import Console
 
 from bench.channels.family import ChannelsFamily, floors
 from bench.channels.system import CASES, CHANNELS, SKEW, SYSTEM, TIMEOUTS_MS, SkewedPartitioner
+from bench.harness.flinknet_system import (
+    CONSUME,
+    EMIT,
+    Ends,
+    FlinknetConsumer,
+    FlinknetProducer,
+)
 from bench.harness.row import Row, median_row
-from flinknet import NetworkConfig
+from bench.harness.side import Round
+from flinknet import NetworkConfig, NetworkEnvironment, RebalancePartitioner
 from flinknet.consumer.buffer_manager import gate_buffers
 
 
@@ -35,6 +45,25 @@ def test_the_default_memory_is_enough_for_every_case() -> None:
 def test_cases_and_timeouts_can_be_sent_to_a_process() -> None:
     assert [case.name for case in pickle.loads(pickle.dumps(CASES))] == list(CHANNELS)
     assert len(pickle.loads(pickle.dumps(SYSTEM)).variants) == 2 * len(TIMEOUTS_MS)
+
+
+async def test_a_row_says_how_many_records_left_in_one_buffer() -> None:
+    ends = Ends(
+        EMIT["record"],
+        CONSUME["record"],
+        RebalancePartitioner,
+        4,
+        NetworkConfig(buffer_timeout_ms=-1),
+    )
+    async with (
+        NetworkEnvironment(config=ends.config) as there,
+        NetworkEnvironment(config=ends.config) as here,
+    ):
+        producer = FlinknetProducer(there, ends)
+        consumer = FlinknetConsumer(here, ends, producer.address)
+        feed = Round(None).feed(replace(CASES[0], weigh=int), range(400))
+        await asyncio.gather(producer.produce(feed), consumer.consume(int))
+        assert producer.observations() == {"records_per_buffer": 100.0}
 
 
 def row(case: str, variant: str, rate: float) -> Row:
