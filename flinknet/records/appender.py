@@ -185,14 +185,13 @@ class RecordAppender:
                 rest = self._write_on(output, rest, head)
 
     def _begin(self, output: Output, data: memoryview, head: bytes) -> memoryview:
-        """Begin a record and write as much of it as there are buffers for; return the rest."""
+        """Begin a record that does not fit, and write as much of it as there are buffers for;
+        return the rest."""
         rest = data
         if output.builder.remaining:
             rest = self._fill_up(output.builder, data, head)
-        if rest:
-            output.seal()
-            return self._write_on(output, rest, head)
-        return rest
+        output.seal()
+        return self._write_on(output, rest, head)
 
     def _write_on(self, output: Output, rest: memoryview, head: bytes) -> memoryview:
         """Write to new builders until nothing is left or no buffer is there; return the rest."""

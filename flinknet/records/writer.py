@@ -40,7 +40,7 @@ from flinknet.records.partitioner import ForwardPartitioner, Partitioner
 from flinknet.records.route import CutRoute, RecordRoute, RouteToChosen, RouteToOne
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
-from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.packer import CheckedRecordPacker, RecordPacker
 from flinknet.records.serialization.record_types import Registered
 from flinknet.wire.events import Event
 
@@ -119,9 +119,8 @@ class RecordWriter:
         self._wait = wait
         self._flusher = flusher
         limits = RecordLimits(record_bytes_max, record_elements_max, record_keys_max)
-        packer = RecordPacker(types)
-        if partition.subpartitions[0].buffer_bytes > COUNTED_FROM_BYTES:
-            packer.check_with(limits.check_long)  # what fits a buffer, too
+        fits_unchecked = partition.subpartitions[0].buffer_bytes <= COUNTED_FROM_BYTES
+        packer = RecordPacker(types) if fits_unchecked else CheckedRecordPacker(types, limits)
         broadcast = BroadcastOutput(partition)
         self._appender = appender = RecordAppender(
             partition, broadcast, wait, limits, self._request_flush

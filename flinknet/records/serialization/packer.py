@@ -13,9 +13,10 @@ from typing import Any
 from flinknet.errors import SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.extension_types import NESTING_MAX
+from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.record_types import RecordTypes, Registered
 
-__all__ = ["RecordPacker"]
+__all__ = ["CheckedRecordPacker", "RecordPacker"]
 
 
 class RecordPacker:
@@ -48,20 +49,6 @@ class RecordPacker:
             self.encode, self.form, self.options = packer.encode, packer.form, packer.options
             self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
 
-    def check_with(self, check: Callable[[bytes], None]) -> None:
-        """Show ``check``, which raises SerializationError, all that is packed from now on."""
-        encode, pack, pack_otherwise = self.encode, self.pack, self.pack_otherwise
-
-        def checked(data: bytes) -> bytes:
-            check(data)
-            return data
-
-        self.encode = lambda *arguments: checked(encode(*arguments))
-        self.pack = lambda record: checked(pack(record))  # type: ignore[method-assign]
-        self.pack_otherwise = (  # type: ignore[method-assign]
-            lambda record: checked(pack_otherwise(record))
-        )
-
     def pack(self, record: Any) -> bytes:
         """Return the bytes of a record. Raises SerializationError."""
         try:
@@ -76,6 +63,35 @@ class RecordPacker:
             return self._pack_otherwise(record)
         except Exception as cause:
             raise _unserializable(record, cause) from cause
+
+
+class CheckedRecordPacker(RecordPacker):
+    """Packs records that are held against limits when they are packed, for a writer to whose
+    buffers one over a limit may fit.
+
+    All of it raises SerializationError for a record that is over one, too.
+    """
+
+    def __init__(self, types: Registered, limits: RecordLimits) -> None:
+        super().__init__(types)
+        self._limits = limits
+        self._encode = self.encode
+        self.encode = self._encode_checked
+
+    def _encode_checked(self, record: Any, form: Callable[[Any], Any], options: int) -> bytes:
+        return self._checked(self._encode(record, form, options))
+
+    def pack(self, record: Any) -> bytes:
+        """Return the bytes of a record. Raises SerializationError."""
+        return self._checked(super().pack(record))
+
+    def pack_otherwise(self, record: Any) -> bytes:
+        """Return the bytes of a record that ``encode`` has just refused."""
+        return self._checked(super().pack_otherwise(record))
+
+    def _checked(self, data: bytes) -> bytes:
+        self._limits.check_long(data)
+        return data
 
 
 def _unserializable(record: Any, cause: Exception) -> SerializationError:

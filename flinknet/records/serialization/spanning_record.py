@@ -164,9 +164,11 @@ class SpanningRecord:
         """What is there, a piece at a time, which stays; to be iterated before anything is added.
 
         Raises SerializationError if the disk refuses."""
+        if not self.size:
+            return
         if self._extent is None:
             yield from _pieces(self._gathered)
-        elif self.size:
+        else:
             with self._memory.spill_file.map(self._extent, self.size) as mapping:
                 yield from _pieces(mapping)
 

@@ -12,6 +12,7 @@ from flinknet.errors import (
     LocalProtocolError,
     ProducerFailedError,
     RemoteTransportError,
+    SerializationError,
 )
 from tests.unit.arrangements import Running, run
 from tests.unit.records.writing import END_OF_DATA, SEGMENT_BYTES, Arranged, sized
@@ -533,3 +534,66 @@ def test_a_partition_with_the_least_memory_serves_any_order() -> None:
     arranged.writer.flush()
     for index in range(3):
         assert taken[index] + arranged.take(index) == sent[index]
+
+
+def test_a_record_over_the_limit_opens_no_buffer() -> None:
+    arranged = Arranged(record_bytes_max=100)
+    with pytest.raises(SerializationError, match="the limit is 100"):
+        run(arranged.writer.emit(sized(101)))
+    assert (arranged.writer.buffers_opened, arranged.writer.records_out) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [10, 300])
+def test_a_buffer_that_was_taken_from_is_not_gone_on_with_once_nobody_reads(size: int) -> None:
+    arranged = Arranged()
+    arranged.emit("first")
+    assert arranged.take() == ["first"]
+    arranged.views[0].release()
+    with pytest.raises(ConsumerCancelledError):
+        run(arranged.writer.emit(sized(size)))
+    assert arranged.writer.records_out == 1
+
+
+def test_a_record_ends_where_its_readers_leave_in_its_middle() -> None:
+    """Row 36: while it waits for another buffer."""
+    arranged = Arranged(segments=2)
+    emitting = Running(arranged.writer.emit(sized(500)))
+    arranged.views[0].release()
+    with pytest.raises(ConsumerCancelledError):
+        emitting.go_on()
+    arranged.close()
+
+
+def test_what_stands_between_records_waits_for_the_one_in_progress() -> None:
+    arranged = Arranged(segments=3)
+    emitting = Running(arranged.writer.emit(sized(500)))
+    waiting = Running(arranged.writer._appender.until_between_records())
+    assert waiting.waits_for is not None
+    taken = arranged.taken_with(emitting)
+    waiting.go_on()
+    assert waiting.done
+    arranged.writer.flush()
+    assert taken + arranged.take() == [sized(500)]
+    torn = Running(arranged.writer.emit(sized(500)))
+    torn.cancel()
+    with pytest.raises(LocalProtocolError, match="cut off by a cancellation"):
+        run(arranged.writer._appender.until_between_records())
+    arranged.close()
+
+
+def test_nothing_is_appended_after_the_end() -> None:
+    arranged = Arranged()
+    arranged.writer.close()
+    with pytest.raises(LocalProtocolError, match="after its end"):
+        run(arranged.writer.emit("late"))
+
+
+def test_a_buffer_that_was_taken_from_is_not_gone_on_with_once_another_reader_is_lost() -> None:
+    arranged = Arranged(2)
+    arranged.emit((0, "first"))
+    assert arranged.take(0) == [(0, "first")]
+    arranged.views[1].release(RemoteTransportError("the connection is gone"))
+    with pytest.raises(RemoteTransportError):
+        run(arranged.writer.emit((0, "second")))
+    assert arranged.writer.records_out == 1
+    arranged.close()

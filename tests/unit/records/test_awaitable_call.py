@@ -68,7 +68,7 @@ def send(to: Coroutine[Any, Any, Any], value: Any = None) -> Any:
         return [end.value]
 
 
-def test_a_step_that_need_not_wait_returns_at_once(call: Call, calls: Calls) -> None:
+def test_a_call_that_need_not_wait_returns_at_once(call: Call, calls: Calls) -> None:
     async def twice() -> list[Any]:
         return [await call("one"), await call("two")]
 
@@ -76,7 +76,7 @@ def test_a_step_that_need_not_wait_returns_at_once(call: Call, calls: Calls) -> 
     assert calls.seen == ["one", "two"]
 
 
-def test_a_step_goes_on_as_a_coroutine(call: Call, calls: Calls) -> None:
+def test_a_call_goes_on_as_a_coroutine(call: Call, calls: Calls) -> None:
     async def once() -> Any:
         return await call("wait")
 
@@ -86,7 +86,7 @@ def test_a_step_goes_on_as_a_coroutine(call: Call, calls: Calls) -> None:
     assert calls.seen == ["wait", "left"]
 
 
-def test_nothing_happens_before_a_step_is_awaited(call: Call, calls: Calls) -> None:
+def test_nothing_happens_before_a_call_is_awaited(call: Call, calls: Calls) -> None:
     made = call("one")
     assert calls.seen == []
     made.close()
@@ -96,7 +96,7 @@ def test_nothing_happens_before_a_step_is_awaited(call: Call, calls: Calls) -> N
 
 
 @pytest.mark.parametrize("what", ["one", "wait"])
-def test_a_step_is_awaited_once(call: Call, calls: Calls, what: str) -> None:
+def test_a_call_is_awaited_once(call: Call, calls: Calls, what: str) -> None:
     made = call(what)
     if what == "wait":
         send(made)
@@ -108,7 +108,7 @@ def test_a_step_is_awaited_once(call: Call, calls: Calls, what: str) -> None:
     assert calls.seen == seen
 
 
-def test_a_failed_step_is_over(call: Call) -> None:
+def test_a_failed_call_is_over(call: Call) -> None:
     for what, raised in (("fail", ValueError), ("wait", ValueError)):
         made = call(what)
         if what == "wait":
@@ -142,7 +142,7 @@ def test_an_error_while_it_waits(call: Call, calls: Calls) -> None:
     assert calls.seen == ["wait", "left"]
 
 
-def test_a_waiting_step_that_is_closed_leaves(call: Call, calls: Calls) -> None:
+def test_a_waiting_call_that_is_closed_leaves(call: Call, calls: Calls) -> None:
     made = call("wait")
     send(made)
     made.close()
@@ -150,7 +150,7 @@ def test_a_waiting_step_that_is_closed_leaves(call: Call, calls: Calls) -> None:
     assert calls.seen == ["wait", "left"]
 
 
-async def test_a_task_runs_a_step_and_cancels_it(call: Call, calls: Calls) -> None:
+async def test_a_task_runs_a_call_and_cancels_it(call: Call, calls: Calls) -> None:
     assert await asyncio.create_task(call("one")) == ("one", "done")
     early = asyncio.create_task(call("two"))
     early.cancel()
@@ -159,7 +159,7 @@ async def test_a_task_runs_a_step_and_cancels_it(call: Call, calls: Calls) -> No
     assert calls.seen == ["one"]
 
 
-async def test_a_step_can_be_timed_and_gathered(call: Call) -> None:
+async def test_a_call_can_be_timed_and_gathered(call: Call) -> None:
     assert await asyncio.wait_for(call("one"), 60) == ("one", "done")
     results = await asyncio.gather(*[call(what) for what in ("one", "two")])
     assert results == [("one", "done"), ("two", "done")]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.records.cooperative_budget import CooperativeBudget
+from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
+from tests.unit.arrangements import Running
 
 
 @pytest.mark.parametrize(
@@ -14,3 +15,15 @@ def test_a_budget_is_so_many_buffers(records_per_buffer: int, buffers: int) -> N
     asked = range(1, 4 * buffers + 1)
     over = [number for number in asked if budget.spend(1, records_per_buffer)]
     assert over == list(range(buffers, 4 * buffers + 1, buffers))
+
+
+def test_to_yield_is_one_suspension_that_waits_for_nothing() -> None:
+    async def let_others_run() -> None:
+        await yield_to_loop()
+
+    yielding = Running(let_others_run(), start=False)
+    yielding.step()
+    assert not yielding.done
+    assert yielding.waits_for is None
+    yielding.step()
+    assert yielding.done

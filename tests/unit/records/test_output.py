@@ -5,8 +5,9 @@ from typing import Any
 import msgpack
 import pytest
 
+from flinknet.records.output import BroadcastOutput, SubpartitionOutput
 from flinknet.records.partitioner import BroadcastPartitioner
-from tests.unit.arrangements import Running, run
+from tests.unit.arrangements import Running, assert_everything_returned, make_partition, run
 from tests.unit.records.writing import Arranged, sized
 
 
@@ -99,3 +100,21 @@ def test_a_long_broadcast_reaches_slow_and_fast_readers() -> None:
     arranged.writer.flush()
     for index in range(2):
         assert taken[index] + arranged.take(index) == [sized(1_000)]
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_without_memory_nothing_is_opened(broadcast: bool) -> None:
+    """And what was open stays so, until somebody seals it."""
+    partition, pool = make_partition(1, segments=2, overdraft_buffers_per_partition=0)
+    output = BroadcastOutput(partition) if broadcast else SubpartitionOutput(partition, 0)
+    for _ in range(2):
+        assert output.open()
+        assert output.builder.append_whole(b"x")
+    last = output.builder
+    assert not output.open()
+    assert output.builder is last
+    assert not last.sealed
+    output.seal()
+    assert last.sealed
+    partition.release()
+    assert_everything_returned(pool)

@@ -1,12 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgpack
 import pytest
 
 from flinknet.errors import SerializationError
-from flinknet.records.partitioner import GlobalPartitioner, HashPartitioner, RebalancePartitioner
+from flinknet.records.partitioner import (
+    AdaptiveRebalancePartitioner,
+    BroadcastPartitioner,
+    ForwardPartitioner,
+    GlobalPartitioner,
+    HashPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+)
+from flinknet.records.written import WRITTEN
 from tests.naming import spelled
 from tests.unit.arrangements import Running, run
 from tests.unit.records.writing import Arranged, sized
@@ -170,3 +180,135 @@ def test_records_are_counted_whenever_somebody_can_look() -> None:
         if emitting.waits_for is not None:
             arranged.take(buffers=1)
     assert arranged.writer.records_out == emitted == 100
+
+
+# -- one by one, in blocks, and in two pieces ------------------------------------------------------
+
+TO_ONE: list[Callable[[], Partitioner]] = [ForwardPartitioner, BroadcastPartitioner]
+EVERY_WAY = [*TO_ONE, RebalancePartitioner, AdaptiveRebalancePartitioner]
+
+
+@pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
+@pytest.mark.parametrize("many", [True, False])
+@pytest.mark.parametrize("segment_bytes", [2_000, 100_000])
+def test_each_way_writes_any_record(
+    make_partitioner: Callable[[], Partitioner], many: bool, segment_bytes: int
+) -> None:
+    """Small ones, of which many are packed at once, such that msgpack's other packer has to pack,
+    and large ones, which nobody packs; in any order."""
+    kinds: list[list[Any]] = [[*range(300)], [{1: "one"}, "between"], [b"x" * 20_000] * 5]
+    records = [record for kind in (*kinds, *kinds[::-1]) for record in kind]
+    arranged = Arranged(
+        1,
+        partitioner=make_partitioner(),
+        segment_bytes=segment_bytes,
+        segments=200,
+        floating_buffers_per_gate=150,
+        buffers_per_subpartition_max=150,
+    )
+    if many:
+        run(arranged.writer.emit_many(records))
+    else:
+        arranged.emit(*records)
+    arranged.writer.flush()
+    assert arranged.take() == records
+    assert arranged.writer.records_out == len(records)
+    arranged.close()
+
+
+@pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
+def test_what_fits_is_written_by_the_call(make_partitioner: Callable[[], Partitioner]) -> None:
+    """Large or not: only what needs a buffer has to be awaited."""
+    arranged = Arranged(partitioner=make_partitioner(), segment_bytes=100_000)
+    arranged.emit(b"x" * 99_000, b"y" * 20_000)
+    for record in ("small", b"z" * 20_000):
+        assert arranged.writer.emit(record) is WRITTEN
+    arranged.writer.flush()
+    assert arranged.take()[2:] == ["small", b"z" * 20_000]
+    assert arranged.writer.records_out == 4
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_blocks_are_as_large_as_what_is_left_of_a_buffer(many: bool) -> None:
+    """Also if records grow, and in shares of many channels, in few of which there are many."""
+    arranged = Arranged(
+        4,
+        partitioner=HashPartitioner(lambda record: record % 7),
+        segment_bytes=500,
+        segments=200,
+        floating_buffers_per_gate=100,
+        buffers_per_subpartition_max=100,
+    )
+    records = [*range(1_000), *range(1 << 40, (1 << 40) + 1_000)]
+    run(arranged.writer.emit_many(records if many else iter(records)))
+    arranged.writer.flush()
+    taken = [arranged.take(index) for index in range(4)]
+    select = arranged.writer.partitioner.select
+    assert taken == [[each for each in records if select(each) == index] for index in range(4)]
+
+
+class Halving(Partitioner):
+    """Cuts a pair into one record for each of two channels."""
+
+    cuts_records = True
+
+    def select(self, record: Any) -> int:
+        raise AssertionError("a pair is for both")
+
+    def cut(self, record: Any) -> dict[int, Any]:
+        return dict(enumerate(record))
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_the_parts_of_a_record_are_records_of_their_own(many: bool) -> None:
+    """Each goes to its own output, and counts; a large one is not packed."""
+    arranged = Arranged(
+        2,
+        partitioner=Halving(),
+        segments=80,
+        segment_bytes=2_000,
+        floating_buffers_per_gate=60,
+        buffers_per_subpartition_max=60,
+    )
+    pairs = [(1, "one"), (b"x" * 20_000, {2: b"y"}), ("last", None)]
+    if many:
+        run(arranged.writer.emit_many(iter(pairs)))
+    else:
+        arranged.emit(*pairs)
+    arranged.writer.flush()
+    assert [arranged.take(index) for index in range(2)] == [
+        [*part] for part in zip(*pairs, strict=True)
+    ]
+    assert arranged.writer.records_out == 6
+
+
+def test_no_part_is_written_if_one_cannot_be() -> None:
+    arranged = Arranged(2, partitioner=Halving(), record_bytes_max=100)
+    for pair in (("fits", object()), ("fits", "x" * 100)):
+        with pytest.raises(SerializationError):
+            run(arranged.writer.emit(pair))
+    arranged.writer.flush()
+    assert [arranged.take(index) for index in range(2)] == [[], []]
+
+
+@pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
+def test_large_records_alone_are_written_as_they_are(
+    make_partitioner: Callable[[], Partitioner],
+) -> None:
+    arranged = Arranged(partitioner=make_partitioner(), segment_bytes=60_000)
+    run(arranged.writer.emit_many([b"x" * 20_000] * 5))
+    arranged.writer.flush()
+    assert arranged.take() == [b"x" * 20_000] * 5
+
+
+@pytest.mark.parametrize("make_partitioner", TO_ONE, ids=spelled)
+def test_all_before_a_record_that_cannot_be_serialised_are_written(
+    make_partitioner: Callable[[], Partitioner],
+) -> None:
+    """Though a block is packed with one call, that record and all."""
+    arranged = Arranged(partitioner=make_partitioner(), segment_bytes=2_000)
+    with pytest.raises(SerializationError, match="type object"):
+        run(arranged.writer.emit_many([*range(100), object(), 0]))
+    arranged.writer.flush()
+    assert arranged.take() == [*range(100)]
+    assert arranged.writer.records_out == 100

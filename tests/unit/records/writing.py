@@ -72,7 +72,9 @@ class Arranged:
             record_elements_max=record_elements_max,
         )
         self.views = [view_of(self.partition, index) for index in range(subpartitions)]
-        self.streams = [msgpack.Unpacker(use_list=False) for _ in range(subpartitions)]
+        self.streams = [
+            msgpack.Unpacker(use_list=False, strict_map_key=False) for _ in range(subpartitions)
+        ]
 
     def emit(self, *records: Any) -> None:
         """Emit records that need not wait."""

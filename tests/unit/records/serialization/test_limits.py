@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import msgpack
+import pyarrow as pa
 import pytest
 
 from flinknet.errors import SerializationError
@@ -73,3 +74,14 @@ def test_what_fits_a_buffer_is_checked_if_it_is_long() -> None:
 def test_what_is_no_batch_may_be_cut_whatever_its_size() -> None:
     """Who cuts it says what it thinks of it."""
     RecordLimits(1, 1).check_uncut(b"long")
+
+
+def test_a_batch_that_is_to_be_cut_is_held_against_the_limit_first() -> None:
+    batch = pa.record_batch({"number": pa.array(range(100), pa.int64())})
+    RecordLimits(10_000, 1).check_uncut(batch)
+    with pytest.raises(SerializationError, match="to be cut has 944 bytes; the limit is 100"):
+        RecordLimits(100, 1).check_uncut(batch)
+
+
+def test_a_long_record_of_few_elements_is_not_counted() -> None:
+    RecordLimits(1 << 20, 1 << 20).check(b"\xc4\x05hello")

@@ -170,3 +170,21 @@ def test_a_record_is_not_restored_into_another() -> None:
     record.release()
     with pytest.raises(ValueError, match="more than 20 bytes"):
         record.restore([b"x" * 15, b"y" * 6])
+
+
+def test_a_disk_that_is_full_gives_the_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in memory stays there."""
+
+    def refuse(*arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    memory = make_memory(record_spill_bytes=10)
+    record = SpanningRecord(memory)
+    append(record, b"x" * 10)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pwrite", refuse)
+        with pytest.raises(SerializationError, match="No space left"):
+            append(record, b"y")
+    assert counts(memory) == (1, 10, 0, 0)
+    append(record, b"y")
+    assert complete(record, b"z") == b"x" * 10 + b"yz"
