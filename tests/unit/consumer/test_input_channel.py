@@ -6,6 +6,8 @@ import logging
 
 import pytest
 
+from flinknet.buffer.buffer import DataType
+from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.consumer import input_channel as module
 from flinknet.consumer.input_channel import (
     TRANSITIONS,
@@ -107,6 +109,22 @@ def test_a_channel_counts_what_it_is_polled_for_and_says_how_the_data_ended() ->
     channel.release()
     with pytest.raises(LocalProtocolError, match="was acknowledged after its release"):
         channel.acknowledge_all_data_processed()
+    partition.release()
+    assert_everything_returned(pool)
+
+
+def test_an_event_that_ends_nothing_leaves_the_channel_where_it_is() -> None:
+    partition, pool = make_partition()
+    channel = LocalInputChannel(NotingGate(), 0, LOCATION)
+    channel.on_view_created(partition.create_view(0, channel))
+    partition.broadcast_event(DataType.PRIORITIZED_EVENT_BUFFER, b"barrier")
+    assert channel.overtaken_data() == [], "a channel that keeps no data was overtaken nowhere"
+    polled = channel.poll()
+    assert polled is not None
+    assert channel.end is ChannelEnd.DATA
+    assert channel.drained is None
+    channel.checkpoint_stopped()
+    channel.release()
     partition.release()
     assert_everything_returned(pool)
 

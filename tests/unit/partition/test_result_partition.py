@@ -389,6 +389,17 @@ def test_an_end_of_data_says_whether_all_input_was_read(drain: bool, body: bytes
     partition.release()
 
 
+def test_an_event_may_be_for_one_reader() -> None:
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    put(partition, 1, b"data")
+    partition.emit_event(EVENT, b"event", 1)
+    assert [take_all(view) for view in views] == [[], [b"data", EVENT]]
+    finish(partition)
+    with pytest.raises(LocalProtocolError, match="has been finished: nothing can be written"):
+        partition.emit_event(EVENT, b"event", 1)
+
+
 def test_events_that_one_reader_does_not_take_are_refused_for_all() -> None:
     """And the end of the data can be told when there is room again."""
     partition, _ = make_partition(2, wire=WireLimits(events_per_channel_max=2))
