@@ -39,8 +39,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.errors import ClosedResourceError, LocalProtocolError
-from flinknet.net.task_clock import task_time
-from flinknet.task.operators import settle
+from flinknet.net.task_clock import task_time, until_available
+from flinknet.task.operators import value_of
 
 __all__ = ["Mailbox", "MailboxState", "MailboxStatistics", "MailboxStep"]
 
@@ -108,6 +108,7 @@ class Mailbox:
         self._clock = clock
         self._measured_since: float | None = None
         self._latency_s = 0.0
+        self._until = self.interruptible(_unmeasured_wait)
 
     # -- the senders' side ------------------------------------------------------------------------
 
@@ -189,13 +190,18 @@ class Mailbox:
 
         return interruptible_wait
 
-    async def run_beside(self, work: Coroutine[Any, Any, T], wait: Wait) -> T:
+    async def until(self, availability: Availability) -> None:
+        """Suspend until something is available, and run mails meanwhile; somebody else says what
+        the time counts as."""
+        await self._until(availability, WaitReason.IDLE)
+
+    async def run_beside(self, work: Coroutine[Any, Any, T]) -> T:
         """Run mails while ``work`` is done in a task of its own; return what it returns."""
         task = asyncio.create_task(work)
         done = Availability()
         task.add_done_callback(lambda _: done.set(True))
         try:
-            await self.interruptible(wait)(done, WaitReason.IDLE)
+            await self.until(done)
         except BaseException:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -236,5 +242,9 @@ class Mailbox:
         assert not (self.state is MailboxState.CLOSED and self.mails), "closed but not empty"
 
 
+async def _unmeasured_wait(availability: Availability, reason: WaitReason) -> None:
+    await until_available(availability)
+
+
 async def _called(action: Callable[[], Any]) -> Any:
-    return await settle(action())
+    return await value_of(action())

@@ -44,7 +44,7 @@ __all__ = [
     "bound_function",
     "is_awaiting",
     "on_records",
-    "settle",
+    "value_of",
 ]
 
 BATCH_RECORDS = 1024
@@ -113,7 +113,7 @@ class FunctionOperator(Operator):
         await super().open(context)
         if isinstance(self._function, Function):
             try:
-                await settle(self._function.open(context))
+                await value_of(self._function.open(context))
             except Exception as error:
                 self._fail(error, "in open()")
 
@@ -124,7 +124,7 @@ class FunctionOperator(Operator):
     async def close(self) -> None:
         if isinstance(self._function, Function):
             try:
-                await settle(self._function.close())
+                await value_of(self._function.close())
             except Exception as error:
                 self._fail(error, "in close()")
 
@@ -286,7 +286,7 @@ async def pieces_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator
     """
     returned = call(*arguments)
     if not inspect.isasyncgen(returned):
-        for piece in in_pieces(iter(records_in(await settle(returned)))):
+        for piece in in_pieces(iter(records_in(await value_of(returned)))):
             yield piece
         return
     async with aclosing(returned):
@@ -334,7 +334,7 @@ async def results_of(returned: Any) -> Iterable[Any]:
     """Return the results in what any kind of function returned; None counts as nothing."""
     if inspect.isasyncgen(returned):
         return [value async for value in returned]
-    results: Iterable[Any] | None = await settle(returned)
+    results: Iterable[Any] | None = await value_of(returned)
     return () if results is None else results
 
 
@@ -365,7 +365,7 @@ def is_awaiting(call: Callable[..., Any]) -> bool:
     )
 
 
-async def settle(returned: Any) -> Any:
+async def value_of(returned: Any) -> Any:
     """Return the value, waited for if it is awaitable."""
     return await returned if inspect.isawaitable(returned) else returned
 

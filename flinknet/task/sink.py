@@ -12,7 +12,7 @@ from typing import Any
 
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function
-from flinknet.task.operators import Operator, on_records, settle
+from flinknet.task.operators import Operator, on_records, value_of
 
 __all__ = ["CommitContext", "Committer", "Sink", "SinkOperator", "TwoPhaseSink"]
 
@@ -94,26 +94,26 @@ class SinkOperator(Operator):
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
         try:
-            await settle(self.sink.open(context))
+            await value_of(self.sink.open(context))
         except Exception as error:
             self._fail(error, "in open()")
 
     async def end_of_input(self) -> None:
         try:
-            await settle(self.sink.finish())
+            await value_of(self.sink.finish())
             if isinstance(self.sink, TwoPhaseSink):
-                self._context.committables.append(await settle(self.sink.prepare_commit()))
+                self._context.committables.append(await value_of(self.sink.prepare_commit()))
         except Exception as error:
             self._fail(error, "in finish()")
 
     async def close(self) -> None:
         try:
-            await settle(self.sink.close())
+            await value_of(self.sink.close())
         except Exception as error:
             self._fail(error, "in close()")
 
     async def _write(self, records: list[Any]) -> None:
         try:
-            await settle(self.sink.write(records))
+            await value_of(self.sink.write(records))
         except Exception as error:
             self._fail(error, on_records(records))

@@ -13,9 +13,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing
 from typing import Any, Protocol
 
-from flinknet.buffer.availability import Availability, Wait, WaitReason
+from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError
-from flinknet.net.task_clock import until_available
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
@@ -118,19 +117,15 @@ class SourceOperator(Operator):
         pieces = _pieces(batches)
         if not isinstance(batches, AsyncIterator):
             return pieces
-        return _read_apart(pieces, mailbox.interruptible(_until_available))
-
-
-async def _until_available(availability: Availability, reason: WaitReason) -> None:
-    """A wait that counts as busy: a source says by itself when it is idle."""
-    await until_available(availability)
+        return _read_apart(pieces, mailbox)
 
 
 async def _read_apart(
-    pieces: AsyncGenerator[list[Any], None], wait: Wait
+    pieces: AsyncGenerator[list[Any], None], mailbox: Mailbox
 ) -> AsyncGenerator[list[Any], None]:
-    """Read one piece at a time, when it is asked for, in one task for all of them; so that whoever
-    asks can do what ``wait`` lets him until it is there."""
+    """Read one piece at a time, when it is asked for, in one task for all of them; until it is
+    there, whoever asks runs mails. The time counts as busy: a source says itself when it is idle.
+    """
     read, asked = Availability(), asyncio.Event()
     piece: list[Any] | None = None
 
@@ -148,7 +143,7 @@ async def _read_apart(
         while True:
             read.set(False)
             asked.set()
-            await wait(read, WaitReason.IDLE)
+            await mailbox.until(read)
             if reading.done():
                 reading.result()
             if piece is None:

@@ -30,14 +30,14 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flinknet.buffer.availability import Availability, WaitReason
+from flinknet.buffer.availability import WaitReason
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import JobCancelledError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
-from flinknet.net.task_clock import task_time, until_available
+from flinknet.net.task_clock import task_time
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.record_types import RecordTypes
@@ -296,7 +296,7 @@ class Subtask:
         """Wait for the consumers to have processed everything, and run mails meanwhile."""
         if self._outputs:
             finishing = _all_of([output.writer.finish for output in self._outputs])
-            await self._mailbox.run_beside(finishing, _unmeasured_wait)
+            await self._mailbox.run_beside(finishing)
         self._mailbox.quiesce()
         await self._mailbox.run_mails()
 
@@ -306,11 +306,6 @@ class Subtask:
             error = JobCancelledError(f'subtask "{self.descriptor.name}" was cancelled')
         for output in self._outputs:
             output.writer.fail(error)
-
-
-async def _unmeasured_wait(availability: Availability, reason: WaitReason) -> None:
-    """A wait that somebody else counts."""
-    await until_available(availability)
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -221,7 +221,7 @@ async def test_mails_are_run_beside_work(mailbox: Mailbox) -> None:
         await released.wait()
         return "done"
 
-    beside = asyncio.create_task(mailbox.run_beside(work(), wait))
+    beside = asyncio.create_task(mailbox.run_beside(work()))
     await asyncio.sleep(0)
     await mailbox.submit(released.set)
     assert await beside == "done"
@@ -232,7 +232,7 @@ async def test_work_that_fails_fails_who_waits_for_it(mailbox: Mailbox) -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await mailbox.run_beside(work(), wait)
+        await mailbox.run_beside(work())
 
 
 async def test_work_is_cancelled_with_who_waits_for_it(mailbox: Mailbox) -> None:
@@ -244,7 +244,7 @@ async def test_work_is_cancelled_with_who_waits_for_it(mailbox: Mailbox) -> None
         finally:
             ended.append("cancelled")
 
-    beside = asyncio.create_task(mailbox.run_beside(work(), wait))
+    beside = asyncio.create_task(mailbox.run_beside(work()))
     while not ended:
         await asyncio.sleep(0)
         beside.cancel()

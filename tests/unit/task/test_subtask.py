@@ -302,7 +302,7 @@ async def settled(value: Any) -> None:
 # -- mails ---------------------------------------------------------------------------------------
 
 
-class Gate:
+class Latch:
     """What functions wait for; a class, because each subtask has its own copy of an object."""
 
     released: asyncio.Event
@@ -312,14 +312,14 @@ class Gate:
 @pytest.fixture
 def released() -> asyncio.Event:
     """Lets those go on that wait."""
-    Gate.released, Gate.waiting = asyncio.Event(), []
-    return Gate.released
+    Latch.released, Latch.waiting = asyncio.Event(), []
+    return Latch.released
 
 
 async def hold(number: int) -> int:
     """Keep a subtask in the middle of a batch."""
-    Gate.waiting.append(number)
-    await Gate.released.wait()
+    Latch.waiting.append(number)
+    await Latch.released.wait()
     return number
 
 
@@ -330,7 +330,7 @@ class Held(Source):
 
     async def batches(self, context: RuntimeContext) -> AsyncIterator[list[int]]:
         yield [1]
-        await Gate.released.wait()
+        await Latch.released.wait()
         yield [2]
 
 
@@ -357,9 +357,9 @@ async def test_no_mail_is_run_in_the_middle_of_a_batch(released: asyncio.Event) 
     async with environments(1) as workers:
         subtasks = deploy(environment.job_graph(), workers)
         running = asyncio.create_task(run(subtasks))
-        await until(lambda: bool(Gate.waiting))
-        answer = subtasks["Map -> Sink: out (1/1)"].submit(Gate.waiting.copy)
-        await settled(lambda: len(Gate.waiting))
+        await until(lambda: bool(Latch.waiting))
+        answer = subtasks["Map -> Sink: out (1/1)"].submit(Latch.waiting.copy)
+        await settled(lambda: len(Latch.waiting))
         assert not answer.done()
         released.set()
         assert await answer == list(range(10))
