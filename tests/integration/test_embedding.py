@@ -99,3 +99,10 @@ def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path) -> None:
     assert sorted((row["city"], row["delay"]) for row in delays) == [
         ("Kyiv", 900), ("Oslo", 300), ("Rome", 600),
     ]  # fmt: skip
+
+
+def test_the_snippet_collects_the_metrics_of_an_environment(tmp_path: Path) -> None:
+    write_snippets(tmp_path, "measured.py")
+    run = run_snippet("measured.py", tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"^flinknet_connections\{.*tm_id=.*\} 0\.0$", run.stdout, re.MULTILINE)

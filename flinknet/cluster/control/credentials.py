@@ -3,7 +3,8 @@ show.
 
 It is handed to processes in the environment variable ``FLINKNET_CLUSTER_TOKEN``, never on a command
 line (where every user of the machine can read it), is taken out of the environment when it is read,
-so that user code and its children do not inherit it, and is compared in constant time.
+so that user code and its children do not inherit it, and is compared in constant time. A launcher
+makes one, unless its own environment names one that others know: a Prometheus that scrapes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = [
     "authorization_headers",
     "cluster_id",
     "data_plane_secret",
+    "given_token",
     "is_authorized",
     "new_token",
     "take_token",
@@ -44,7 +46,17 @@ def new_token() -> str:
 
 def take_token() -> str:
     """Take the token out of this process's environment; ConfigurationError if it is none."""
-    token = os.environ.pop(TOKEN_VARIABLE, "")
+    return _checked(os.environ.pop(TOKEN_VARIABLE, ""))
+
+
+def given_token() -> str:
+    """The token that this process's environment names, for a cluster that others may ask, too; a
+    fresh one if it names none. ConfigurationError if what it names is no token."""
+    token = os.environ.get(TOKEN_VARIABLE)
+    return new_token() if token is None else _checked(token)
+
+
+def _checked(token: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise ConfigurationError(
             f"no cluster token: set the environment variable {TOKEN_VARIABLE} to the cluster's "

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
-from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.credentials import given_token
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.local.launcher import Launcher, finish_stopping
@@ -43,7 +43,7 @@ class LocalCluster:
         self, config: FlinknetConfig | None = None, *, on_output: OnOutput = print_output
     ) -> None:
         self._config = config or FlinknetConfig()
-        self._token = new_token()
+        self._token = given_token()
         self._address = ""
         self._launcher = Launcher(self._config, self._token, on_output)
         self._watcher: Watcher
@@ -74,7 +74,8 @@ class LocalCluster:
 
     @property
     def token(self) -> str:
-        """The secret of the control plane; keep it out of logs."""
+        """The secret of the control plane, which FLINKNET_CLUSTER_TOKEN may name; keep it out of
+        logs."""
         return self._token
 
     def pids(self) -> dict[str, int]:

@@ -11,6 +11,7 @@ from flinknet.cluster.control.credentials import (
     authorization_headers,
     cluster_id,
     data_plane_secret,
+    given_token,
     is_authorized,
     new_token,
     take_token,
@@ -39,6 +40,22 @@ def test_no_token_or_a_weak_one_is_refused(monkeypatch: pytest.MonkeyPatch, toke
     monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(ConfigurationError, match=TOKEN_VARIABLE):
         take_token()
+
+
+def test_a_launcher_takes_the_token_that_others_know_and_leaves_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    token = new_token()
+    monkeypatch.setenv(TOKEN_VARIABLE, token)
+    assert given_token() == given_token() == token
+    monkeypatch.setenv(TOKEN_VARIABLE, "too short")
+    with pytest.raises(ConfigurationError, match=TOKEN_VARIABLE):
+        given_token()
+
+
+def test_without_one_each_cluster_gets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    assert given_token() != given_token()
 
 
 def test_only_the_whole_token_opens() -> None:
