@@ -1,0 +1,75 @@
+"""ARCHITECTURE.md is right: each file that it names is there, and defines what stands beside it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "flinknet"
+TEXT = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+SAID = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"[\w./-]*/[\w./-]*|[\w.-]+\.(?:json|md|py|toml)")
+BESIDE = re.compile(r"`([\w./-]+\.py)`\s+`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)`")
+NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?")
+
+
+def passages() -> list[str]:
+    """Paragraphs, points of lists and rows of tables: what is said of a file stays in one."""
+    prose = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
+    return [
+        part for part in re.split(r"\n\s*\n|\n(?=\s*(?:\d+\.|-|\|) )", prose) if SAID.search(part)
+    ]
+
+
+@cache
+def defined_in(module: Path) -> frozenset[str]:
+    """Every name that a module defines, those of a class also as ``Class.name``."""
+    names: set[str] = set()
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    names.update(_names(tree), *(_names(node) for node in classes))
+    names.update(f"{node.name}.{name}" for node in classes for name in _names(node))
+    return frozenset(names)
+
+
+def _names(scope: ast.Module | ast.ClassDef) -> set[str]:
+    names: set[str] = set()
+    for node in scope.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return names
+
+
+def path_of(said: str) -> Path:
+    inside = PACKAGE / said
+    return inside if inside.exists() else ROOT / said
+
+
+def test_it_names_many() -> None:
+    said = SAID.findall(TEXT)
+    assert sum(1 for one in said if one.endswith(".py")) > 30
+
+
+@pytest.mark.parametrize("passage", passages(), ids=lambda passage: " ".join(passage.split())[:40])
+def test_what_it_names_is_there(passage: str) -> None:
+    said = SAID.findall(passage)
+    files = [one for one in said if FILE.fullmatch(one)]
+    assert [one for one in files if not path_of(one).exists()] == []
+    known = frozenset().union(*map(defined_in, PACKAGE.rglob("*.py")))
+    names = [one for one in said if NAME.fullmatch(one) and not path_of(one).exists()]
+    assert [one for one in names if one not in known] == []
+
+
+@pytest.mark.parametrize(("file", "name"), BESIDE.findall(TEXT))
+def test_a_file_defines_what_stands_beside_it(file: str, name: str) -> None:
+    assert name in defined_in(path_of(file))
