@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from flinknet.buffer.buffer import DataType
-from flinknet.config import WireLimits
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import BufferReorderingError, RemoteProtocolError
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
@@ -361,42 +360,6 @@ def test_events_that_are_taken_are_not_limited() -> None:
         polled = setting.gates[0].poll()
         assert polled is not None
         polled[1].recycle()
-    setting.close()
-
-
-def test_requests_are_limited() -> None:
-    """A cancelled one no longer counts."""
-    setting = Setting(wire=WireLimits(channels_per_connection_max=5))
-    receive = setting.joined.producer.receive
-    for channel in range(5):
-        receive(partition_request(channel))
-    receive(about(M.CANCEL_PARTITION_REQUEST, 3))
-    receive(partition_request(5))
-    with pytest.raises(RemoteProtocolError, match="more than 5 channels"):
-        receive(partition_request(6))
-    setting.close()
-
-
-def test_a_request_must_have_a_higher_number_than_all_before() -> None:
-    setting = Setting()
-    receive = setting.joined.producer.receive
-    receive(partition_request(5) + about(M.CANCEL_PARTITION_REQUEST, 5))
-    with pytest.raises(RemoteProtocolError, match="requested channel 5; its next number is 6"):
-        receive(partition_request(5))
-    setting.close()
-
-
-def test_the_number_that_stands_for_the_connection_is_no_channel() -> None:
-    setting = Setting()
-    with pytest.raises(RemoteProtocolError, match="requested channel 4294967295"):
-        setting.joined.producer.receive(partition_request(CONNECTION_CHANNEL))
-    setting.close()
-
-
-def test_an_initial_credit_over_the_limit_is_refused() -> None:
-    setting = Setting()
-    with pytest.raises(RemoteProtocolError, match="with a credit of 65536; the limit is 65535"):
-        setting.joined.producer.receive(partition_request(0, credit=65_536))
     setting.close()
 
 
