@@ -57,7 +57,7 @@ from flinknet.transitions import Transitions
 from flinknet.wire.checksum import seal
 from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
 from flinknet.wire.codec import FrameDecoder, encode, encode_error
-from flinknet.wire.messages import CONNECTION_CHANNEL, BufferHeader, MessageType
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 
 __all__ = ["TRANSITIONS", "ConnectionStatistics", "Link", "LinkEvent", "LinkState"]
 
@@ -362,25 +362,7 @@ class Link:
 class _AfterGoodbye:
     """Who takes the messages of a peer that has said its last: nobody."""
 
-    def begin_buffer(self, header: BufferHeader) -> NoReturn:
-        """Refuse data."""
-        self._refuse()
-
-    def end_buffer(self) -> NoReturn:
-        """Nothing has begun."""
-        self._refuse()
-
-    def on_credit(self, channel: int, credit: int) -> NoReturn:
-        """Refuse credit."""
-        self._refuse()
-
-    def on_message(self, message_type: MessageType, fields: tuple[int | bytes, ...]) -> NoReturn:
-        """Refuse a message."""
-        self._refuse()
-
-    def on_error_response(self, channel: int, code: int, text: str) -> NoReturn:
-        """Refuse an error."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *message: object, **fields: object) -> NoReturn:
         raise RemoteProtocolError("the peer sent a message after its CLOSE_REQUEST")
+
+    begin_buffer = end_buffer = on_credit = on_message = on_error_response = _refuse

@@ -269,8 +269,8 @@ class SubpartitionReader:
         """The consumer has processed every record before the end of data."""
         owner = f"the peer's channel {self.channel}"
         self._end = self._end.after(ChannelStep.ACKNOWLEDGEMENT, RemoteProtocolError, owner)
-        if self._view is not None:
-            self._view.acknowledge_all_data_processed()
+        assert self._view is not None, "the end of data was sent, so there is a view"
+        self._view.acknowledge_all_data_processed()
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
         """Fill buffers up to this size; before the view exists it is ignored, as in Flink."""

@@ -467,6 +467,13 @@ def test_what_is_not_in_the_table_is_refused(state: HandshakeState, event: Hands
     assert handshake.state is state
 
 
+def test_who_has_said_anything_is_not_silent() -> None:
+    handshake = accepting()
+    assert handshake.is_silent
+    handshake.received(Opening(DIALS).encode()[:1])
+    assert not handshake.is_silent
+
+
 # -- what is logged --------------------------------------------------------------------------------
 
 

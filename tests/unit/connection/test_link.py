@@ -7,16 +7,24 @@ import logging
 import pytest
 
 from flinknet.buffer.buffer import DataType
+from flinknet.config import WireLimits
 from flinknet.connection import link as module
 from flinknet.connection.link import TRANSITIONS, LinkEvent, LinkState
-from flinknet.errors import RemoteProtocolError, RemoteTransportError
+from flinknet.errors import (
+    CorruptedDataError,
+    ErrorCode,
+    RemoteError,
+    RemoteProtocolError,
+    RemoteTransportError,
+)
 from flinknet.partition.registry import wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.wire.messages import MessageType
+from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import Joined, kinds, messages, poll_all
 from tests.unit.tables import named, shown_in, way_to
 from tests.unit.wire.received import (
+    HEARTBEAT,
     about,
     buffer_response,
     error_response,
@@ -386,4 +394,76 @@ def test_what_goes_with_every_buffer_is_not_logged(caplog: pytest.LogCaptureFixt
     assert len(poll_all(joined.gates[0])) == 3
     joined.pump()
     assert caplog.messages == []
+    joined.close()
+
+
+# -- messages of the link --------------------------------------------------------------------------
+
+
+def test_an_error_of_one_channel_goes_to_the_session() -> None:
+    joined = arranged()
+    joined.consumer.receive(error_response(0, 1, b"boom"))
+    with pytest.raises(RemoteError, match="boom"):
+        joined.gates[0].poll()
+    assert joined.consumer.link.state is S.OPEN
+    joined.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(ErrorCode.PROTOCOL, RemoteProtocolError), (ErrorCode.CORRUPTED, CorruptedDataError)],
+)
+def test_an_error_of_the_connection_is_the_peers_goodbye(
+    code: ErrorCode, error: type[Exception]
+) -> None:
+    joined = arranged()
+    with pytest.raises(error, match="the peer closes the connection: boom"):
+        joined.consumer.receive(error_response(CONNECTION_CHANNEL, code, b"boom"))
+    assert joined.consumer.link.state is S.PEER_LEFT
+    joined.close()
+
+
+def test_heartbeats_are_limited() -> None:
+    joined = Joined(wire=WireLimits(heartbeats_per_minute_max=2))
+    for _ in range(2):
+        joined.producer.receive(HEARTBEAT)
+    with pytest.raises(RemoteProtocolError, match="more than 2 heartbeats in a minute"):
+        joined.producer.receive(HEARTBEAT)
+    joined.close()
+
+
+def test_a_stalled_link_goes_on_when_a_buffer_has_come() -> None:
+    joined = Joined(flow_control="off", buffers_per_channel=1, floating_buffers_per_gate=0)
+    joined.producer.make_partition()
+    gate = joined.consumer.make_gate(joined.produced())
+    joined.gates.append(gate)
+    joined.pump()
+    for _ in range(2):
+        write(joined)
+    joined.pump()
+    link = joined.consumer.link
+    assert (link.stalled, link.can_resume, link.statistics().stalled) == (True, False, True)
+    assert len(poll_all(gate)) == 1
+    assert link.can_resume
+    link.resume(0.0)
+    assert not link.stalled
+    assert len(poll_all(gate)) == 1
+    joined.close()
+
+
+def test_with_checksums_the_middle_of_a_body_is_no_sign_of_life() -> None:
+    joined = Joined(checksums="on", heartbeat_timeout_ms=20_000.0, heartbeat_interval_ms=10_000.0)
+    joined.producer.make_partition()
+    joined.gates.append(joined.consumer.make_gate(joined.produced()))
+    joined.pump()
+    write(joined, bytes(40))
+    sent = joined.producer.send()
+    worker = joined.consumer
+    worker.link.tick(0.0, 0)
+    worker.receive(sent[:-30])
+    for now in (10.0, 20.0):
+        worker.now = now
+        worker.receive(sent[-30:-20] if now == 10.0 else b"")
+        worker.link.tick(now, 0)
+    assert "has sent nothing for 20 s" in str(worker.session.failure)
     joined.close()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.config import WireLimits
 from flinknet.connection import session as module
+from flinknet.connection.peer_budget import ReaderQuota
 from flinknet.connection.session import TRANSITIONS, Session, SessionEvent, SessionState
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
@@ -979,4 +980,72 @@ def test_the_life_of_a_session_is_logged(caplog: pytest.LogCaptureFixture) -> No
         "the consumer: session ENDED -> FAILED",
         "the consumer: session FAILED -> LOST",
     ]
+    joined.close()
+
+
+# -- what is for nobody ----------------------------------------------------------------------------
+
+
+def test_a_channel_that_the_session_has_forgotten_has_nothing_to_say() -> None:
+    joined = Joined()
+    _, gate = exchange(joined)
+    [channel] = gate.remote_channels
+    session = joined.consumer.session
+    gate.release()
+    joined.pump()
+    session.offer_credit(channel)
+    session.notify_credit_available(channel)
+    session.announce_buffer_size(channel, 32)
+    session.resume_consumption(channel)
+    session.resume_reading(channel)
+    session.close_channel(channel)
+    assert not session.outbox
+    assert joined.consumer.send() == b""
+    joined.producer.registry.partitions()[0].release()
+    joined.close()
+
+
+def test_a_heartbeat_is_a_message() -> None:
+    joined = Joined()
+    joined.producer.session.send_heartbeat()
+    assert kinds(joined.producer.send()) == [M.HEARTBEAT]
+    joined.close()
+
+
+def test_the_sessions_of_a_worker_share_its_quota() -> None:
+    joined = Joined()
+    quota = ReaderQuota(1)
+    sessions = [
+        Session(name, joined.producer.registry, joined.producer.config, lambda: None, quota)
+        for name in ("one", "other")
+    ]
+    for session in sessions:
+        session.on_message(M.PARTITION_REQUEST, (0, bytes(16), 0, 1), 0.0)
+    assert quota.taken == 1
+    assert [bool(session.outbox) for session in sessions] == [False, True]
+    for session in sessions:
+        session.lost(LOSS)
+    assert quota.taken == 0
+    joined.close()
+
+
+def test_a_buffer_that_has_come_lets_a_stalled_session_go_on() -> None:
+    told: list[bool] = []
+    joined = Joined(
+        flow_control="off",
+        buffers_per_channel=1,
+        floating_buffers_per_gate=0,
+        on_output=lambda: told.append(True),
+    )
+    partition, gate = exchange(joined)
+    write(partition, 0, b"1")
+    write(partition, 0, b"2")
+    joined.pump()
+    told.clear()
+    polled = gate.poll()
+    assert polled is not None
+    polled[1].recycle()
+    assert told == [True]
+    assert joined.consumer.session.channels.can_resume
+    gate.release()
     joined.close()

@@ -502,3 +502,28 @@ def test_the_cause_of_a_loss_reaches_the_partition() -> None:
 def test_a_reader_says_whose_it_is() -> None:
     """What the log names when a request waits for its partition."""
     assert str(Reading(credit=1).reader) == "channel 0 of consumer at 127.0.0.1:7002"
+
+
+def test_a_reader_that_needs_no_credit_sends_without_any() -> None:
+    owner = Owner()
+    partition, pool = make_partition()
+    reader = SubpartitionReader(owner, 0, 0, CREDIT_MAX, needs_credit=False)
+    reader.on_view_created(partition.create_view(0, reader))
+    put(partition, 0, b"data")
+    partition.subpartitions[0].seal_open()
+    assert (owner.available, owner.announced) == (1, [])
+    polled = reader.poll()
+    assert polled is not None
+    polled.buffer.recycle()
+    assert reader.credit == 0
+    reader.release()
+    partition.release()
+    assert_everything_returned(pool)
+
+
+def test_a_reader_that_was_refused_sends_nothing() -> None:
+    reader = waiting_reader(Owner())
+    reader.refuse()
+    assert reader.state is S.DONE
+    assert not reader.available()
+    assert reader.poll() is None
