@@ -1,14 +1,12 @@
 """The states of a subtask in the worker that runs it.
 
-Theory of operation (Flink's ExecutionState). A row is a state, a column a step, ``-`` is refused; a
-state without a row is terminal::
+Theory of operation (Flink's ExecutionState)::
 
-    state         open       run           running  finished  failed  cancel     closed
-    CREATED       DEPLOYING  -             -        -         FAILED  CANCELED   -
-    DEPLOYING     -          INITIALIZING  -        -         FAILED  CANCELED   -
-    INITIALIZING  -          -             RUNNING  -         FAILED  CANCELING  -
-    RUNNING       -          -             -        FINISHED  FAILED  CANCELING  -
-    CANCELING     -          -             -        -         -       -          CANCELED
+    CREATED       OPEN -> DEPLOYING, FAILED -> FAILED, CANCEL -> CANCELED
+    DEPLOYING     RUN -> INITIALIZING, FAILED -> FAILED, CANCEL -> CANCELED
+    INITIALIZING  RUNNING -> RUNNING, FAILED -> FAILED, CANCEL -> CANCELING
+    RUNNING       FINISHED -> FINISHED, FAILED -> FAILED, CANCEL -> CANCELING
+    CANCELING     CLOSED -> CANCELED
 
 ``subtask.py`` takes the steps. What the coordinator knows of it is told by messages, and coarser
 (``cluster/control/subtask_state.py``).
@@ -19,8 +17,9 @@ from __future__ import annotations
 from enum import Enum
 
 from flinknet.errors import LocalProtocolError
+from flinknet.transitions import Transitions
 
-__all__ = ["ExecutionState", "ExecutionStep"]
+__all__ = ["TRANSITIONS", "ExecutionState", "ExecutionStep"]
 
 
 class ExecutionStep(Enum):
@@ -57,10 +56,9 @@ class ExecutionState(Enum):
     def after(self, step: ExecutionStep, subtask: object) -> ExecutionState:
         """The state after a step. Raises LocalProtocolError, which names the subtask, for a step
         that must not come in this state."""
-        following = _AFTER.get((self, step))
-        if following is None:
+        if (self, step) not in TRANSITIONS:
             raise LocalProtocolError(f"{subtask} takes no step {step.name}: {self.value}")
-        return following
+        return TRANSITIONS[self, step]
 
     @property
     def is_terminal(self) -> bool:
@@ -70,18 +68,20 @@ class ExecutionState(Enum):
 
 _S, _E = ExecutionState, ExecutionStep
 
-_AFTER = {
-    (_S.CREATED, _E.OPEN): _S.DEPLOYING,
-    (_S.CREATED, _E.FAILED): _S.FAILED,
-    (_S.CREATED, _E.CANCEL): _S.CANCELED,
-    (_S.DEPLOYING, _E.RUN): _S.INITIALIZING,
-    (_S.DEPLOYING, _E.FAILED): _S.FAILED,
-    (_S.DEPLOYING, _E.CANCEL): _S.CANCELED,
-    (_S.INITIALIZING, _E.RUNNING): _S.RUNNING,
-    (_S.INITIALIZING, _E.FAILED): _S.FAILED,
-    (_S.INITIALIZING, _E.CANCEL): _S.CANCELING,
-    (_S.RUNNING, _E.FINISHED): _S.FINISHED,
-    (_S.RUNNING, _E.FAILED): _S.FAILED,
-    (_S.RUNNING, _E.CANCEL): _S.CANCELING,
-    (_S.CANCELING, _E.CLOSED): _S.CANCELED,
-}
+TRANSITIONS: Transitions[ExecutionState, ExecutionStep] = Transitions(
+    {
+        (_S.CREATED, _E.OPEN): _S.DEPLOYING,
+        (_S.CREATED, _E.FAILED): _S.FAILED,
+        (_S.CREATED, _E.CANCEL): _S.CANCELED,
+        (_S.DEPLOYING, _E.RUN): _S.INITIALIZING,
+        (_S.DEPLOYING, _E.FAILED): _S.FAILED,
+        (_S.DEPLOYING, _E.CANCEL): _S.CANCELED,
+        (_S.INITIALIZING, _E.RUNNING): _S.RUNNING,
+        (_S.INITIALIZING, _E.FAILED): _S.FAILED,
+        (_S.INITIALIZING, _E.CANCEL): _S.CANCELING,
+        (_S.RUNNING, _E.FINISHED): _S.FINISHED,
+        (_S.RUNNING, _E.FAILED): _S.FAILED,
+        (_S.RUNNING, _E.CANCEL): _S.CANCELING,
+        (_S.CANCELING, _E.CLOSED): _S.CANCELED,
+    }
+)

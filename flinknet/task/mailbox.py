@@ -7,11 +7,11 @@ that the subtask makes by itself where it stands between two batches: everything
 one is with its writers, and nothing of the next one has begun. Mails are run in the order in which
 they came, and no batch is processed meanwhile. What a mail returns or raises is its sender's.
 
-A row is a state, a column a step, ``-`` is refused; a state without a row is terminal::
+::
 
-    state     quiesce   close
-    OPEN      QUIESCED  CLOSED
-    QUIESCED  -         CLOSED
+    OPEN      QUIESCE -> QUIESCED, CLOSE -> CLOSED
+    QUIESCED  CLOSE -> CLOSED
+    CLOSED    CLOSE -> CLOSED
 
 In OPEN mails come in and are run; in QUIESCED those that are there are run; in CLOSED none are:
 senders get ClosedResourceError.
@@ -41,8 +41,9 @@ from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.errors import ClosedResourceError, LocalProtocolError
 from flinknet.net.task_clock import task_time, until_available
 from flinknet.task.operators import value_of
+from flinknet.transitions import Transitions
 
-__all__ = ["Mailbox", "MailboxState", "MailboxStatistics", "MailboxStep"]
+__all__ = ["TRANSITIONS", "Mailbox", "MailboxState", "MailboxStatistics", "MailboxStep"]
 
 T = TypeVar("T")
 
@@ -63,19 +64,15 @@ class MailboxState(Enum):
     QUIESCED = "none come in, those that are there are run"
     CLOSED = "none come in, none are run"
 
-    def after(self, step: MailboxStep) -> MailboxState:
-        """The state after a step; LocalProtocolError if it must not come in this state."""
-        following = _AFTER.get((self, step))
-        if following is None:
-            raise LocalProtocolError(f"a mailbox that is {self.name} takes no step {step.name}")
-        return following
 
-
-_AFTER = {
-    (MailboxState.OPEN, MailboxStep.QUIESCE): MailboxState.QUIESCED,
-    (MailboxState.OPEN, MailboxStep.CLOSE): MailboxState.CLOSED,
-    (MailboxState.QUIESCED, MailboxStep.CLOSE): MailboxState.CLOSED,
-}
+TRANSITIONS: Transitions[MailboxState, MailboxStep] = Transitions(
+    {
+        (MailboxState.OPEN, MailboxStep.QUIESCE): MailboxState.QUIESCED,
+        (MailboxState.OPEN, MailboxStep.CLOSE): MailboxState.CLOSED,
+        (MailboxState.QUIESCED, MailboxStep.CLOSE): MailboxState.CLOSED,
+        (MailboxState.CLOSED, MailboxStep.CLOSE): MailboxState.CLOSED,
+    }
+)
 
 
 class MailboxStatistics(NamedTuple):
@@ -210,13 +207,11 @@ class Mailbox:
 
     def quiesce(self) -> None:
         """Take no more mails."""
-        self.state = self.state.after(MailboxStep.QUIESCE)
+        self.state = TRANSITIONS[self.state, MailboxStep.QUIESCE]
 
     def close(self) -> None:
         """Run no more mails: who waits for one learns that the subtask is gone. Idempotent."""
-        if self.state is MailboxState.CLOSED:
-            return
-        self.state = self.state.after(MailboxStep.CLOSE)
+        self.state = TRANSITIONS[self.state, MailboxStep.CLOSE]
         while self.mails:
             self._return(self.mails.popleft())
 
