@@ -150,6 +150,8 @@ class Mailbox:
         """Run the mails that are there, in order; those that come meanwhile are for the next time,
         so that no sender can keep the subtask from its work."""
         for _ in range(len(self.mails)):
+            if not self.mails:
+                return
             mail = self.mails.popleft()
             if mail.answer.done():
                 continue

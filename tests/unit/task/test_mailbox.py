@@ -163,6 +163,14 @@ async def test_a_closed_mailbox_returns_what_it_has(mailbox: Mailbox) -> None:
     mailbox.check_invariants()
 
 
+async def test_a_mail_may_close_the_mailbox(mailbox: Mailbox) -> None:
+    mailbox.submit(mailbox.close)
+    behind = mailbox.submit(int)
+    await mailbox.run_mails()
+    with pytest.raises(ClosedResourceError):
+        await behind
+
+
 async def test_a_subtask_cancelled_in_a_mail_answers_it(mailbox: Mailbox) -> None:
     begun = asyncio.Event()
 

@@ -352,6 +352,7 @@ async def test_a_mail_is_run_while_a_subtask_waits_for_input(released: asyncio.E
 
 
 async def test_no_mail_is_run_in_the_middle_of_a_batch(released: asyncio.Event) -> None:
+    """S3, by meaning: a batch is drained before a mail is run; with Flink it is a record."""
     environment = program()
     collect(numbers(environment, 10, 1).rebalance().map(hold))
     async with environments(1) as workers:
