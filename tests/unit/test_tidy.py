@@ -46,20 +46,6 @@ def relative(module: Path) -> str:
 UNTESTED = tomllib.loads((ROOT / "tests" / "coverage.toml").read_text())["untested"]
 """Modules without a test file of their own, and why."""
 
-NOT_YET = {
-    "flinknet/cli/config.py",
-    "flinknet/cli/demo.py",
-    "flinknet/cli/run.py",
-    "flinknet/demo/demo.py",
-    "flinknet/demo/figure.py",
-    "flinknet/demo/result.py",
-    "flinknet/demo/session.py",
-    "flinknet/records/serialization/c_packer.py",
-    "flinknet/records/serialization/extension_reader.py",
-    "flinknet/records/serialization/extension_types.py",
-}
-"""Modules whose tests still stand in other files."""
-
 every_module = pytest.mark.parametrize("module", MODULES, ids=relative)
 
 
@@ -138,7 +124,7 @@ def test_a_module_has_its_test_file(module: Path) -> None:
     inside = module.relative_to(ROOT / "flinknet")
     has_its_file = (ROOT / "tests" / "unit" / inside.with_name(f"test_{inside.name}")).exists()
     needs_none = module.stem in {"__init__", "__main__"} or relative(module) in UNTESTED
-    assert has_its_file != needs_none or relative(module) in NOT_YET
+    assert has_its_file != needs_none
 
 
 def test_no_imports_go_in_a_circle() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,6 @@ import typer
 
 import flinknet
 from flinknet.cli.main import add_command, main
-from flinknet.config import FlinknetConfig
-from flinknet.config.loading import options
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 
 
@@ -170,52 +167,3 @@ def test_a_command_refuses_what_it_does_not_know(
     failing.write("def work(workers: int = 2): pass")
     assert exit_code("work", "--wrokers", "4") == 2
     assert "--wrokers" in capsys.readouterr().err
-
-
-# -- config show
-
-
-def test_config_show_lists_every_value_with_its_origin(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("c.toml").write_text("[network]\nsegment_bytes = '64KiB'\n")
-    monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "3")
-    assert exit_code("config", "show", "--config", "c.toml") == 0
-
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert rows[0] == ["option", "value", "origin"]
-    assert [row[0] for row in rows[2:]] == list(options())
-    assert ["network.segment_bytes", "64KiB", "file", "c.toml"] in rows
-    assert ["cluster.workers", "3", "environment", "FLINKNET_CLUSTER_WORKERS"] in rows
-    assert ["cluster.stop_timeout_ms", "5s", "default"] in rows
-
-
-def test_config_show_as_json(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "3")
-    assert exit_code("config", "show", "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert list(shown) == list(options())
-    assert shown["cluster.workers"] == {
-        "value": 3,
-        "origin": "environment",
-        "source": "FLINKNET_CLUSTER_WORKERS",
-    }
-    assert shown["network.segment_bytes"] == {
-        "value": FlinknetConfig().network.segment_bytes,
-        "origin": "default",
-        "source": None,
-    }
-
-
-def test_config_show_refuses_what_nothing_would_start_with(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "many")
-    assert exit_code("config", "show") == 2
-    assert capsys.readouterr().err == (
-        "flinknet: cluster.workers is 'many' (environment FLINKNET_CLUSTER_WORKERS): "
-        "write a whole number\n"
-    )

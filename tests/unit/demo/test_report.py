@@ -7,62 +7,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.image
-import numpy as np
 import pytest
 from rich.console import Console
 
-from flinknet.demo.analysis import ChannelFigures, Latency, RunFigures, SubtaskFigures
-from flinknet.demo.figure import DOTS_PER_INCH, HEIGHT_INCHES, WIDTH_INCHES, draw
 from flinknet.demo.report import format_latency, print_report, write_json
-from flinknet.demo.result import DemoParameters, DemoResult, Run, machine_facts
+from flinknet.demo.result import DemoResult
 from flinknet.demo.verification import Difference, Verification
-from flinknet.errors import ConfigurationError
-
-PASSED = Verification(224, 1_000, ())
-
-
-def run(name: str, *, records_per_s: float, keyed: int = 4, sources: int = 4) -> Run:
-    """A run of which all parts agree with each other."""
-    latency = Latency(1_200.0, 5_600.0, 9_800.0, 23_456.0)
-    records, seconds = 1_000 * keyed * sources, 1_000 * keyed * sources / records_per_s
-    interval = seconds / 10
-    return Run(
-        name,
-        records_per_s if name == "open-loop" else None,
-        RunFigures(
-            records,
-            seconds,
-            records_per_s,
-            records_per_s * 30 / 1e6,
-            latency,
-            tuple(
-                SubtaskFigures(k, f"worker-{k % 2}", 1_000 * sources, 1 / keyed, latency)
-                for k in range(keyed)
-            ),
-            tuple(
-                ChannelFigures(s, k, s % 2 == k % 2, 1_000, 1 / keyed / sources, latency)
-                for k in range(keyed)
-                for s in range(sources)
-            ),
-            tuple(
-                tuple((i * interval, interval, 100 * sources) for i in range(10))
-                for _ in range(keyed)
-            ),
-            ((900.0, records // 4), (1_200.0, records // 2), (23_456.0, records // 4)),
-        ),
-        PASSED,
-    )
-
-
-def result(output: Path, *, keyed: int = 4, sources: int = 4) -> DemoResult:
-    return DemoResult(
-        DemoParameters(output, scale=1, sources=sources, workers=2, slots=keyed // 2),
-        machine_facts(),
-        {"Saturation run": 1.5},
-        run("saturation", records_per_s=1_234_567.0, keyed=keyed, sources=sources),
-        run("open-loop", records_per_s=617_283.5, keyed=keyed, sources=sources),
-    )
+from tests.unit.demo.results import result
 
 
 def printed(demo: DemoResult) -> str:
@@ -155,17 +106,6 @@ def test_the_json_has_everything(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("keyed", "sources"), [(4, 4), (16, 3)])
-def test_the_figure_is_a_picture_of_the_declared_size(
-    tmp_path: Path, keyed: int, sources: int
-) -> None:
-    draw(result(tmp_path, keyed=keyed, sources=sources), tmp_path / "result.png")
-    picture = matplotlib.image.imread(tmp_path / "result.png")
-    assert picture.shape[:2] == (HEIGHT_INCHES * DOTS_PER_INCH, WIDTH_INCHES * DOTS_PER_INCH)
-    colours = (picture * 255).astype(np.uint8).view(np.uint32)  # four bytes each
-    assert len(np.unique(colours)) > 100
-
-
 @pytest.mark.parametrize(
     ("microseconds", "text"),
     [
@@ -181,23 +121,3 @@ def test_the_figure_is_a_picture_of_the_declared_size(
 )
 def test_latencies_have_three_digits_and_a_fitting_unit(microseconds: float, text: str) -> None:
     assert format_latency(microseconds) == text
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"workers": 1}, "workers is 1: choose 2 to"),
-        ({"slots": 0}, "slots is 0: choose 1 to"),
-        ({"sources": 5}, "5 sources need 5 slots, and 2 workers with 2 slots have 4"),
-        ({"sources": 0}, "sources is 0: choose 1 to"),
-        ({"load": 0.0}, "load is 0.0: choose a share"),
-        ({"load": 1.5}, "load is 1.5: choose a share"),
-        ({"load": float("nan")}, "load is nan: choose a share"),
-        ({"scale": 0}, "scale is 0: choose 1 to"),
-    ],
-)
-def test_parameters_that_cannot_work_are_refused(
-    tmp_path: Path, parameters: dict[str, float], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        DemoParameters(tmp_path, **parameters)  # type: ignore[arg-type]

@@ -1,0 +1,80 @@
+"""Packing with libraries in C and Rust: the fast one, and the one for what that refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgpack
+import ormsgpack
+import pytest
+
+from flinknet.records.serialization.c_packer import CPacker
+from flinknet.records.serialization.record_types import RecordTypes
+from tests.unit.records.serialization.record_values import Frozen, Point
+
+DEEP: Any = []
+for _ in range(300):
+    DEEP = [DEEP]
+
+FAST = [None, True, -1, 2**64 - 1, 1.5, "text", b"bytes", (1, [2]), {"a": 1}]
+OTHERWISE = [{1: "a"}, {(1, 2): "a"}, DEEP, {1: (2, [3])}]
+
+
+@pytest.fixture
+def packer() -> CPacker:
+    return CPacker(RecordTypes([Frozen, Point]))
+
+
+def unpacked(data: bytes) -> Any:
+    return msgpack.unpackb(data, use_list=False, strict_map_key=False, timestamp=3)
+
+
+def tuples(value: Any) -> Any:
+    """Arrays as an unpacker makes them."""
+    if isinstance(value, list | tuple):
+        return tuple(map(tuples, value))
+    if isinstance(value, dict):
+        return {key: tuples(item) for key, item in value.items()}
+    return value
+
+
+@pytest.mark.parametrize("value", FAST, ids=repr)
+def test_most_values_are_packed_by_encode_alone(packer: CPacker, value: Any) -> None:
+    data = packer.encode(value, packer.form, packer.options)
+    assert data == packer.pack(value)
+    assert unpacked(data) == tuples(value)
+
+
+@pytest.mark.parametrize("value", OTHERWISE, ids=["int keys", "tuple keys", "deep", "in keys"])
+def test_what_encode_refuses_is_packed_otherwise(packer: CPacker, value: Any) -> None:
+    """Keys that are no text, and more levels than ormsgpack has."""
+    with pytest.raises(TypeError):
+        packer.encode(value, packer.form, packer.options)
+    data = packer.pack_otherwise(value)
+    assert data == packer.pack(value)
+    assert unpacked(data) == tuples(value)
+
+
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: {1: value}])
+def test_extensions_are_the_same_either_way(packer: CPacker, wrap: Any) -> None:
+    """msgpack's own timestamp too."""
+    for value in (Frozen(7), Point(1, 2), datetime(2026, 1, 1, tzinfo=UTC), {1}):
+        alone = packer.pack(value)
+        assert packer.pack(wrap(value)).endswith(alone)
+
+
+class Unknown:
+    """A class that nobody registered."""
+
+
+@pytest.mark.parametrize("value", [Unknown(), [Unknown()], {1: Unknown()}, {Unknown()}])
+def test_what_has_no_form_is_refused_with_the_reason(packer: CPacker, value: Any) -> None:
+    """ormsgpack keeps no error of its own hook: the reason comes all the same."""
+    with pytest.raises(TypeError, match="Unknown has no form on the wire"):
+        packer.pack(value)
+    assert packer.pack(1) == b"\x01", "what was refused leaves nothing behind"
+
+
+def test_what_the_library_calls_its_extension_is_what_form_makes(packer: CPacker) -> None:
+    assert isinstance(packer.form(Frozen(1)), ormsgpack.Ext)
