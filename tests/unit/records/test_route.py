@@ -19,7 +19,7 @@ from flinknet.records.partitioner import (
 from flinknet.records.written import WRITTEN
 from tests.naming import spelled
 from tests.unit.arrangements import Running, run
-from tests.unit.records.writing import Arranged, sized
+from tests.unit.records.writing import Arranged, Halving, sized
 
 
 def test_records_arrive_in_order() -> None:
@@ -245,18 +245,6 @@ def test_blocks_are_as_large_as_what_is_left_of_a_buffer(many: bool) -> None:
     taken = [arranged.take(index) for index in range(4)]
     select = arranged.writer.partitioner.select
     assert taken == [[each for each in records if select(each) == index] for index in range(4)]
-
-
-class Halving(Partitioner):
-    """Cuts a pair into one record for each of two channels."""
-
-    cuts_records = True
-
-    def select(self, record: Any) -> int:
-        raise AssertionError("a pair is for both")
-
-    def cut(self, record: Any) -> dict[int, Any]:
-        return dict(enumerate(record))
 
 
 @pytest.mark.parametrize("many", [True, False])

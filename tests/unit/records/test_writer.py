@@ -14,7 +14,7 @@ from flinknet.errors import (
     ProducerFailedError,
     RemoteTransportError,
 )
-from flinknet.records.partitioner import RebalancePartitioner
+from flinknet.records.partitioner import BroadcastPartitioner, Partitioner, RebalancePartitioner
 from flinknet.records.writer import RecordWriter
 from flinknet.wire.events import Event
 from tests.unit.arrangements import (
@@ -26,7 +26,7 @@ from tests.unit.arrangements import (
     run,
     wait,
 )
-from tests.unit.records.writing import END, END_OF_DATA, Arranged, sized
+from tests.unit.records.writing import END, END_OF_DATA, Arranged, Halving, sized
 
 
 def test_nothing_leaves_a_part_filled_buffer_unasked() -> None:
@@ -405,3 +405,20 @@ def test_progress_changes_whenever_the_writer_gets_on() -> None:
         arranged.emit(number)
         assert arranged.writer.progress not in seen
         seen.add(arranged.writer.progress)
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "counted"),
+    [(BroadcastPartitioner(), 3), (Halving(), 5), (RebalancePartitioner(), 3)],
+    ids=["broadcast", "cut", "chosen"],
+)
+def test_records_and_bytes_are_counted_for_each_way(partitioner: Partitioner, counted: int) -> None:
+    """A broadcast record once, a cut one with each of its parts; bytes for each reader."""
+    arranged = Arranged(2, partitioner=partitioner)
+    arranged.emit((1, 2))
+    run(arranged.writer.emit_many([(3, 4)]))
+    run(arranged.writer.broadcast_emit("all"))
+    arranged.writer.flush()
+    taken = sum(size for index in range(2) for size, _ in arranged.buffers(index))
+    assert arranged.writer.records_out == counted
+    assert arranged.writer.bytes_out == taken

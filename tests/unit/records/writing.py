@@ -40,6 +40,18 @@ def sized(size: int, fill: str = "x") -> str:
     return record
 
 
+class Halving(Partitioner):
+    """Cuts a pair into one record for each of two channels."""
+
+    cuts_records = True
+
+    def select(self, record: Any) -> int:
+        raise AssertionError("a pair is for both")
+
+    def cut(self, record: Any) -> dict[int, Any]:
+        return dict(enumerate(record))
+
+
 class Arranged:
     """A writer over a partition with its readers."""
 

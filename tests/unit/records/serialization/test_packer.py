@@ -16,7 +16,9 @@ import pytest
 
 from flinknet.errors import SerializationError
 from flinknet.records.serialization.extension_types import EXTENSIONS_NESTED_MAX, NESTING_MAX
-from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
+from flinknet.records.serialization.limits import RecordLimits
+from flinknet.records.serialization.packer import CheckedRecordPacker, RecordPacker
 from flinknet.records.serialization.python_packer import PythonPacker
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.serializer import RecordUnpacker
@@ -359,3 +361,36 @@ def test_a_registered_object_is_what_it_was_registered_as() -> None:
     data = RecordPacker({5: FrozenAndSlotted}).pack(FrozenAndSlotted(1, date.max))
     there = RecordUnpacker(record_bytes_max=99, record_elements_max=99, types={5: Point})
     assert same(there.record(data), Point(1, date.max))  # type: ignore[arg-type]
+
+
+# -- record by record, as a writer packs -----------------------------------------------------------
+
+
+def packed_as_writers_do(packer: RecordPacker, record: Any) -> bytes:
+    """Without a call of Python's for most records."""
+    try:
+        return packer.encode(record, packer.form, packer.options)
+    except TypeError:
+        return packer.pack_otherwise(record)
+
+
+@pytest.mark.parametrize("record", [(1, "two"), {3: Slotted(4, None)}], ids=spelled)
+def test_a_writer_packs_as_anybody_does(record: Any) -> None:
+    packer = RecordPacker(KNOWN)
+    assert packed_as_writers_do(packer, record) == packer.pack(record)
+
+
+def test_a_writer_is_told_why_a_record_is_refused() -> None:
+    with pytest.raises(SerializationError, match="a record of type range cannot be serialised"):
+        packed_as_writers_do(RecordPacker(KNOWN), range(1))
+
+
+@pytest.mark.parametrize("key", ["text", 5], ids=["by the one packer", "by the other"])
+def test_what_fits_a_long_buffer_is_checked_when_it_is_packed(key: Any) -> None:
+    """Only if it is so long that the number of its keys matters."""
+    packer = CheckedRecordPacker(KNOWN, RecordLimits(1 << 20, 1_000))
+    short, long = {key: [0] * 2_000}, {key: [0] * COUNTED_FROM_BYTES}
+    assert packed_as_writers_do(packer, short) == packer.pack(short) == RecordPacker().pack(short)
+    for pack in (packer.pack, lambda record: packed_as_writers_do(packer, record)):
+        with pytest.raises(SerializationError, match="record_elements_max"):
+            pack(long)
