@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from flinknet.connection.outbox import Outbox
+from flinknet.consumer.credit import ChannelCredit
+from flinknet.wire.codec import encode
 from flinknet.wire.messages import MessageType as M
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import Joined, messages
@@ -123,4 +126,114 @@ def test_a_reader_that_lost_what_it_had_does_not_hold_up_the_next() -> None:
     assert [message[:2] for message in sent] == [(M.ERROR_RESPONSE, 0), (M.BUFFER_RESPONSE, 1)]
     assert not joined.producer.link.has_output
     assert joined.producer.send() == b""
+    joined.close()
+
+
+# -- what has no body ------------------------------------------------------------------------------
+
+
+class Told:
+    """An outbox, and how often it asked to be looked at."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.outbox = Outbox(SEGMENT_BYTES, self.tell)
+
+    def tell(self) -> None:
+        self.times += 1
+
+    def sent(self) -> bytes:
+        frames = b"".join(self.outbox.next_frames(1 << 20))
+        self.outbox.frames_written()
+        self.outbox.check_invariants()
+        return frames
+
+
+def credit_of(number: int, *, is_due: bool = True) -> ChannelCredit:
+    credit = ChannelCredit()
+    credit.settle(number, free=2 * number, queued=0, backlog=int(is_due), is_busy=False)
+    return credit
+
+
+def test_credit_is_taken_when_it_is_written_and_offers_ask_for_nothing() -> None:
+    told = Told()
+    offered, due = credit_of(1, is_due=False), credit_of(2)
+    told.outbox.offer_credit(3, offered)
+    assert (bool(told.outbox), told.times) == (False, 0)
+    told.outbox.add_credit(5, due)
+    assert (bool(told.outbox), told.times) == (True, 1)
+    due.add(4)
+    assert messages(told.sent()) == [(M.ADD_CREDIT, 3, 1), (M.ADD_CREDIT, 5, 6)]
+    assert (offered.unannounced, due.unannounced) == (0, 0)
+    assert told.outbox.credit_messages_out == 2
+    assert told.sent() == b""
+
+
+def test_credit_that_was_dropped_is_not_sent() -> None:
+    told = Told()
+    credit = credit_of(2)
+    told.outbox.add_credit(5, credit)
+    credit.drop()
+    assert told.sent() == b""
+    assert not told.outbox
+
+
+def test_of_several_buffer_sizes_the_last_is_sent() -> None:
+    told = Told()
+    for size in (32, 16):
+        told.outbox.add_buffer_size(7, size)
+    assert messages(told.sent()) == [(M.NEW_BUFFER_SIZE, 7, 16)]
+
+
+def test_a_channel_that_is_closed_is_forgotten() -> None:
+    told = Told()
+    credit = credit_of(2)
+    told.outbox.add_credit(5, credit)
+    told.outbox.add_buffer_size(5, 32)
+    for _ in range(2):
+        told.outbox.remove_channel(5)
+    assert told.sent() == b""
+    assert credit.unannounced == 2
+
+
+def test_a_cancelled_reader_is_forgotten() -> None:
+    joined = arranged(2)
+    for index in range(2):
+        fill(joined, index, 1, 10)
+    outbox = joined.producer.session.outbox
+    first, _ = joined.producer.session.readers
+    outbox.add_reader(first)  # it stands there once, however often it is told of
+    for _ in range(2):
+        outbox.remove_reader(first)
+    assert outbox.readers == 1
+    assert sent_by_channel(joined, 1 << 20).keys() == {1}
+    joined.close()
+
+
+def test_what_is_cleared_is_not_sent() -> None:
+    joined = arranged(1)
+    fill(joined, 0, 2, 10)
+    outbox = joined.producer.session.outbox
+    assert len(outbox.next_frames(1)) == 2
+    assert outbox.in_flight == 1
+    outbox.add_message(encode(M.HEARTBEAT))
+    outbox.add_credit(5, credit_of(2))
+    outbox.add_buffer_size(5, 32)
+    outbox.clear()
+    outbox.check_invariants()
+    assert (bool(outbox), outbox.messages, outbox.control_bytes, outbox.readers) == (False, 0, 0, 0)
+    assert outbox.in_flight == 0
+    joined.close()
+
+
+def test_a_slice_of_a_buffer_that_is_written_on_is_sent_as_a_copy() -> None:
+    joined = arranged(1)
+    [partition] = joined.producer.registry.partitions()
+    put(partition, 0, b"part")
+    partition.flush(0)
+    outbox = joined.producer.session.outbox
+    _, body = outbox.next_frames(1 << 20)
+    assert body == b"part"
+    outbox.frames_written()
+    assert outbox.in_flight == 0
     joined.close()

@@ -18,7 +18,7 @@ from flinknet.consumer.input_channel import (
 )
 from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.errors import LocalProtocolError, ProducerFailedError
-from tests.unit.arrangements import assert_everything_returned, event_of, make_partition, put
+from tests.unit.arrangements import assert_everything_returned, make_partition, put
 from tests.unit.consumer.noting_gate import NotingGate
 from tests.unit.tables import named, shown_in, way_to
 
@@ -160,20 +160,6 @@ def test_the_end_of_a_channel_is_logged(caplog: pytest.LogCaptureFixture) -> Non
         f"{channel}: its data has ended and has not been acknowledged",
         f"{channel}: its partition has ended",
     ]
-    channel.release()
-    partition.release()
-    assert_everything_returned(pool)
-
-
-def test_an_event_that_is_no_end_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    partition, pool = make_partition()
-    channel = LocalInputChannel(NotingGate(), 3, LOCATION)
-    channel.on_view_created(partition.create_view(0, channel))
-    caplog.set_level(logging.DEBUG, "flinknet.consumer")
-    partition.subpartitions[0].add_event(event_of(DataType.EVENT_BUFFER))
-    assert channel.poll() is not None
-    assert (channel.drained, caplog.messages) == (None, [])
-    assert channel.overtaken_data() == []
     channel.release()
     partition.release()
     assert_everything_returned(pool)
