@@ -14,6 +14,7 @@ from bench.latency.family import LatencyFamily
 from bench.micro.family import MicroFamily
 from bench.peers.family import PeersFamily
 from bench.scale.family import ScaleFamily
+from bench.scrape.family import ScrapeFamily
 from bench.timeouts.family import TimeoutsFamily
 from bench.window.family import WindowFamily
 
@@ -31,6 +32,7 @@ _ALL: tuple[Family, ...] = (
     LatencyFamily(),
     ChannelsFamily(),
     WindowFamily(),
+    ScrapeFamily(),
     MicroFamily(),
 )
 

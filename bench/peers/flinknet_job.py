@@ -22,7 +22,7 @@ from bench.harness.process import Clocks
 from bench.harness.side import Round
 from bench.harness.trial import Measurement, Plan
 from bench.peers.cases import KEYBY
-from flinknet import NetworkConfig
+from flinknet import FlinknetConfig, NetworkConfig
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.datastream import RuntimeContext, SinkFunction, StreamExecutionEnvironment
 from flinknet.errors import FlinknetError
@@ -174,12 +174,17 @@ def passed(record: Any) -> Any:
     return record
 
 
-def measure(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
-    """Run once. Raises BenchError if a job fails, or does not use the network."""
+def measure(
+    case: Case, plan: Plan, pinning: Pinning, config: FlinknetConfig | None = None
+) -> Measurement:
+    """Run once, on clusters with this configuration.
+
+    Raises BenchError if a job fails, or does not use the network.
+    """
     places = (pinning, pinning) if case.name == KEYBY.name else (pinning[:1], pinning[1:])
-    check = _run(Stage(case, Round(None), 0.0, *places))
+    check = _run(Stage(case, Round(None), 0.0, *places), config)
     seconds = plan.warm_up_s + plan.seconds
-    result = _run(Stage(case, Round(seconds), plan.warm_up_s, *places))
+    result = _run(Stage(case, Round(seconds), plan.warm_up_s, *places), config)
     received = result.received
     first, second = received if len(received) == 2 else (*result.sent, *received)
     return Measurement(
@@ -208,8 +213,8 @@ def _tally_of(reports: Sequence[dict[str, Any]]) -> Tally:
     return Tally(*(sum(report[field] for report in reports) for field in Tally._fields))
 
 
-def _run(stage: Stage) -> Result:
-    environment = StreamExecutionEnvironment.get_execution_environment()
+def _run(stage: Stage, config: FlinknetConfig | None) -> Result:
+    environment = StreamExecutionEnvironment.get_execution_environment(config)
     environment.set_parallelism(len(stage.sink_cpus))
     sent = environment.from_source(BlockSource(stage), SOURCE)
     if not stage.is_keyed:

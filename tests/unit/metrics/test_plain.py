@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgpack
 import pytest
 
-from flinknet.metrics.plain import from_plain, to_plain
+from flinknet.metrics.plain import from_plain, row_of, to_plain
 
 
 class Part(NamedTuple):
@@ -16,22 +17,28 @@ class Part(NamedTuple):
     share: float
 
 
+@dataclass(frozen=True)
+class Counted:
+    records: int
+
+
 class Whole(NamedTuple):
     count_in: int
     running: bool
     parts: tuple[Part, ...]
     best: Part | None
+    counted: Counted
 
 
 WHOLES = [
-    Whole(3, True, (Part("a", 0.5), Part("b", 2.0)), Part("a", 0.5)),
-    Whole(0, False, (), None),
+    Whole(3, True, (Part("a", 0.5), Part("b", 2.0)), Part("a", 0.5), Counted(7)),
+    Whole(0, False, (), None, Counted(0)),
 ]
 
 
 @pytest.mark.parametrize("whole", WHOLES)
 def test_an_array_on_the_wire_is_the_named_tuple_again(whole: Whole) -> None:
-    assert from_plain(Whole, msgpack.unpackb(msgpack.packb(whole))) == whole
+    assert from_plain(Whole, msgpack.unpackb(msgpack.packb(whole, default=row_of))) == whole
 
 
 @pytest.mark.parametrize("whole", WHOLES)
@@ -68,7 +75,7 @@ def test_what_is_no_part_is_refused(value: Any) -> None:
 @pytest.mark.parametrize("parts", [None, "ab", {"name": "a"}, [["a", 0.5], 7]])
 def test_what_is_no_row_of_parts_is_refused(parts: Any) -> None:
     with pytest.raises(ValueError, match=r"^no(t an array| Part)"):
-        from_plain(Whole, [1, True, parts, None])
+        from_plain(Whole, [1, True, parts, None, [7]])
 
 
 def test_a_refusal_shows_little_of_what_it_refuses() -> None:
