@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.errors import SerializationError
+from flinknet.errors import ConfigurationError, SerializationError
 from flinknet.records.key_groups import (
+    check_key_groups,
     default_max_parallelism,
     key_group,
     key_group_range,
@@ -142,3 +143,9 @@ def test_the_default_maximum_is_a_power_of_two_over_one_and_a_half_times(
 ) -> None:
     """Section 4: min(max(nextPow2(p + p/2), 128), 32768)."""
     assert default_max_parallelism(parallelism) == expected
+
+
+def test_every_channel_needs_a_key_group() -> None:
+    check_key_groups(4, 4)
+    with pytest.raises(ConfigurationError, match="to 5 subtasks has only 4 key groups: raise"):
+        check_key_groups(5, 4)

@@ -409,3 +409,15 @@ def test_a_subclass_that_selects_otherwise_is_asked_for_every_record() -> None:
     partitioner = set_up(Backwards(), 3)
     assert choices(partitioner, 4) == [2, 1, 0, 2]
     assert dict(partitioner.divide([1, 2, 3, 4])) == {1: [1, 4], 0: [2], 2: [3]}
+
+
+def test_records_that_go_one_way_are_divided_at_once() -> None:
+    records = [1, 2, 3]
+    assert ForwardPartitioner().divide(records) == {0: records}
+
+
+def test_a_partitioner_that_cuts_no_records_is_not_to_be_asked() -> None:
+    partitioner = ForwardPartitioner()
+    assert not partitioner.cuts_records
+    with pytest.raises(AssertionError, match="ForwardPartitioner does not cut records"):
+        partitioner.cut([1])
