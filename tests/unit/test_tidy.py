@@ -145,3 +145,14 @@ def test_relative_links_lead_somewhere(text: Path) -> None:
     links = LINK.findall(text.read_text(encoding="utf-8"))
     astray = [link for link in links if not (text.parent / link).exists()]
     assert not astray
+
+
+def test_the_tests_that_continuous_integration_names_are_there() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    named = [
+        f"{start}{name}{end}"
+        for start, names, end in re.findall(r"(tests/[\w/]+)\{([\w,]+)\}([\w.]+)", script)
+        for name in names.split(",")
+    ]
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
