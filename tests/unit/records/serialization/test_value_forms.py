@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgpack
 import msgspec
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from flinknet.errors import SerializationError
+from flinknet.records.serialization.extension_types import ARROW_BATCH, EXTENSIONS_NESTED_MAX
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.serializer import RecordUnpacker
+from flinknet.records.serialization.value_forms import ValueForms, arrow_pieces
 from tests.unit.records.serialization.record_values import name_of, same
 
 
@@ -122,3 +127,55 @@ def test_a_struct_that_is_not_registered_is_refused() -> None:
         SerializationError, match=r"Order is a Struct .* env\.register_type\(Order\)"
     ):
         RecordPacker().pack(Order(1))
+
+
+# -- forms by themselves ---------------------------------------------------------------------------
+
+
+class Amount(Decimal):
+    """A number that would arrive as another one."""
+
+
+@pytest.fixture
+def forms() -> ValueForms:
+    return ValueForms(RecordTypes(), msgpack.packb)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (2**64, "an int has at most 64 bits"),
+        (Amount(1), "Amount is derived from Decimal, and would arrive as one"),
+        (object(), "object has no form on the wire"),
+    ],
+    ids=["int", "Decimal", "object"],
+)
+def test_a_value_without_a_form_is_refused_and_the_reason_kept(
+    forms: ValueForms, value: Any, reason: str
+) -> None:
+    with pytest.raises(TypeError, match=reason) as refused:
+        forms.made_with(msgpack.ExtType)(value)
+    assert forms.failure is refused.value
+
+
+def test_an_arrow_batch_is_its_content_under_its_own_code(forms: ValueForms) -> None:
+    batch = pa.record_batch({"a": [1, 2]})
+    made = forms.made_with(msgpack.ExtType)(batch)
+    assert made == msgpack.ExtType(ARROW_BATCH, b"".join(arrow_pieces(batch)))
+
+
+def test_sets_in_one_another_are_limited() -> None:
+    """The depth is counted over all of them, and begins anew with the next value."""
+
+    def pack(value: Any) -> bytes:
+        data: bytes = msgpack.packb(value, default=form)
+        return data
+
+    form = ValueForms(RecordTypes(), pack).made_with(msgpack.ExtType)
+    value: Any = frozenset()
+    for _ in range(EXTENSIONS_NESTED_MAX - 1):
+        value = frozenset({value})
+    assert form(value).code == 8
+    with pytest.raises(ValueError, match=f"nested more than {EXTENSIONS_NESTED_MAX} levels deep"):
+        form(frozenset({value}))
+    assert form(value).code == 8
