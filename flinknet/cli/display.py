@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
-from flinknet.cluster.local.output import COORDINATOR
+from flinknet.cluster.local.process_output import COORDINATOR
 from flinknet.texts import printable
 
 __all__ = ["JobDisplay", "result_table"]

@@ -17,7 +17,7 @@ from flinknet.cli.arguments import (
     cluster_config,
     output_redirected,
 )
-from flinknet.cli.explanation import explanation
+from flinknet.cli.explanation_table import explanation
 from flinknet.cli.job_file import first_job
 from flinknet.cluster.local.preflight import explain_job
 

@@ -44,7 +44,7 @@ from flinknet.config import WireLimits
 from flinknet.errors import ErrorCode, HandshakeError
 from flinknet.texts import printable, text_of
 from flinknet.transitions import Transitions
-from flinknet.wire.handshake import (
+from flinknet.wire.handshake_messages import (
     PROOF_BYTES,
     Answer,
     Challenge,

@@ -26,7 +26,7 @@ from flinknet.demo.result import (
     Run,
     machine_facts,
 )
-from flinknet.demo.session import find_java, require_extra, spark_session
+from flinknet.demo.spark_session import find_java, require_extra, spark_session
 from flinknet.demo.verification import expected_aggregates, verify
 from flinknet.demo.workload import Workload, claim_directory, load_workload, prepare_workload
 

@@ -46,7 +46,7 @@ from flinknet.records.serialization.record_types import Registered
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.records.serialization.spanning_record import ReassemblyMemory
 from flinknet.records.writer import RecordWriter
-from flinknet.wire.handshake import WorkerIdentity
+from flinknet.wire.handshake_messages import WorkerIdentity
 
 __all__ = ["NetworkEnvironment"]
 

@@ -22,7 +22,7 @@ from flinknet.connection.session import Session
 from flinknet.errors import HandshakeError
 from flinknet.net.address import is_loopback, join_address
 from flinknet.net.link_protocol import LinkProtocol, LinkSender, SessionMaker, end_stream
-from flinknet.wire.handshake import Verdict
+from flinknet.wire.handshake_messages import Verdict
 
 __all__ = ["PeerProtocol", "PeerRegistrar"]
 

@@ -51,7 +51,7 @@ from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.pending_handshakes import PendingHandshakes
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.texts import printable
-from flinknet.wire.handshake import NONCE_BYTES, Verdict, WorkerIdentity
+from flinknet.wire.handshake_messages import NONCE_BYTES, Verdict, WorkerIdentity
 
 __all__ = ["PeerDirectory"]
 

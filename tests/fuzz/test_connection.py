@@ -17,7 +17,7 @@ from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.connection.handshake import Handshake
 from flinknet.errors import RemoteError, RemoteProtocolError
-from flinknet.wire.handshake import WorkerIdentity
+from flinknet.wire.handshake_messages import WorkerIdentity
 from tests.unit.arrangements import make_config
 from tests.unit.connection.joined import Joined, Worker, poll
 

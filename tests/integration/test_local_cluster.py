@@ -23,7 +23,7 @@ from flinknet.errors import (
     WorkerLostError,
 )
 from flinknet.task.graph import JobGraph
-from flinknet.wire.handshake import Hello, Opening, Refusal, Verdict, WorkerIdentity
+from flinknet.wire.handshake_messages import Hello, Opening, Refusal, Verdict, WorkerIdentity
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),

@@ -21,7 +21,7 @@ from flinknet.config import WireLimits
 from flinknet.connection.handshake import Handshake
 from flinknet.partition.registry import wire_partition_id
 from flinknet.wire.codec import encode
-from flinknet.wire.handshake import WorkerIdentity
+from flinknet.wire.handshake_messages import WorkerIdentity
 from flinknet.wire.messages import MessageType
 
 ROOT = Path(__file__).parents[2]

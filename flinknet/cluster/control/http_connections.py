@@ -10,7 +10,7 @@ Theory of operation
 A connection that waits for longer than the request time-out is *overdue*. Bytes do not help: a head
 that comes byte by byte, an answer that nobody fetches and a connection that is kept alive for later
 all end the same. One that is busy does the server's own work, which has time-outs of its own
-(``requests.py``); a worker's websocket is busy for as long as the worker lives.
+(``http_requests.py``); a worker's websocket is busy for as long as the worker lives.
 
 There are at most so many connections. One more takes the place of the one that has waited longest:
 of a crowd that says nothing, or of an idle one that its owner can make again. It is refused only

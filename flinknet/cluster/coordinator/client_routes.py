@@ -26,9 +26,9 @@ from aiohttp import web
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.http_requests import named_job, read_body
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metric_store import MetricStore
-from flinknet.cluster.coordinator.requests import named_job, read_body
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError

@@ -25,7 +25,7 @@ from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.messages import Message, Register, StatisticsReport
-from flinknet.cluster.control.parent import watch_parent
+from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord

@@ -20,9 +20,9 @@ from aiohttp import web
 from flinknet.cluster.control.subtask_result import decode_result
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.http_requests import named_job, read_body
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.requests import named_job, read_body
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection, Workers
 
 __all__ = ["Attempts", "WorkerRoutes"]

@@ -9,7 +9,7 @@ grandchild that still holds them open must not keep ``wait`` from returning.
 
 The child leads a session of its own, so that Ctrl-C in a terminal reaches the launcher alone, which
 then stops its children in order. It leads a process group, too, and whatever ends the child ends
-the group (``process_group.py``). That both end with the launcher is ``parent.py``'s half.
+the group (``process_group.py``). That both end with the launcher is ``parent_watch.py``'s half.
 """
 
 from __future__ import annotations

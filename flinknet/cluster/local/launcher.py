@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 A child gets this process's environment and import path, and in the environment the cluster token
 and the whole configuration. It is a child from its start until ``stop`` has waited for it: SIGTERM,
-after ``stop_timeout_ms`` SIGKILL. If this process is itself killed, ``parent.py`` ends the
+after ``stop_timeout_ms`` SIGKILL. If this process is itself killed, ``parent_watch.py`` ends the
 children. What user code has started in a worker ends with the worker, in each of these cases
 (``process_group.py``).
 
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.local.child_process import ChildProcess
-from flinknet.cluster.local.output import COORDINATOR, OnOutput
+from flinknet.cluster.local.process_output import COORDINATOR, OnOutput
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import VARIABLE_PREFIX, options
 from flinknet.interpreter import COMPILES_PYTHON

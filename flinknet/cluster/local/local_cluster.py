@@ -22,8 +22,8 @@ from flinknet.cluster.control.credentials import given_token
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.local.launcher import Launcher, finish_stopping
-from flinknet.cluster.local.output import OnOutput, print_output
 from flinknet.cluster.local.preflight import check_cluster, check_job
+from flinknet.cluster.local.process_output import OnOutput, print_output
 from flinknet.cluster.local.watcher import Watcher
 from flinknet.config import FlinknetConfig
 from flinknet.errors import JobError, LocalProtocolError, RemoteTransportError

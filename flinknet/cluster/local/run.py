@@ -10,8 +10,8 @@ from flinknet.cluster.control.client import OnProgress
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.local.local_cluster import LocalCluster
-from flinknet.cluster.local.output import LAUNCHER, OnOutput, print_output
 from flinknet.cluster.local.preflight import fit_job
+from flinknet.cluster.local.process_output import LAUNCHER, OnOutput, print_output
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph

@@ -8,7 +8,7 @@ the coordinator does. The first break is kept, and ends every call that waits in
 
 The exit status of a process is known here and nowhere else. A worker's is told to the coordinator,
 which makes it the cause of whatever that broke; the coordinator is told, too, which workers there
-are, because it ends their process groups if this process is killed (``parent.py``).
+are, because it ends their process groups if this process is killed (``parent_watch.py``).
 """
 
 from __future__ import annotations

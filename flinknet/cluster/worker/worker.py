@@ -54,7 +54,7 @@ from flinknet.cluster.control.messages import (
     StatisticsRequest,
     Stop,
 )
-from flinknet.cluster.control.parent import watch_parent
+from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
 from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.metrics_server import serve_metrics

@@ -21,7 +21,7 @@ from flinknet.connection.handshake import (
     judge,
 )
 from flinknet.errors import HandshakeError
-from flinknet.wire.handshake import (
+from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,
     Hello,

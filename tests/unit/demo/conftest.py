@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
-from flinknet.demo.session import spark_session
+from flinknet.demo.spark_session import spark_session
 from flinknet.demo.workload import Workload, WorkloadParameters, claim_directory, prepare_workload
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from flinknet.config import NetworkConfig, WireLimits
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.net.network_environment import NetworkEnvironment
-from flinknet.wire.handshake import (
+from flinknet.wire.handshake_messages import (
     PROOF_BYTES,
     Answer,
     Challenge,

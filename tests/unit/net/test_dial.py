@@ -17,7 +17,7 @@ from flinknet.net.dial import Dial
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
 from flinknet.records.partitioner import RebalancePartitioner
-from flinknet.wire.handshake import Verdict
+from flinknet.wire.handshake_messages import Verdict
 from flinknet.wire.messages import MessageType
 from tests.unit.net.stranger import Host, Stranger, free_port, peers, quick, until
 from tests.unit.wire.received import partition_request

@@ -10,7 +10,7 @@ from flinknet.buffer.buffer import DataType
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.registry import wire_partition_id
-from flinknet.wire.handshake import Hello, Opening
+from flinknet.wire.handshake_messages import Hello, Opening
 from flinknet.wire.messages import MessageType
 from tests.unit.net.stranger import (
     NONCE,

@@ -22,7 +22,7 @@ from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.peers import PeerDirectory
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.wire.checksum import seal
-from flinknet.wire.handshake import (
+from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,
     Hello,

@@ -11,7 +11,7 @@ from flinknet.config import WireLimits
 from flinknet.errors import HandshakeError, RemoteProtocolError
 from flinknet.wire.checksum import seal
 from flinknet.wire.codec import encode, encode_buffer_header, encode_error
-from flinknet.wire.handshake import (
+from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,
     HandshakeMessage,

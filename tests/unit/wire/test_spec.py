@@ -11,7 +11,7 @@ import pytest
 from flinknet.buffer.buffer import DataType
 from flinknet.config import NetworkConfig, WireLimits
 from flinknet.errors import ErrorCode
-from flinknet.wire.handshake import (
+from flinknet.wire.handshake_messages import (
     PROTOCOL_VERSION,
     Answer,
     HandshakeKind,

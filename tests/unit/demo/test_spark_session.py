@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.demo.session import JAVA_VERSION_MIN, find_java, require_extra
+from flinknet.demo.spark_session import JAVA_VERSION_MIN, find_java, require_extra
 from flinknet.errors import ConfigurationError
 
 

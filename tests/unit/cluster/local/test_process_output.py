@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.cluster.local.output import COORDINATOR, print_output
+from flinknet.cluster.local.process_output import COORDINATOR, print_output
 
 
 def test_workers_are_shown_and_the_coordinator_is_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from flinknet.cli.explanation import explanation
+from flinknet.cli.explanation_table import explanation
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
 from flinknet.net.memory_bound import MemoryBound

@@ -16,7 +16,7 @@ from flinknet.cluster.control.exit_status import ExitStatus
 
 CHILD = """
 import sys
-from flinknet.cluster.control.parent import watch_parent
+from flinknet.cluster.control.parent_watch import watch_parent
 watch_parent(lambda line: print("heard", line.decode(), flush=True), {on_end})
 print("stdin", repr(sys.stdin.read()), flush=True)
 print("ready", flush=True)

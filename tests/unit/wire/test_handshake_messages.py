@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flinknet.config import WireLimits
 from flinknet.errors import ConfigurationError, ErrorCode, HandshakeError
-from flinknet.wire.handshake import (
+from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,
     HandshakeKind,
