@@ -17,11 +17,11 @@ __all__ = ["WRITTEN"]
 
 
 def _generate() -> Generator[Any, Any, None]:
-    yield
+    yield from ()
 
 
 _ended = _generate()
-_ended.close()
+next(_ended, None)
 
 
 class _Written(Coroutine[Any, Any, None]):
