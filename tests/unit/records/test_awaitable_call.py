@@ -86,6 +86,29 @@ def test_a_call_goes_on_as_a_coroutine(call: Call, calls: Calls) -> None:
     assert calls.seen == ["wait", "left"]
 
 
+def test_a_call_waits_more_than_once(call: Call, calls: Calls) -> None:
+    """And goes on with nothing in particular, as after most futures."""
+
+    async def twice() -> Any:
+        return await call("wait"), await call("wait longer")
+
+    running = twice()
+    assert [send(running), send(running)] == ["wait", "wait longer"]
+    assert send(running) == [(("wait", None), ("wait longer", None))]
+    assert calls.seen == ["wait", "left", "wait longer", "left"]
+
+
+def test_a_coroutine_that_is_a_generator_yields_from_a_call(call: Call, calls: Calls) -> None:
+    @coroutine
+    def once() -> Generator[Any, Any, Any]:
+        return (yield from call("wait"))
+
+    running = once()
+    assert send(running) == "wait"
+    assert send(running, "so long") == [("wait", "so long")]
+    assert calls.seen == ["wait", "left"]
+
+
 def test_nothing_happens_before_a_call_is_awaited(call: Call, calls: Calls) -> None:
     made = call("one")
     assert calls.seen == []

@@ -491,7 +491,7 @@ def test_a_batch_that_arrow_cannot_write_is_explained() -> None:
         for _ in range(70):
             column = pa.StructArray.from_arrays([column], ["a"])
         batch = pa.record_batch([column], ["a"])
-        for write in (batch_pieces, RecordPacker().pack, large_form):
+        for write in (batch_pieces, columns_bytes, RecordPacker().pack, large_form):
             with pytest.raises(SerializationError, match="cannot be serialised: "):
                 write(batch)
 
