@@ -36,7 +36,7 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
     if program is None:
         pytest.skip("there is no prometheus (Debian: apt-get install prometheus)")
     settings = DEPLOYED.read_text().replace("127.0.0.1:8081", cluster.address)
-    (folder / "prometheus.yml").write_text(settings.replace("15s", "250ms"))
+    (folder / "prometheus.yml").write_text(settings.replace("5s", "250ms"))
     (folder / "flinknet.token").write_text(cluster.token)
     process = await asyncio.create_subprocess_exec(
         program,
