@@ -13,6 +13,7 @@ from enum import Enum, Flag, IntEnum, IntFlag, StrEnum
 from fractions import Fraction
 from math import inf, nan
 from struct import unpack
+from sys import getsizeof
 from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -22,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.errors import SerializationError
+from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.key_forms import comparable_key, remembered_bytes
 from flinknet.records.key_groups import key_hash
 from tests.naming import spelled
@@ -88,6 +90,10 @@ class SameAs(str):
         return hash(self.lower())
 
 
+class Tagged(Place):
+    """A tuple that anything may be attached to."""
+
+
 class Plain(str):
     """Text of a class that compares as text."""
 
@@ -110,6 +116,7 @@ GOLDEN: list[tuple[Any, int]] = [
     (2**64, 2947170794),
     (2**200 + 1, 2483203781),
     (Fraction(1, 3), 708889099),
+    (Fraction(1, 2**61 - 1), 3853033408),
     (1.5 + 2j, 3060043037),
     (Colour.RED, 2201457428),
     (Colour.GREEN, 3264489812),
@@ -118,6 +125,53 @@ GOLDEN: list[tuple[Any, int]] = [
     (("a", None, date(1, 1, 1)), 325949536),
 ]
 """State is kept by key group, so a hash never changes."""
+
+
+EQUAL: list[tuple[Any, ...]] = [
+    (1, 1.0, True, Decimal(1), Decimal("1.000"), Fraction(1), 1 + 0j, Number.ONE),
+    (0, 0.0, -0.0, False, Decimal("-0"), Decimal("0E+10"), -0j),
+    (0.5, Decimal("0.5"), Decimal("0.50"), Fraction(1, 2), complex(0.5)),
+    (Decimal("0.1"), Decimal("0.100"), Fraction(1, 10)),
+    (Decimal("-0.1"), Fraction(-1, 10)),
+    (2**70, 2.0**70, Decimal(2**70), Fraction(2**70)),
+    (2**70 + 1, Decimal(2**70 + 1), Fraction(2**70 + 1)),
+    (-(2**70) - 1, Decimal(-(2**70) - 1)),
+    (10**400, Decimal("1E+400"), Fraction(10**400)),
+    (10**6_000 + 7, Decimal(10**6_000 + 7)),
+    (2**63 - 1, Decimal(2**63 - 1)),
+    (inf, Decimal("Infinity")),
+    (2, IntegerBits.TWO),
+    ("a", Text.A, Plain("a")),
+    (b"key", bytearray(b"key"), memoryview(b"key"), memoryview(bytearray(b"key"))),
+    (date(2026, 1, 1), Day.FIRST),
+    (NOON, NOON.astimezone(BERLIN), NOON.astimezone(TOKYO)),
+    (time(12, tzinfo=UTC), time(21, tzinfo=TOKYO)),
+    (timedelta(hours=24), timedelta(days=1)),
+    (("a", 1), Place("a", 1), Place("a", Decimal(1))),  # type: ignore[arg-type]
+    (Point(1, 2, "one"), Point(1.0, Decimal(2), "other")),  # type: ignore[arg-type]
+]
+
+REFUSED: list[tuple[Any, str]] = [
+    (Changing(1), "a dataclass is a key only if it is frozen"),
+    (Point([1]), "unhashable type: 'list'"),  # type: ignore[arg-type]
+    (SameAs("a"), "it compares in its own way, not as a str"),
+    (Decimal("sNaN"), "a signaling NaN"),
+    ({"a": 1}, "such a type has no stable hash"),
+    (frozenset((1,)), "such a type has no stable hash"),
+    (("a", ["b", {1}]), "such a type has no stable hash"),
+    (int, "such a type has no stable hash"),
+    ("\ud800", "surrogates not allowed"),
+]
+
+NOTHINGS: list[Any] = [None]
+
+if not COMPILES_PYTHON:  # these libraries are not there for PyPy
+    from tests.unit.records import library_keys
+
+    EQUAL += library_keys.EQUAL
+    GOLDEN += library_keys.GOLDEN
+    NOTHINGS += library_keys.NO_TIMES
+    REFUSED += library_keys.REFUSED
 
 
 @pytest.mark.parametrize(("key", "value"), GOLDEN, ids=str)
@@ -141,29 +195,7 @@ def test_hashes_of_all_types_do_not_depend_on_the_process() -> None:
 
 @pytest.mark.parametrize(
     "equal",
-    [
-        (1, 1.0, True, Decimal(1), Decimal("1.000"), Fraction(1), 1 + 0j, Number.ONE),
-        (0, 0.0, -0.0, False, Decimal("-0"), Decimal("0E+10"), -0j),
-        (0.5, Decimal("0.5"), Decimal("0.50"), Fraction(1, 2), complex(0.5)),
-        (Decimal("0.1"), Decimal("0.100"), Fraction(1, 10)),
-        (Decimal("-0.1"), Fraction(-1, 10)),
-        (2**70, 2.0**70, Decimal(2**70), Fraction(2**70)),
-        (2**70 + 1, Decimal(2**70 + 1), Fraction(2**70 + 1)),
-        (-(2**70) - 1, Decimal(-(2**70) - 1)),
-        (10**400, Decimal("1E+400"), Fraction(10**400)),
-        (10**6_000 + 7, Decimal(10**6_000 + 7)),
-        (2**63 - 1, Decimal(2**63 - 1)),
-        (inf, Decimal("Infinity")),
-        (2, IntegerBits.TWO),
-        ("a", Text.A, Plain("a")),
-        (b"key", bytearray(b"key"), memoryview(b"key"), memoryview(bytearray(b"key"))),
-        (date(2026, 1, 1), Day.FIRST),
-        (NOON, NOON.astimezone(BERLIN), NOON.astimezone(TOKYO)),
-        (time(12, tzinfo=UTC), time(21, tzinfo=TOKYO)),
-        (timedelta(hours=24), timedelta(days=1)),
-        (("a", 1), Place("a", 1), Place("a", Decimal(1))),  # type: ignore[arg-type]
-        (Point(1, 2, "one"), Point(1.0, Decimal(2), "other")),  # type: ignore[arg-type]
-    ],
+    EQUAL,
     ids=lambda equal: f"{equal[0]!r:.30}" if equal[0] != 10**6_000 + 7 else "long",
 )
 def test_keys_that_python_says_are_equal_meet(equal: tuple[Any, ...]) -> None:
@@ -216,6 +248,13 @@ def test_every_nan_is_one_key() -> None:
     assert len(kept) == 1
 
 
+@pytest.mark.parametrize("key", NOTHINGS, ids=repr)
+def test_a_time_that_is_none_is_null(key: object) -> None:
+    """As Arrow takes it."""
+    assert key_hash(key) == key_hash(None)
+    assert comparable_key((key, 1)) == (None, 1)
+
+
 numbers = st.integers() | st.floats(allow_nan=False) | st.decimals(allow_nan=False) | st.fractions()
 
 
@@ -236,21 +275,7 @@ def test_instants_meet_in_any_zone(instant: datetime, zone: tzinfo) -> None:
         assert key_hash(instant) == key_hash(elsewhere)
 
 
-@pytest.mark.parametrize(
-    ("key", "reason"),
-    [
-        (Changing(1), "a dataclass is a key only if it is frozen"),
-        (Point([1]), "unhashable type: 'list'"),  # type: ignore[arg-type]
-        (SameAs("a"), "it compares in its own way, not as a str"),
-        (Decimal("sNaN"), "a signaling NaN"),
-        ({"a": 1}, "such a type has no stable hash"),
-        (frozenset((1,)), "such a type has no stable hash"),
-        (("a", ["b", {1}]), "such a type has no stable hash"),
-        (int, "such a type has no stable hash"),
-        ("\ud800", "surrogates not allowed"),
-    ],
-    ids=spelled,
-)
+@pytest.mark.parametrize(("key", "reason"), REFUSED, ids=spelled)
 def test_what_is_no_key_is_refused_with_the_reason(key: object, reason: str) -> None:
     with pytest.raises(SerializationError, match=reason) as refused:
         key_hash(key)
@@ -303,6 +328,30 @@ def test_what_python_can_look_up_stands_for_itself(key: object) -> None:
 def test_what_could_not_be_found_again_is_not_remembered() -> None:
     """Nor what may hold on to more than can be known."""
     alone = NOON.replace(tzinfo=ZoneInfo.no_cache("Europe/Berlin"))
-    forgotten = (nan, (1, nan), [1], Point(1), Plain("a"), alone, ("a", Point(1)))
+    own = time(12, tzinfo=Shifting())
+    tagged = Tagged("a", 1)
+    forgotten = (nan, (1, nan), [1], Point(1), Plain("a"), alone, own, tagged, ("a", Point(1)))
     assert [remembered_bytes(key) for key in forgotten] == [None] * len(forgotten)
-    assert remembered_bytes(NOON.astimezone(BERLIN))
+
+
+def held_bytes(key: Any) -> int:
+    """What a key takes with its parts, where the interpreter knows it."""
+    parts = key if isinstance(key, tuple) else ()
+    return getsizeof(key, 1) + sum(map(held_bytes, parts))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(None, True, 7, -(2**2_000), 1.5, Decimal("0." + "1" * 2_000)),
+        *("", "JFK", "Zürich" * 100, "\U0001f6eb" * 100, b"JFK" * 100),
+        *(NOON, NOON.replace(tzinfo=None), NOON.astimezone(BERLIN), time(12, tzinfo=TOKYO)),
+        *(date(2026, 1, 1), timedelta(1), UUID(int=7), Colour.RED, Number.ONE),
+        *((), ("a", (1, b"b", None)), Place("a", 1)),
+    ],
+    ids=spelled,
+)
+def test_a_remembered_key_takes_no_more_than_is_counted_for_it(key: object) -> None:
+    counted = remembered_bytes(key)
+    assert counted is not None
+    assert counted >= held_bytes(key)

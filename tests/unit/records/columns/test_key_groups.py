@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -269,6 +270,14 @@ def test_times_beyond_pythons_have_a_group_to_the_microsecond() -> None:
     assert len(set(key_groups([times], GROUPS).tolist())) == 1
     far = pa.array([2**62, -(2**62)], pa.timestamp("s"))
     assert len(key_groups([far, far], GROUPS)) == 2
+
+
+def test_nanoseconds_of_rows_and_columns_meet() -> None:
+    """Also before the epoch."""
+    nanoseconds = [1_500, 999, -1, -1_500, 1_700_000_000_123_456_789]
+    groups = key_groups([pa.array(nanoseconds, pa.timestamp("ns"))], 32_768).tolist()
+    for make in (pd.Timestamp, lambda value: np.datetime64(value, "ns")):
+        assert [key_group(make(value), 32_768) for value in nanoseconds] == groups
 
 
 def test_a_zone_is_only_another_way_to_write_an_instant() -> None:
