@@ -3,6 +3,7 @@ records are in ``test_packer.py``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta, timezone
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.python_packer import PythonPacker
 from flinknet.records.serialization.record_types import RecordTypes
@@ -79,6 +81,8 @@ def test_lengths(length: int) -> None:
         "a" * length,
         "é" * length,
         b"a" * length,
+        bytearray(length),
+        memoryview(bytes(length)),
         tuple(numbers),
         list(numbers),
         dict(zip(numbers, numbers, strict=True)),
@@ -91,3 +95,50 @@ def test_lengths(length: int) -> None:
 @example(record=-0.0)
 def test_any_record(record: Any) -> None:
     assert outcome(pack, record) == outcome(pack_in_c, record)
+
+
+def test_what_no_length_can_say_is_refused() -> None:
+    """The memory is never touched, so it takes none."""
+    with pytest.raises(ValueError, match="4294967296 elements or bytes are more than msgpack can"):
+        pack(bytes(2**32))
+
+
+def test_a_view_with_gaps_is_refused() -> None:
+    with pytest.raises(BufferError, match="not C-contiguous"):
+        pack(memoryview(b"abcd")[::2])
+
+
+def nested(levels: int, kinds: Sequence[Callable[[Any], Any]]) -> Any:
+    """A record with so many levels, which are of each of the kinds in turn."""
+    record: Any = None
+    for level in range(levels):
+        record = kinds[level % len(kinds)](record)
+    return record
+
+
+SHAPES: dict[str, Sequence[Callable[[Any], Any]]] = {
+    "lists": [lambda each: [each]],
+    "maps": [lambda each: {"a": each}],
+    "maps of numbers": [lambda each: {1: each}],
+    "long arrays": [lambda each: (*range(20), each, "behind")],
+    "all": [
+        lambda each: (each, 5),
+        lambda each: {1: 2, "a": each, 3: b"x"},
+        lambda each: [Frozen(1), each, 1.5],
+    ],
+}
+
+
+@pytest.mark.parametrize("kinds", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("levels", [99, 100, 101, 102, NESTING_MAX])
+def test_what_is_far_inside_is_packed_alike(
+    levels: int, kinds: Sequence[Callable[[Any], Any]]
+) -> None:
+    record = nested(levels, kinds)
+    assert pack(record) == pack_in_c(record)
+
+
+@pytest.mark.parametrize("kinds", SHAPES.values(), ids=SHAPES)
+def test_a_level_too_many_is_refused(kinds: Sequence[Callable[[Any], Any]]) -> None:
+    with pytest.raises(RecursionError, match=f"nested more than {NESTING_MAX} levels deep"):
+        pack(nested(NESTING_MAX + 1, kinds))

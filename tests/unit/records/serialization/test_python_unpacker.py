@@ -117,10 +117,20 @@ def test_lengths(length: int) -> None:
         assert outcome(unpack, content[:-1]) == ("refused", True)
 
 
-@pytest.mark.parametrize("record", ["a" * (BYTES_MAX + 1), b"a" * (BYTES_MAX + 1)], ids=len)
-def test_what_is_too_long_is_refused(record: str | bytes) -> None:
-    with pytest.raises(ValueError, match=rf"exceeds max_(str|bin)_len\({BYTES_MAX}\)"):
-        unpack(msgpack.packb(record))
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        ("a" * (BYTES_MAX + 1), "str"),
+        (b"a" * (BYTES_MAX + 1), "bin"),
+        (ExtType(KNOWN_EXTENSION, bytes(BYTES_MAX + 1)), "ext"),
+    ],
+    ids=["str", "bin", "ext"],
+)
+def test_what_is_too_long_is_refused(record: Any, kind: str) -> None:
+    content = msgpack.packb(record)
+    for unpack_value in (unpack, unpack_in_c):
+        with pytest.raises(ValueError, match=rf"exceeds max_{kind}_len\({BYTES_MAX}\)"):
+            unpack_value(content)
 
 
 @pytest.mark.parametrize("head", [b"\xdd", b"\xdf"])
@@ -133,6 +143,74 @@ def test_what_has_too_many_elements_is_refused(head: bytes) -> None:
 def test_what_is_too_deep_is_refused() -> None:
     with pytest.raises(StackError):
         unpack(b"\x91" * 60_000 + b"\x00")
+
+
+HEADS = {
+    "short array": (b"\x91", b""),
+    "array of two": (b"\x92\x01", b""),
+    "array and what is behind": (b"\x95\x01\x02", b"\xa1a\xc0"),
+    "array with two bytes of length": (b"\xdc\x00\x02\x01", b""),
+    "array with four bytes of length": (b"\xdd\x00\x00\x00\x02", b"\xcd\x01\x02"),
+    "short map": (b"\x81\xa1k", b""),
+    "map and what is behind": (b"\x82\x01\x90\x02", b""),
+    "map with two bytes of length": (b"\xde\x00\x02\x01", b"\x02\x80"),
+    "map with four bytes of length": (b"\xdf\x00\x00\x00\x01\xc3", b""),
+}
+"""What stands before and behind an element."""
+
+
+def flat(value: Any) -> list[Any]:
+    """What is in a value, one after the other; to compare what is too deep to be compared."""
+    found, ahead = [], [value]
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, dict):
+            found.append(("map", len(value)))
+            ahead += [each for item in value.items() for each in item]
+        elif isinstance(value, tuple):
+            found.append(("array", len(value)))
+            ahead += value
+        else:
+            found.append(value)
+    return found
+
+
+@pytest.mark.parametrize(("before", "behind"), HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("levels", [98, 99, 100, 101, 102, 600, 1_023])
+def test_what_is_far_inside(levels: int, before: bytes, behind: bytes) -> None:
+    """Also if bytes are missing there, or one stands there that nothing begins with."""
+    content = before * levels + b"\x05" + behind * levels
+    assert flat(unpack(content)) == flat(unpack_in_c(content))
+    for wrong in (content[: len(before) * levels], before * levels + b"\xc1" + behind * levels):
+        assert outcome(unpack, wrong) == outcome(unpack_in_c, wrong)
+
+
+@pytest.mark.parametrize(("before", "behind"), HEADS.values(), ids=HEADS)
+def test_a_level_too_many_is_refused(before: bytes, behind: bytes) -> None:
+    with pytest.raises(StackError):
+        unpack(before * 1_025 + b"\x05" + behind * 1_025)
+
+
+@pytest.mark.parametrize(("head", "kind"), [(b"\xdd", "array"), (b"\xdf", "map")])
+def test_elements_are_counted_far_inside(head: bytes, kind: str) -> None:
+    content = b"\x91" * 500 + head + (ELEMENTS_MAX + 1).to_bytes(4, "big")
+    with pytest.raises(ValueError, match=rf"exceeds max_{kind}_len\({ELEMENTS_MAX}\)"):
+        unpack(content)
+
+
+class Endless:
+    """A key whose hash asks for itself."""
+
+    def __hash__(self) -> int:
+        return hash((self,))
+
+
+def test_a_stack_that_ends_is_an_error_of_unpacking() -> None:
+    def endless(code: int, content: bytes) -> Endless:
+        return Endless()
+
+    with pytest.raises(StackError):
+        PythonUnpacker(BYTES_MAX, ELEMENTS_MAX, endless).unpack(b"\x81\xd4\x05\x00\x01")
 
 
 def test_memory_is_not_looked_at_later() -> None:
