@@ -11,7 +11,7 @@ import pytest
 
 from flinknet.errors import ConfigurationError
 from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.record_types import RecordTypes
+from flinknet.records.serialization.record_types import RecordTypes, kind_of_class
 from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordUnpacker
 from tests.unit.records.serialization.record_values import (
     Checked,
@@ -20,6 +20,8 @@ from tests.unit.records.serialization.record_values import (
     Permission,
     Point,
     Slotted,
+    name_of,
+    same,
 )
 
 
@@ -34,6 +36,31 @@ def test_a_sequence_is_numbered_from_0() -> None:
     assert RecordTypes.of(None).numbered == {}
     types = RecordTypes((Colour,))
     assert RecordTypes.of(types) is types
+
+
+def test_what_a_class_would_be_registered_as() -> None:
+    assert kind_of_class(Colour) == kind_of_class(Permission) == "an enumeration"
+    assert kind_of_class(Point) == "a named tuple"
+    assert kind_of_class(Frozen) == "a dataclass"
+    assert kind_of_class(tuple) is kind_of_class(int) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Frozen(1), Slotted(1, "more"), Point(1, 2), Colour.RED, Permission.READ, Permission(3)],
+    ids=name_of,
+)
+def test_what_is_registered_arrives(value: Any) -> None:
+    types = [Frozen, Slotted, Point, Colour, Permission]
+    assert same(unpack(types, RecordPacker(types).pack(value)), value)
+
+
+def test_a_struct_arrives_and_is_called_one() -> None:
+    msgspec = pytest.importorskip("msgspec")
+    order = msgspec.defstruct("Order", [("number", int), ("items", tuple, ())])
+    assert kind_of_class(order) == "a Struct"
+    sent = order(1, (2, 3))
+    assert unpack([order], RecordPacker([order]).pack(sent)) == sent
 
 
 class Abstract(abc.ABC):
@@ -158,6 +185,8 @@ CONTENTS: list[tuple[int, Any]] = [
     (9, [-1, 1]),
     (9, [2**40, 1]),
     (9, [True, 1]),
+    (10, [1]),
+    (10, [1, "RED", "BLUE"]),
     (10, [1, "PINK"]),
     (10, [1, 1]),
     (10, [1, "__class__"]),
