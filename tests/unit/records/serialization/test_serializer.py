@@ -3,6 +3,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from random import Random
@@ -13,11 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinknet.config import NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
+    RecordUnpacker,
     large_form,
 )
 from tests.naming import spelled
@@ -50,6 +54,14 @@ RECORDS = (
 )
 
 few_examples = settings(max_examples=40)
+
+
+@dataclass(frozen=True)
+class Shouting:
+    text: str
+
+    def __hash__(self) -> int:
+        return hash(self.text.upper())
 
 
 # -- what a record can be --------------------------------------------------------------------------
@@ -95,6 +107,29 @@ def test_the_packer_copies() -> None:
     data = RecordPacker().pack(record)
     record[0] = 99
     assert data == b"\x92\x01\x02"
+
+
+def test_the_limits_are_those_of_the_configuration() -> None:
+    config = NetworkConfig(
+        record_bytes_max=1 << 16, record_elements_max=32_768, record_keys_max=500
+    )
+    unpack = RecordUnpacker.of(config, [Shouting]).record
+    pack = RecordPacker([Shouting]).pack
+    row = b"x" * COUNTED_FROM_BYTES
+    for passes in (
+        b"x" * (1 << 16),
+        (0,) * 32_000,
+        (row, dict.fromkeys(range(500))),
+        Shouting("a"),
+    ):
+        assert unpack(pack(passes)) == passes
+    for refused, limit in (
+        (b"x" * ((1 << 16) + 1), "max_bin_len"),
+        ((0,) * 33_000, "more than 32768 elements together|max_array_len.32768"),
+        ((row, dict.fromkeys(range(501))), "501 keys together .* more than 500"),
+    ):
+        with pytest.raises(ValueError, match=limit):
+            unpack(pack(refused))
 
 
 def test_any_msgpack_library_reads_the_stream() -> None:
@@ -237,6 +272,20 @@ def test_what_was_refused_leaves_nothing_in_the_unpacker() -> None:
         assert read(RecordDeserializer(unpacker, memory), Cut(b"\x05")) == [5]
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\x81\x80\x01", "unhashable"),
+        (b"\x81\xc7\x03\x09\x92\x00\x05\x01", "'int' object has no attribute 'upper'"),
+    ],
+    ids=["a map", "an object whose own hash fails"],
+)
+def test_a_key_that_has_no_hash_is_an_error_of_the_record(content: bytes, reason: str) -> None:
+    unpacker = RecordUnpacker.of(NetworkConfig(), [Shouting])
+    with pytest.raises((TypeError, ValueError), match=reason):
+        read(RecordDeserializer(unpacker, make_memory()), Cut(content))
+
+
 CUT_OFF = [
     b"\x92\x01", b"\xa5abc", b"\xa1", b"\xd9", b"\xc4\x01", b"\x81\xa1k", b"\xcd\x01", b"\xd7\xff",
     b"\xd7\xff" + b"\0" * 7, b"\xc7", b"\x91" * 100, b"\xdc\x00", b"\xdb\x00\x00\xff\xff",
@@ -351,6 +400,22 @@ def test_a_continuation_of_nothing_is_an_error(buffer: Cut) -> None:
     memory = make_memory()
     with pytest.raises(RemoteProtocolError, match="continued a record that it had not begun"):
         read(make_deserializer(memory), buffer)
+    assert memory.statistics().records == 0
+
+
+@pytest.mark.parametrize("record_spill_bytes", [3, 1 << 20], ids=["on disk", "in memory"])
+def test_a_record_that_is_not_complete_goes_on_in_another_deserializer(
+    record_spill_bytes: int,
+) -> None:
+    """From the bytes that are there, which stay where they are, too."""
+    memory = make_memory(record_spill_bytes=record_spill_bytes)
+    deserializers = [make_deserializer(memory) for _ in range(2)]
+    assert list(deserializers[0].unconsumed()) == []
+    read(deserializers[0], Cut(b"\x01\xa5abc", 0, 4, clear_end=False))
+    deserializers[1].restore(deserializers[0].unconsumed())
+    for deserializer in deserializers:
+        assert read(deserializer, Cut(b"de\x02", 2)) == ["abcde", 2]
+        assert list(deserializer.unconsumed()) == []
     assert memory.statistics().records == 0
 
 
@@ -498,6 +563,19 @@ def test_a_large_view_of_any_items_is_its_bytes(items: Literal["B", "b", "i", "d
 )  # fmt: skip
 def test_nothing_else_has_a_large_form(record: object) -> None:
     assert large_form(record) is None
+
+
+def test_an_arrow_batch_has_a_large_form_however_short_it_is() -> None:
+    """Arrow has its bytes already; the packer's are the same, but for the shortest head."""
+    pyarrow = pytest.importorskip("pyarrow")
+    for rows in (1, 10_000):
+        batch = pyarrow.record_batch({"a": list(range(rows))})
+        form = large_form(batch)
+        assert form is not None
+        data, packed = b"".join(form), RecordPacker().pack(batch)
+        assert msgpack.unpackb(data) == msgpack.unpackb(packed)
+        (arrived,) = read(make_deserializer(), Cut(data))
+        assert arrived.equals(batch)
 
 
 @pytest.mark.parametrize("segment_bytes", [3, 4, 6, 4_000, 16_384, 17_000, 70_000, 300_000])
