@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from errno import ENOSPC
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from errno import ENODEV, ENOSPC
 from pathlib import Path
 
 import pytest
@@ -104,21 +106,38 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path, directory: str
     spill_file.check_invariants()
 
 
-def test_a_full_disk_is_named_and_the_other_extents_are_as_before() -> None:
-    """/dev/full has no place for a file, but it refuses a write as a full disk does."""
-    spill_file = SpillFile("", 100)
-    first, second = spill_file.acquire(), spill_file.acquire()
-    write(spill_file, first, 0, b"content")
+@contextmanager
+def full_device_instead_of(spill_file: SpillFile) -> Iterator[None]:
+    """/dev/full has no place for a file, but it refuses a write as a full disk does, and it cannot
+    be mapped."""
     descriptor = spill_file._descriptor
     kept, full = os.dup(descriptor), os.open("/dev/full", os.O_RDWR)
     try:
         os.dup2(full, descriptor)
-        with pytest.raises(SerializationError, match=os.strerror(ENOSPC)) as refused:
-            write(spill_file, second, 0, b"more")
-        assert "spill_directory" in str(refused.value)
-        os.dup2(kept, descriptor)
+        yield
     finally:
+        os.dup2(kept, descriptor)
         os.close(kept)
         os.close(full)
+
+
+@pytest.mark.parametrize(
+    ("use", "reason"),
+    [
+        (lambda spill_file, extent: write(spill_file, extent, 0, b"more"), ENOSPC),
+        (lambda spill_file, extent: spill_file.map(extent, 4), ENODEV),
+    ],
+    ids=["write", "map"],
+)
+def test_a_disk_that_refuses_is_named_and_the_other_extents_are_as_before(
+    use: Callable[[SpillFile, int], object], reason: int
+) -> None:
+    spill_file = SpillFile("", 100)
+    first, second = spill_file.acquire(), spill_file.acquire()
+    write(spill_file, first, 0, b"content")
+    with full_device_instead_of(spill_file):
+        with pytest.raises(SerializationError, match=os.strerror(reason)) as refused:
+            use(spill_file, second)
+        assert "spill_directory" in str(refused.value)
     assert content(spill_file, first, 7) == b"content"
     release_all(spill_file, [second, first])
