@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import msgpack
@@ -76,3 +77,10 @@ def test_extensions_in_one_another_are_limited() -> None:
 def test_an_arrow_batch_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match=r"."):
         reader_of().read(ARROW_BATCH, b"no batch")
+
+
+def test_an_arrow_batch_without_arrow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "flinknet.records.columns.record_batch", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ValueError, match=r"pyarrow is not installed here: .*flinknet\[arrow\]"):
+        reader_of().read(ARROW_BATCH, b"a batch")

@@ -36,6 +36,10 @@ class FrozenOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_lik
         FrozenOrder.made += 1
 
 
+class Pause(pd.Timedelta):
+    """A class of the user's."""
+
+
 KNOWN = RecordTypes([Order, FrozenOrder])
 pack = RecordPacker(KNOWN).pack
 unpack = RecordUnpacker(record_bytes_max=1 << 16, record_elements_max=1 << 16, types=KNOWN).record
@@ -88,6 +92,7 @@ def test_values_of_numpy_and_pandas_arrive_as_pythons(value: Any, arrives: Any) 
         (np.timedelta64("NaT", "s"), "NaT is no time: use None"),
         (pd.Timestamp(1), "has nanoseconds"),
         (pd.Timedelta(1, "ns"), "has nanoseconds"),
+        (Pause(5, "s"), "Pause is derived from timedelta"),
         (np.datetime64(1, "ns"), "has more than microseconds"),
         (np.timedelta64(1, "ns"), "has more than microseconds"),
         (np.timedelta64(1, "Y"), "Cannot get a common metadata divisor"),
