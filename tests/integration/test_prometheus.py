@@ -60,10 +60,14 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
 
 
 async def _listening(process: asyncio.subprocess.Process) -> str | None:
+    """Where it listens, once it answers: it does not at once."""
     assert process.stdout is not None
+    address = None
     async for line in process.stdout:
         if listens := LISTENS.search(line.decode()):
-            return listens[1]
+            address = listens[1]
+        if b"Server is ready to receive web requests" in line:
+            return address
     return None
 
 
