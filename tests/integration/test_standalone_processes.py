@@ -58,6 +58,28 @@ def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signa
         assert coordinator.wait(PATIENCE_S) == (-9 if number == signal.SIGKILL else 0)
 
 
+def test_a_worker_that_is_behind_still_hears_that_it_is_to_stop(tmp_path: Path) -> None:
+    """What it still sends must not meet a closed socket: the reset would discard the unread Stop,
+    and a cluster that ends in order would look like one that has lost its coordinator."""
+    token = new_token()
+    config = tmp_path / "cluster.toml"
+    config.write_text("[cluster]\nworkers = 1\nstop_timeout_ms = 60_000\n")
+    with process("coordinator", f"--config={config}", token=token) as coordinator:
+        where = f"--coordinator={event(coordinator)['address']}"
+        with process("worker", where, "--worker-id=behind", token=token) as behind:
+            assert event(coordinator) == {"event": "ready"}
+            behind.send_signal(signal.SIGSTOP)
+            coordinator.send_signal(signal.SIGTERM)
+            with process("worker", where, "--worker-id=late", token=token) as late:
+                _, errors = late.communicate(timeout=PATIENCE_S)
+                assert late.returncode == 2
+                assert "worker late is refused: the coordinator is about to end" in errors
+            behind.send_signal(signal.SIGCONT)
+            _, errors = behind.communicate(timeout=PATIENCE_S)
+            assert (behind.returncode, errors) == (0, "")
+        assert coordinator.wait(PATIENCE_S) == 0
+
+
 def test_a_worker_ends_when_its_coordinator_hangs(tmp_path: Path) -> None:
     """Nobody else would tell it."""
     token = new_token()

@@ -37,7 +37,7 @@ from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection
 from flinknet.config import ClusterConfig
 from flinknet.config.loading import load_settings
-from flinknet.errors import FlinknetError, JobError
+from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.texts import printable, text_of
 
 __all__ = ["Coordinator", "main"]
@@ -77,6 +77,7 @@ class Coordinator:
 
     def join(self, message: Register, connection: WorkerConnection) -> None:
         """A worker has introduced itself on a connection; ConfigurationError refuses it."""
+        self._refuse_if_closed(f"worker {message.worker_id}")
         self.dispatcher.register(message, self.now())
         self._connections[message.worker_id] = connection
         log.info("worker %s (pid %d) registered", message.worker_id, message.pid)
@@ -112,6 +113,17 @@ class Coordinator:
         self._closed = True
         self._settle()
 
+    async def wait_for_workers(self) -> None:
+        """After ``close``: return when every worker has heard of it and gone.
+
+        One that does not within half of ``stop_timeout_ms`` (a launcher kills the coordinator after
+        the whole) will take the coordinator for lost.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.stop_timeout_ms / 1000 / 2):
+                while self._connections:
+                    await self._progressed.wait()
+
     # -- jobs
 
     async def wait_for_slots(self, submission: Submission) -> None:
@@ -124,7 +136,9 @@ class Coordinator:
             self.submissions_waiting -= 1
 
     def submit(self, submission: Submission) -> JobRecord:
-        """Start a job; InsufficientSlotsError if it does not fit the free slots."""
+        """Start a job; InsufficientSlotsError if it does not fit the free slots, ConfigurationError
+        if the coordinator is about to end."""
+        self._refuse_if_closed(f'job "{submission.name}"')
         record = self.dispatcher.submit(submission, self.now())
         self._ends[record.job_id] = asyncio.Event()
         log.info('job "%s" (%s) submitted', submission.name, record.job_id)
@@ -153,6 +167,10 @@ class Coordinator:
         if end is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(end.wait(), timeout_s)
+
+    def _refuse_if_closed(self, who: str) -> None:
+        if self._closed:
+            raise ConfigurationError(f"{who} is refused: the coordinator is about to end")
 
     # -- after every input
 
@@ -219,6 +237,7 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
         waiting.cancel()
     finally:
         coordinator.close(reason)
+        await coordinator.wait_for_workers()
         await server.close()
         # Last, because the launcher shows the last line of a coordinator that has ended.
         log.info("the coordinator %s", reason)

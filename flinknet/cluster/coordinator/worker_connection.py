@@ -6,6 +6,10 @@ Theory of operation
 decisions never wait for a socket. The queue is bounded: a worker that does not read
 ``OUTBOX_MESSAGES_MAX`` messages is cut off, which makes it a lost worker. However the connection
 ends, the coordinator hears of it once, through ``leave``, and only if the worker had been accepted.
+
+A worker that is sent away is the one to close: what it sends before it has read ``Stop`` would meet
+a closed socket, and the reset that answers it takes an unread ``Stop`` away with it. How long it
+has is the coordinator's to say (``Coordinator.wait_for_workers``).
 """
 
 from __future__ import annotations
@@ -79,7 +83,7 @@ class WorkerConnection:
         self._put(message)
 
     def dismiss(self, reason: str) -> None:
-        """Tell the worker to stop, then close."""
+        """Tell the worker to stop, as the last message; it closes the connection."""
         self._put(Stop(reason))
         self._put(None)
 
@@ -127,4 +131,3 @@ class WorkerConnection:
                 await self._socket.send_bytes(encode(message))
             except ConnectionError:
                 return  # The reading side notices the end, too, and reports it.
-        await self._socket.close()

@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.control.exit_status import ExitStatus
-from flinknet.cluster.control.messages import Cancel, Deploy, Released
+from flinknet.cluster.control.messages import Cancel, Deploy, Register, Released
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.coordinator import Coordinator, _Launcher, main
-from tests.unit.cluster.control_plane import CONFIG, ServedCoordinator, expect
+from flinknet.errors import ConfigurationError
+from tests.unit.cluster.control_plane import (
+    CONFIG,
+    ServedCoordinator,
+    expect,
+    serve_control_plane,
+)
 from tests.unit.cluster.graphs import keyed_graph
 
 
@@ -69,6 +76,25 @@ async def test_time_stands_still_for_one_that_is_closed() -> None:
     coordinator.close("enough")
     assert coordinator._timer is not None
     assert coordinator._timer.cancelled()
+
+
+async def test_one_that_is_closed_takes_neither_jobs_nor_workers(
+    served: ServedCoordinator,
+) -> None:
+    served.coordinator.close("enough")
+    with pytest.raises(ConfigurationError, match='job "sums" is refused: the coordinator is'):
+        served.coordinator.submit(Submission.of_graph(keyed_graph()))
+    async with served.link() as link:
+        with pytest.raises(ConfigurationError, match="the coordinator is about to end"):
+            await link.register(Register("worker-0", 1, "127.0.0.1:1", 1))
+
+
+async def test_a_worker_that_does_not_go_is_not_waited_for_for_ever() -> None:
+    config = replace(CONFIG, stop_timeout_ms=1.0)
+    async with serve_control_plane(config) as served, served.worker("worker-0"):
+        served.coordinator.close("enough")
+        await served.coordinator.wait_for_workers()
+        assert served.coordinator.registered_workers() == 1
 
 
 def test_without_a_token_it_does_not_start(

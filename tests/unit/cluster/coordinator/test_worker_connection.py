@@ -63,7 +63,12 @@ async def test_the_first_message_must_be_register(served: ServedCoordinator) -> 
 
 
 async def test_workers_are_told_when_the_coordinator_stops(served: ServedCoordinator) -> None:
+    """They are the ones to close: until then, what they still send is read."""
     async with served.worker("worker-0") as link:
         served.coordinator.close("enough")
+        await link.send(Heartbeat())
         assert await link.receive() == Stop("enough")
-        assert await link.receive() is None
+        await link.send(Heartbeat())
+        assert served.coordinator.registered_workers() == 1
+    await served.coordinator.wait_for_workers()
+    assert served.coordinator.registered_workers() == 0
