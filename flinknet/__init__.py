@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+# Before any other module of the package: it says how they are loaded.
+import flinknet.compiled_modules  # noqa: F401
+
+# isort: split
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import DataType
 from flinknet.config import BufferTimeout, FlinknetConfig, NetworkConfig

@@ -8,11 +8,12 @@ compiled to less than C takes in CPython.
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar
 
-__all__ = ["COMPILES_PYTHON", "residual_call"]
+__all__ = ["COMPILES_PYTHON", "INTERPRETER", "residual_call"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -29,6 +30,8 @@ except ImportError:  # CPython, or PyPy without its compiler
 
 COMPILES_PYTHON: Final[bool] = sys.implementation.name == "pypy"
 """Whether Python is compiled while it runs."""
+INTERPRETER: Final = f"{platform.python_implementation()} {platform.python_version()}"
+"""For people: its name, and the version of Python."""
 
 
 def residual_call(

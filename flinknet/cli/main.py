@@ -17,7 +17,9 @@ import typer
 
 import flinknet
 from flinknet.cli.config import config_app
+from flinknet.compiled_modules import IMPLEMENTATION, REASON
 from flinknet.errors import FlinknetError, JobError
+from flinknet.interpreter import INTERPRETER
 from flinknet.texts import printable, traceback_of
 
 __all__ = ["app", "main"]
@@ -57,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _print_version(requested: bool) -> None:
     if requested:
-        print(f"flinknet {flinknet.__version__}")
+        because = f": {REASON}" if REASON else ""
+        print(f"flinknet {flinknet.__version__} ({IMPLEMENTATION}, {INTERPRETER}{because})")
         raise typer.Exit
 
 

@@ -34,7 +34,9 @@ from flinknet.errors import ConfigurationError
 __all__ = ["Option", "Origin", "Settings", "load_settings", "options"]
 
 VARIABLE_PREFIX = "FLINKNET_"
-NOT_OPTIONS = frozenset({"FLINKNET_CLUSTER_TOKEN", "FLINKNET_TRACEBACK"})
+NOT_OPTIONS = frozenset(
+    {"FLINKNET_CLUSTER_TOKEN", "FLINKNET_COMPILE", "FLINKNET_PURE", "FLINKNET_TRACEBACK"}
+)
 """Variables that other modules read: a secret, and a wish of the command line's user."""
 
 

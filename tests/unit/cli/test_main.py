@@ -30,9 +30,21 @@ def exit_code(*arguments: str) -> int:
 # -- the root command
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("", "(compiled, CPython 3.11.7)"),
+        ("FLINKNET_PURE=1", "(pure, CPython 3.11.7: FLINKNET_PURE=1)"),
+    ],
+)
+def test_version_says_what_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, reason: str, said: str
+) -> None:
+    monkeypatch.setattr("flinknet.cli.main.IMPLEMENTATION", "pure" if reason else "compiled")
+    monkeypatch.setattr("flinknet.cli.main.REASON", reason)
+    monkeypatch.setattr("flinknet.cli.main.INTERPRETER", "CPython 3.11.7")
     assert exit_code("--version") == 0
-    assert capsys.readouterr().out == f"flinknet {flinknet.__version__}\n"
+    assert capsys.readouterr().out == f"flinknet {flinknet.__version__} {said}\n"
 
 
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,169 @@
+"""Whether the package runs compiled or as plain Python: all of it, decided once.
+
+A module ``x.py`` with an ``x.pxd`` beside it may have been compiled ahead of time, to an extension
+module beside both (``hatch_build.py`` in the source tree does it). Python would import what is
+compiled wherever it lies, also when the source says something else by now, or when half of it is
+there, and compiled modules know each other's memory layout. So what was compiled stands in a record
+for each interpreter, with a fingerprint of every source, and this module, which is imported before
+any other of the package, compares. The compiled modules are used if they are those of exactly the
+sources that are there, and all of them; otherwise a finder loads every module of the package from
+its source, whatever lies beside it. FLINKNET_PURE=1 in the environment asks for that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+from importlib.util import source_hash
+from pathlib import Path
+from types import ModuleType
+from typing import Final, NamedTuple
+
+__all__ = [
+    "COMPILED",
+    "EXTENSION_SUFFIX",
+    "IMPLEMENTATION",
+    "REASON",
+    "CompiledSources",
+    "SourceFinder",
+    "find_sources",
+    "fingerprints",
+    "reason_for_pure",
+    "record_path",
+]
+
+EXTENSION_SUFFIX: Final = EXTENSION_SUFFIXES[0] if EXTENSION_SUFFIXES else ""
+"""How names of extension modules for this very interpreter end: others' may lie beside them."""
+
+
+class CompiledSources(NamedTuple):
+    """What a package has to do with compiling, as paths relative to it, with slashes."""
+
+    modules: list[str]
+    """To be compiled: ``x.py`` with an ``x.pxd`` beside it."""
+    declarations: list[str]
+    """Every ``.pxd``: one may be used by modules anywhere."""
+    extensions: list[str]
+    """Every extension module that this interpreter would import."""
+
+    @property
+    def sources(self) -> list[str]:
+        """What compiled modules are made from."""
+        return [*self.modules, *self.declarations]
+
+
+def find_sources(package: Path) -> CompiledSources:
+    """Look through the folder of a package."""
+    found = CompiledSources([], [], [])
+    folders = [""]
+    for folder in folders:
+        with os.scandir(f"{package}/{folder}") as entries:
+            names = {entry.name: entry.is_dir() for entry in entries}
+        for name in sorted(names):
+            stem, _, suffix = name.partition(".")
+            if names[name]:
+                if stem != "__pycache__":
+                    folders.append(f"{folder}{name}/")
+            elif suffix == "pxd":
+                found.declarations.append(folder + name)
+                if f"{stem}.py" in names and stem != "__init__":
+                    found.modules.append(f"{folder}{stem}.py")
+            elif f".{suffix}" in EXTENSION_SUFFIXES:
+                found.extensions.append(folder + name)
+    return found
+
+
+def fingerprints(package: Path, sources: Sequence[str]) -> dict[str, str]:
+    """What tells each source from any other, as Python tells whether bytecode is of a source."""
+    return {source: source_hash((package / source).read_bytes()).hex() for source in sources}
+
+
+def record_path(package: Path) -> Path:
+    """Where it is recorded what this interpreter's compiled modules were made from."""
+    return package / f"compiled_modules{EXTENSION_SUFFIX.rpartition('.')[0]}.json"
+
+
+def reason_for_pure(package: Path, environ: Mapping[str, str]) -> str:
+    """Return why the compiled modules of a package are not to be used, empty if they are."""
+    if sys.implementation.name != "cpython":
+        return "modules are compiled for CPython only"
+    if environ.get("FLINKNET_PURE") == "1":
+        return "FLINKNET_PURE=1"
+    try:
+        found = find_sources(package)
+        if not found.modules:
+            return "there is nothing to compile"
+        try:
+            record = record_path(package).read_bytes()
+        except FileNotFoundError:
+            return "not compiled for this interpreter"
+        recorded: dict[str, str] = dict(json.loads(record)["sources"])
+        return _difference(found, fingerprints(package, found.sources), recorded)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        return f"what was compiled cannot be told: {error!r}"
+
+
+def _difference(
+    found: CompiledSources, present: Mapping[str, str], recorded: Mapping[str, str]
+) -> str:
+    for source in sorted({*present, *recorded}):
+        if present.get(source) != recorded.get(source):
+            verb = "changed" if source in present and source in recorded else "come or gone"
+            return f"flinknet/{source} has {verb} since it was compiled; run make"
+    expected = {module.removesuffix(".py") + EXTENSION_SUFFIX for module in found.modules}
+    for extension in sorted(expected.symmetric_difference(found.extensions)):
+        what = "is missing" if extension in expected else "belongs to no source"
+        return f"flinknet/{extension} {what}; run make"
+    return ""
+
+
+class SourceFinder:
+    """Finds the modules of a package by their sources, and never what was compiled of them."""
+
+    def __init__(self, package: str) -> None:
+        self._prefix = f"{package}."
+        self._folders: dict[str, FileFinder] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        """None, which asks the next finder, for what is in no folder of the package."""
+        if path is None or not fullname.startswith(self._prefix):
+            return None
+        for folder in path:
+            finder = self._folders.get(folder)
+            if finder is None:
+                finder = self._folders[folder] = FileFinder(
+                    folder,
+                    (SourceFileLoader, SOURCE_SUFFIXES),
+                    (SourcelessFileLoader, BYTECODE_SUFFIXES),
+                )
+            found = finder.find_spec(fullname, target)
+            if found is not None:
+                return found
+        return None
+
+    def invalidate_caches(self) -> None:
+        """Called by ``importlib.invalidate_caches``."""
+        for finder in self._folders.values():
+            finder.invalidate_caches()
+
+
+REASON: Final = reason_for_pure(Path(__file__).parent, os.environ)
+"""Why the package does not run compiled; empty if it does."""
+COMPILED: Final = not REASON
+IMPLEMENTATION: Final = "compiled" if COMPILED else "pure"
+
+if not COMPILED:
+    sys.meta_path.insert(0, SourceFinder("flinknet"))
