@@ -3,7 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(wildcard flinknet bench tests)
+SOURCES := $(wildcard flinknet bench tests hatch_build.py)
 # Processes that share the tests; ARGS="-n 0" runs them in one, as a debugger needs it.
 SHARED := -n logical --maxprocesses 8 --dist loadgroup
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration))
@@ -17,28 +17,28 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-pypy coverage model chaos check bench bench-all java node prometheus clean
+.PHONY: help demo test test-pypy coverage model chaos check compiled bench bench-all java node prometheus clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo '  Options follow in ARGS: make demo ARGS="--scale 20"'
 
-demo: $(VENV)/.demo java ## exchange 3 million real flights between workers; Spark checks the answer
+demo: $(VENV)/.demo compiled java ## exchange 3 million real flights between workers; Spark checks the answer
 	@$(USE_JAVA); $(BIN)/flinknet demo $(ARGS)
 
-test: $(VENV)/.dev java node prometheus ## run the tests
-	@$(USE_JAVA); $(BIN)/python -m pytest --no-header $(SHARED) $(TESTS) $(ARGS)
+test: $(VENV)/.dev compiled java node prometheus ## run the tests
+	@$(USE_JAVA); $(BIN)/python -m pytest $(SHARED) $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
 	@$(PYPY_VENV)/bin/python -m pytest $(PYPY_TESTS) $(ARGS)
 
 coverage: $(VENV)/.dev ## cover each module without I/O by its own test file alone
-	@$(BIN)/python -m tests.coverage_by_module $(ARGS)
+	@FLINKNET_PURE=1 $(BIN)/python -m tests.coverage_by_module $(ARGS)
 
-model: $(VENV)/.dev ## explore every interleaving of larger worlds (takes many minutes)
+model: $(VENV)/.dev compiled ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)
 
-chaos: $(VENV)/.dev ## kill, stop, reset and flood local clusters at random (takes minutes)
+chaos: $(VENV)/.dev compiled ## kill, stop, reset and flood local clusters at random (takes minutes)
 	@$(BIN)/python -m pytest --no-header -s -p no:randomly -m chaos tests/chaos $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types and the import directions
@@ -47,7 +47,7 @@ check: $(VENV)/.dev ## lint, format, types and the import directions
 	@$(BIN)/mypy $(SOURCES)
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(VENV)/.bench ## run the benchmarks that fit in ten minutes
+bench: $(VENV)/.bench compiled ## run the benchmarks that fit in ten minutes
 	@$(BIN)/python -m bench run exchange --quick --against stream $(ARGS)
 	@$(BIN)/python -m bench run timeouts --quick --runs 1 $(ARGS)
 	@$(BIN)/python -m bench run latency --quick --case open-loop-10 --against stream $(ARGS)
@@ -55,24 +55,31 @@ bench: $(VENV)/.bench ## run the benchmarks that fit in ten minutes
 	@$(BIN)/python -m bench run channels --quick --runs 1 $(ARGS)
 	@$(BIN)/python -m bench run micro --quick --runs 1 --case emit,buffer-out,buffer-in $(ARGS)
 
-bench-all: $(VENV)/.bench ## run every benchmark in full
+bench-all: $(VENV)/.bench compiled ## run every benchmark in full
 	@$(foreach family,$(FAMILIES),$(BIN)/python -m bench run $(family) $(ARGS) &&) :
 
 clean: ## remove what builds and runs leave behind; the environments stay
 	@rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf flinknet-demo bench-output spark-warehouse metastore_db derby.log
+	@rm -f flinknet/compiled_modules.*.json
+	@find flinknet -name '*.so' -delete
 	@find $(SOURCES) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # -- the environment: one, with a stamp for each set of extras that is installed -------------------
 
-$(VENV)/.demo: EXTRAS := spark
+$(VENV)/.demo: EXTRAS := compile,spark
 $(VENV)/.dev: EXTRAS := dev,spark,bench
-$(VENV)/.bench: EXTRAS := bench
+$(VENV)/.bench: EXTRAS := bench,compile
 
 $(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml | $(BIN)/pip
 	@echo "Installing flinknet[$(EXTRAS)] into $(VENV); this happens once and takes a few minutes."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
+
+# What is compiled is brought up to date with its sources, which takes a tenth of a second if it is.
+# Where it cannot be compiled one line says so, and plain Python runs; FLINKNET_PURE=1 asks for that.
+compiled: | $(BIN)/pip
+	@$(BIN)/python hatch_build.py
 
 # The first Python that is new enough and can make environments. Another one has an environment of
 # its own: make test PYTHON=python3.11 VENV=.venv-3.11

@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,9 @@ def _move(source: Path, target: Path) -> None:
 
 def _run_compiler(folder: Path, modules: list[str]) -> None:
     """In a process of its own, so that whatever goes wrong, and is printed, stays there."""
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    if shutil.which(compiler.split()[0]) is None:
+        raise NotCompiledError(f"there is no C compiler ({compiler.split()[0]})", "")
     run = subprocess.run(
         [sys.executable, __file__, "--into", str(folder), *modules],
         cwd=ROOT,
@@ -190,7 +194,7 @@ def try_to_bring_up_to_date(folder: Path) -> list[Path]:
         return bring_up_to_date(folder)
     except (NotCompiledError, OSError) as error:
         if os.environ.get("FLINKNET_COMPILE") == "required":
-            print(getattr(error, "output", ""), file=sys.stderr)
+            print(getattr(error, "output", ""), end="", file=sys.stderr)
             raise
         print(f"flinknet is not compiled, and runs as plain Python: {error}", file=sys.stderr)
         return []

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import settings
 from pytest_asyncio import is_async_test
 
-from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.compiled_modules import IMPLEMENTATION, REASON
+from flinknet.interpreter import COMPILES_PYTHON, INTERPRETER
 from tests.naming import ADDRESS
 
 LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -59,10 +60,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None
 
 
-def pytest_report_header() -> str | None:
-    """Say what is left out, so that nobody takes it for tested."""
+def pytest_report_header() -> list[str]:
+    """Say what runs, and what is left out, so that nobody takes it for tested."""
+    because = f": {REASON}" if REASON else ""
+    header = [f"flinknet: {IMPLEMENTATION}, {INTERPRETER}{because}"]
     if not COMPILES_PYTHON:
-        return None
+        return header
     root = Path(__file__).parent
     left_out = [
         str(path.relative_to(root))
@@ -70,7 +73,7 @@ def pytest_report_header() -> str | None:
         if NEEDS_CPYTHON.search(path.read_text())
     ]
     wanting = "numpy, pyarrow, msgspec, ormsgpack, uvloop or matplotlib"
-    return f"PyPy: left out, for want of {wanting}: {' '.join(left_out)}"
+    return [*header, f"PyPy: left out, for want of {wanting}: {' '.join(left_out)}"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

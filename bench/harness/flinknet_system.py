@@ -33,6 +33,7 @@ from flinknet import (
     RecordReader,
     RecordWriter,
 )
+from flinknet.compiled_modules import IMPLEMENTATION
 
 __all__ = [
     "CONSUME",
@@ -213,5 +214,5 @@ def as_the_variant_says(*names: str) -> dict[str, str]:
 
 
 def version() -> str:
-    """Return flinknet's version."""
-    return flinknet.__version__
+    """Return flinknet's version, and whether it runs compiled."""
+    return f"{flinknet.__version__} {IMPLEMENTATION}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.pinning import Pinning
+from flinknet.compiled_modules import IMPLEMENTATION
 
 __all__ = ["BUSY_LOAD", "describe", "machine_facts"]
 
@@ -30,6 +31,7 @@ def machine_facts(pinning: Pinning, libraries: Iterable[str] = LIBRARIES) -> dic
         "kernel": platform.release(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "libraries": {name: metadata.version(name) for name in libraries},
+        "flinknet": IMPLEMENTATION,
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "cpu_of_producer": pinning.producer,
         "cpu_of_consumer": pinning.consumer,
@@ -38,11 +40,13 @@ def machine_facts(pinning: Pinning, libraries: Iterable[str] = LIBRARIES) -> dic
 
 
 def describe(facts: dict[str, Any]) -> str:
-    """Return the facts as one line for people."""
+    """Return the facts as one line for people; the oldest do not say what flinknet ran as."""
+    implementation = f", flinknet {facts['flinknet']}" if "flinknet" in facts else ""
     libraries = ", ".join(f"{name} {version}" for name, version in facts["libraries"].items())
     return (
         f"{facts['cpu']}, {facts['cores']} cores, {facts['system']} {facts['kernel']}, "
-        f"{facts['python']}, {libraries}; load average before the runs {facts['load_average'][0]}"
+        f"{facts['python']}, {libraries}{implementation}; "
+        f"load average before the runs {facts['load_average'][0]}"
     )
 
 

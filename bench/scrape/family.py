@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-import flinknet
 from bench.errors import BenchError
+from bench.harness import flinknet_system
 from bench.harness.case import Case
 from bench.harness.contest import Entrant, print_absences, run_case
 from bench.harness.family import Progress, Selection, chosen, summaries
@@ -95,7 +95,7 @@ def cpu_ratio(rows: Sequence[Row], row: Row) -> float | None:
 
 def _entrant(variant: str) -> Entrant:
     measure = flinknet_job.measure if variant == ALONE else _measure_scraped
-    return Entrant(SUBJECT, variant, lambda: flinknet.__version__, flinknet_job.parameters, measure)
+    return Entrant(SUBJECT, variant, flinknet_system.version, flinknet_job.parameters, measure)
 
 
 def _measure_scraped(case: Case, plan: Plan, pinning: Pinning) -> Measurement:

@@ -87,19 +87,18 @@ def tree(tmp_path: Path) -> Tree:
 
 
 @pytest.fixture(scope="module")
-def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    tree = Tree(tmp_path_factory.mktemp("compiled"))
-    run = tree.compile(FLINKNET_COMPILE="required")
-    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-    return tree
+def shared_tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return Tree(tmp_path_factory.mktemp("compiled"))
 
 
 @pytest.fixture
-def compiled(compiled_once: Tree) -> Iterator[Tree]:
+def compiled(shared_tree: Tree) -> Iterator[Tree]:
     """The module is compiled; what a test writes into it is taken back."""
-    source = compiled_once.module.read_bytes()
-    yield compiled_once
-    compiled_once.module.write_bytes(source)
+    run = shared_tree.compile(FLINKNET_COMPILE="required")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    source = shared_tree.module.read_bytes()
+    yield shared_tree
+    shared_tree.module.write_bytes(source)
 
 
 @needs_compiler

@@ -15,10 +15,12 @@ from typing import Protocol
 
 from aiohttp import web
 
+import flinknet
 from flinknet.cluster.coordinator.coordinator_families import coordinator_families
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.config import ClusterConfig
+from flinknet.metrics.build_info import build_info
 from flinknet.metrics.exporter import CONTENT_TYPE, render
 from flinknet.net.address import join_address
 
@@ -56,7 +58,8 @@ class MetricsRoutes:
         families = coordinator_families(
             labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
         )
-        return web.Response(body=await render(families), headers={"Content-Type": CONTENT_TYPE})
+        text = await render([build_info(labels, flinknet.__version__), *families])
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _targets(self, request: web.Request) -> web.Response:
         assert request.transport is not None

@@ -17,10 +17,12 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+import flinknet
 from flinknet.cluster.control.credentials import is_authorized
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import ClusterConfig
+from flinknet.metrics.build_info import build_info
 from flinknet.metrics.exporter import CONTENT_TYPE, render
 from flinknet.metrics.families import Labels
 from flinknet.metrics.network_families import worker_families
@@ -43,7 +45,9 @@ async def serve_metrics(
         if not is_authorized(request.headers, token):
             raise web.HTTPUnauthorized(text="the cluster token is missing or wrong\n")
         async with one_at_a_time:
-            text = await render(worker_families(labels, await metrics.statistics()))
+            statistics = await metrics.statistics()
+            families = worker_families(labels, statistics)
+            text = await render([build_info(labels, flinknet.__version__), *families])
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application()

@@ -11,13 +11,14 @@ import pytest
 from rich.console import Console
 
 from bench.exchange.system import SYSTEM as FLINKNET
-from bench.harness.machine import machine_facts
+from bench.harness.machine import describe, machine_facts
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row, make_row, ratio, read_json, write_json
 from bench.harness.system import Contestant, System
 from bench.harness.table import format_rate, format_time, print_rows
 from bench.harness.trial import Measurement
 from bench.peers import stream
+from flinknet.compiled_modules import IMPLEMENTATION
 
 FIELDS = {
     "family": str,
@@ -78,9 +79,18 @@ def test_the_json_has_the_fields_of_the_contract(tmp_path: Path) -> None:
     write_json(machine, [row(FLINKNET, "bulk", measured(1e6), seconds=1.0)], path)
     document = json.loads(path.read_text())
     assert set(document) == {"machine", "rows"}
-    facts = {"cpu", "cores", "kernel", "python", "libraries", "load_average"}
+    facts = {"cpu", "cores", "kernel", "python", "libraries", "flinknet", "load_average"}
     assert facts <= set(document["machine"])
     assert {name: type(value) for name, value in document["rows"][0].items()} == FIELDS
+
+
+def test_it_says_whether_flinknet_was_compiled() -> None:
+    """What was stored before that was known reads as it did."""
+    facts = machine_facts(Pinning(0, 1))
+    assert f", flinknet {IMPLEMENTATION}; load" in describe(facts)
+    del facts["flinknet"]
+    assert IMPLEMENTATION not in describe(facts)
+    assert row(FLINKNET, "bulk", measured(1e6)).version.endswith(f" {IMPLEMENTATION}")
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.messages import Register
+from flinknet.compiled_modules import IMPLEMENTATION
 from tests.unit.cluster.control_plane import (
     CONFIG,
     ServedCoordinator,
@@ -25,6 +26,7 @@ async def test_the_coordinator_serves_its_own_metrics(
         text = await response.text()
     assert 'flink_jobmanager_numRegisteredTaskManagers{host="127.0.0.1"} 1.0' in text
     assert "process_cpu_seconds_total" in text
+    assert f'flinknet_build_info{{host="127.0.0.1",implementation="{IMPLEMENTATION}",' in text
 
 
 async def test_targets_are_all_that_serve_metrics(

@@ -11,6 +11,7 @@ import pytest
 from flinknet.cluster.control.credentials import authorization_headers, new_token
 from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
+from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError
 from flinknet.net.network_environment import NetworkEnvironment
@@ -34,6 +35,7 @@ async def test_it_serves_the_worker_to_who_has_the_token() -> None:
     segments = 'flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments{host="127.0.0.1"'
     assert segments in text
     assert 'flinknet_event_loop_lag_seconds{host="127.0.0.1",tm_id="worker-0"}' in text
+    assert f'flinknet_build_info{{host="127.0.0.1",implementation="{IMPLEMENTATION}",' in text
 
 
 @pytest.mark.parametrize("headers", [{}, authorization_headers("not the cluster's token")])

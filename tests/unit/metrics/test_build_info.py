@@ -1,0 +1,20 @@
+"""One sample, which says what runs."""
+
+from __future__ import annotations
+
+from flinknet.compiled_modules import IMPLEMENTATION
+from flinknet.interpreter import INTERPRETER
+from flinknet.metrics.build_info import build_info
+from flinknet.metrics.families import Kind
+
+
+def test_its_labels_say_what_runs() -> None:
+    family = build_info({"tm_id": "worker-0"}, "1.2.3")
+    labels = {
+        "tm_id": "worker-0",
+        "version": "1.2.3",
+        "implementation": IMPLEMENTATION,
+        "python": INTERPRETER,
+    }
+    assert (family.name, family.kind) == ("flinknet_build_info", Kind.GAUGE)
+    assert family.samples == [(labels, 1)]
