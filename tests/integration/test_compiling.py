@@ -118,7 +118,7 @@ def test_nothing_that_was_compiled_stands_in_for_a_source_that_has_changed(compi
     with compiled.module.open("a") as source:
         source.write("\nprint('edited')\n")
     assert "edited" in compiled.run("-c", "import flinknet").stdout
-    changed = f"{MODULE} has changed since it was compiled; run make"
+    changed = f"{MODULE} has changed since it was compiled; run make compiled"
     assert compiled.version().endswith(f": {changed})")
 
 

@@ -122,7 +122,7 @@ def test_a_source_that_has_changed_is_named(package: Path, source: str) -> None:
     (package / source).write_text("NAME = 'new'\n")
     assert (
         reason_for_pure(package, {})
-        == f"flinknet/{source} has changed since it was compiled; run make"
+        == f"flinknet/{source} has changed since it was compiled; run make compiled"
     )
 
 
@@ -153,14 +153,19 @@ def test_a_declaration_that_is_gone_is_missed(package: Path) -> None:
 @on_cpython
 def test_one_that_is_not_compiled_is_all(package: Path) -> None:
     (package / f"one{EXTENSION_SUFFIX}").rename(package / f"one{OTHER_SUFFIX}")
-    assert reason_for_pure(package, {}) == f"flinknet/one{EXTENSION_SUFFIX} is missing; run make"
+    assert (
+        reason_for_pure(package, {})
+        == f"flinknet/one{EXTENSION_SUFFIX} is missing; run make compiled"
+    )
 
 
 @on_cpython
 def test_what_was_compiled_of_a_source_that_is_plain_now_is_not_imported(package: Path) -> None:
     stray = f"plain{EXTENSION_SUFFIX}"
     (package / stray).write_text("no code")
-    assert reason_for_pure(package, {}) == f"flinknet/{stray} belongs to no source; run make"
+    assert (
+        reason_for_pure(package, {}) == f"flinknet/{stray} belongs to no source; run make compiled"
+    )
 
 
 @on_cpython
