@@ -34,6 +34,7 @@ __all__ = [
     "COMPILED",
     "EXTENSION_SUFFIX",
     "IMPLEMENTATION",
+    "PURE_VARIABLE",
     "REASON",
     "CompiledSources",
     "SourceFinder",
@@ -42,6 +43,9 @@ __all__ = [
     "reason_for_pure",
     "record_path",
 ]
+
+PURE_VARIABLE: Final = "FLINKNET_PURE"
+"""What asks for plain Python if it is 1; the processes of a local cluster inherit it."""
 
 EXTENSION_SUFFIX: Final = EXTENSION_SUFFIXES[0] if EXTENSION_SUFFIXES else ""
 """How names of extension modules for this very interpreter end: others' may lie beside them."""
@@ -98,8 +102,8 @@ def reason_for_pure(package: Path, environ: Mapping[str, str]) -> str:
     """Return why the compiled modules of a package are not to be used, empty if they are."""
     if sys.implementation.name != "cpython":
         return "modules are compiled for CPython only"
-    if environ.get("FLINKNET_PURE") == "1":
-        return "FLINKNET_PURE=1"
+    if environ.get(PURE_VARIABLE) == "1":
+        return f"{PURE_VARIABLE}=1"
     try:
         found = find_sources(package)
         if not found.modules:

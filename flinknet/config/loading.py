@@ -28,6 +28,7 @@ from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError
 
@@ -35,7 +36,7 @@ __all__ = ["Option", "Origin", "Settings", "load_settings", "options"]
 
 VARIABLE_PREFIX = "FLINKNET_"
 NOT_OPTIONS = frozenset(
-    {"FLINKNET_CLUSTER_TOKEN", "FLINKNET_COMPILE", "FLINKNET_PURE", "FLINKNET_TRACEBACK"}
+    {"FLINKNET_CLUSTER_TOKEN", "FLINKNET_COMPILE", PURE_VARIABLE, "FLINKNET_TRACEBACK"}
 )
 """Variables that other modules read: a secret, and a wish of the command line's user."""
 

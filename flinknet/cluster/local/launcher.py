@@ -24,6 +24,7 @@ from pathlib import Path
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.local.child_process import ChildProcess
 from flinknet.cluster.local.process_output import COORDINATOR, OnOutput
+from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import VARIABLE_PREFIX, options
 from flinknet.interpreter import COMPILES_PYTHON
@@ -92,7 +93,7 @@ class Launcher:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(VARIABLE_PREFIX)
+            if not name.startswith(VARIABLE_PREFIX) or name == PURE_VARIABLE
         }
         configured = {
             option.variable: option.render(attrgetter(name)(self._config))

@@ -12,6 +12,7 @@ import pytest
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
 from flinknet.cluster.local.launcher import Launcher, finish_stopping
+from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import ClusterConfig, FlinknetConfig
 
 
@@ -60,6 +61,17 @@ async def test_coordinator_and_worker_find_each_other() -> None:
     finally:
         await launcher.stop()
     assert not any(map(is_running, launcher.pids().values()))
+
+
+async def test_plain_python_is_asked_for_in_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PURE_VARIABLE, "1")
+    launcher, events = Launcher(FlinknetConfig(), new_token(), ignore), Events()
+    try:
+        child = await launcher.start_coordinator(events.put_nowait)
+        await events.expect("listening")
+        assert f"{PURE_VARIABLE}=1" in shown(child.pid, "environ").split("\0")
+    finally:
+        await launcher.stop()
 
 
 async def test_a_stop_that_is_cancelled_kills() -> None:
