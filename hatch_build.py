@@ -1,6 +1,6 @@
 """Compiles flinknet's record path ahead of time, where that is possible.
 
-The modules that are compiled are those with a ``.pxd`` beside them; at run time
+The modules that are compiled are those with a ``.pxd`` beside them, or a ``.pyx``; at run time
 ``flinknet/compiled_modules.py`` decides whether they are used. hatchling calls the hook below for
 wheels and editable installs, and ``python hatch_build.py`` brings what lies in this tree up to
 date. What cannot be compiled is no error, because the same modules run as they are: one line says
@@ -122,7 +122,7 @@ def _out_of_date(
 
 
 def _extension_of(module: str) -> str:
-    return module.removesuffix(".py") + compiled_modules.EXTENSION_SUFFIX
+    return module.rpartition(".")[0] + compiled_modules.EXTENSION_SUFFIX
 
 
 def _move(source: Path, target: Path) -> None:

@@ -1,13 +1,15 @@
 """Whether the package runs compiled or as plain Python: all of it, decided once.
 
-A module ``x.py`` with an ``x.pxd`` beside it may have been compiled ahead of time, to an extension
-module beside both (``hatch_build.py`` in the source tree does it). Python would import what is
-compiled wherever it lies, also when the source says something else by now, or when half of it is
-there, and compiled modules know each other's memory layout. So what was compiled stands in a record
-for each interpreter, with a fingerprint of every source, and this module, which is imported before
-any other of the package, compares. The compiled modules are used if they are those of exactly the
-sources that are there, and all of them; otherwise a finder loads every module of the package from
-its source, whatever lies beside it. FLINKNET_PURE=1 in the environment asks for that.
+A module ``x.py`` with an ``x.pxd`` beside it may have been compiled ahead of time. So may an
+``x.pyx``, which is the same module as ``x.py`` written for C, where that is worth it. What comes of
+either is an extension module beside it (``hatch_build.py`` in the source tree does it). Python
+would import what is compiled wherever it lies, also when the source says something else by now, or
+when half of it is there, and compiled modules know each other's memory layout. So what was compiled
+stands in a record for each interpreter, with a fingerprint of every source, and this module, which
+is imported before any other of the package, compares. The compiled modules are used if they are
+those of exactly the sources that are there, and all of them; otherwise a finder loads every module
+of the package from its source, whatever lies beside it. FLINKNET_PURE=1 in the environment asks for
+that.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ class CompiledSources(NamedTuple):
     """What a package has to do with compiling, as paths relative to it, with slashes."""
 
     modules: list[str]
-    """To be compiled: ``x.py`` with an ``x.pxd`` beside it."""
+    """To be compiled: ``x.py`` with an ``x.pxd`` beside it, and ``x.pyx``."""
+    plain_forms: list[str]
+    """``x.py`` for every ``x.pyx``: who changes one has the other to change."""
     declarations: list[str]
     """Every ``.pxd``: one may be used by modules anywhere."""
     extensions: list[str]
@@ -64,12 +68,12 @@ class CompiledSources(NamedTuple):
     @property
     def sources(self) -> list[str]:
         """What compiled modules are made from."""
-        return [*self.modules, *self.declarations]
+        return [*self.modules, *self.plain_forms, *self.declarations]
 
 
 def find_sources(package: Path) -> CompiledSources:
     """Look through the folder of a package."""
-    found = CompiledSources([], [], [])
+    found = CompiledSources([], [], [], [])
     folders = [""]
     for folder in folders:
         with os.scandir(f"{package}/{folder}") as entries:
@@ -79,9 +83,12 @@ def find_sources(package: Path) -> CompiledSources:
             if names[name]:
                 if stem != "__pycache__":
                     folders.append(f"{folder}{name}/")
+            elif suffix == "pyx":
+                found.modules.append(folder + name)
+                found.plain_forms.append(f"{folder}{stem}.py")
             elif suffix == "pxd":
                 found.declarations.append(folder + name)
-                if f"{stem}.py" in names and stem != "__init__":
+                if f"{stem}.py" in names and f"{stem}.pyx" not in names and stem != "__init__":
                     found.modules.append(f"{folder}{stem}.py")
             elif f".{suffix}" in EXTENSION_SUFFIXES:
                 found.extensions.append(folder + name)
@@ -125,7 +132,7 @@ def _difference(
         if present.get(source) != recorded.get(source):
             verb = "changed" if source in present and source in recorded else "come or gone"
             return f"flinknet/{source} has {verb} since it was compiled; run make compiled"
-    expected = {module.removesuffix(".py") + EXTENSION_SUFFIX for module in found.modules}
+    expected = {module.rpartition(".")[0] + EXTENSION_SUFFIX for module in found.modules}
     for extension in sorted(expected.symmetric_difference(found.extensions)):
         what = "is missing" if extension in expected else "belongs to no source"
         return f"flinknet/{extension} {what}; run make compiled"

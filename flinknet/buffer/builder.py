@@ -231,19 +231,18 @@ class BufferBuilder:
         )
 
 
-class _NoBuilder:
-    """Stands where no builder is open: nothing fits, so the writer takes its slow path."""
+class _NoRecycler:
+    """Of memory that there is none of."""
 
-    __slots__ = ()
-    remaining = 0
-    sealed = True
-    paused = False
-    size = 0
-    inside_record = False
-    records = 0
-
-    def append_whole(self, data: bytes | memoryview, head: bytes = b"", records: int = 1) -> bool:
-        return False
+    def recycle(self, segment: MemorySegment) -> None:
+        raise AssertionError("where no builder is open there is nothing to recycle")
 
 
-NO_BUILDER = _NoBuilder()
+def _no_builder() -> BufferBuilder:
+    builder = BufferBuilder(MemorySegment(0), _NoRecycler())
+    builder.sealed = True
+    return builder
+
+
+NO_BUILDER = _no_builder()
+"""Stands where no builder is open: nothing fits, so the writer takes its slow path."""

@@ -278,6 +278,7 @@ class NetworkEnvironment:
             record_bytes_max=self.config.record_bytes_max,
             record_elements_max=self.config.record_elements_max,
             record_keys_max=self.config.record_keys_max,
+            remembered_keys_bytes=self.config.remembered_keys_bytes,
             types=types,
         )
         partition.when_released(lambda _: self._flusher.forget(writer))

@@ -10,8 +10,6 @@ seals the one before it, shared or not.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.partition.subpartition import ResultSubpartition
@@ -19,7 +17,7 @@ from flinknet.partition.subpartition import ResultSubpartition
 __all__ = ["BroadcastOutput", "Output", "SubpartitionOutput"]
 
 
-class Output(ABC):
+class Output:
     """What a record is appended to."""
 
     __slots__ = ("builder", "target")
@@ -28,20 +26,20 @@ class Output(ABC):
     """If it is ``released``, nobody reads it any more: what is written is dropped."""
 
     def __init__(self, target: ResultSubpartition | ResultPartition) -> None:
-        self.builder: BufferBuilder = NO_BUILDER  # type: ignore[assignment]
+        self.builder: BufferBuilder = NO_BUILDER
         self.target = target
 
-    @abstractmethod
     def open(self) -> bool:
         """Open the next builder, False if there is no buffer now."""
+        raise NotImplementedError
 
-    @abstractmethod
     def seal(self) -> None:
         """Close the open builder, shared or not, so that what follows stands behind it."""
+        raise NotImplementedError
 
-    @abstractmethod
     def flush(self) -> None:
         """Let the readers have what is written so far."""
+        raise NotImplementedError
 
 
 class SubpartitionOutput(Output):

@@ -16,9 +16,8 @@ from typing import Any, Protocol
 
 from flinknet.config import REMEMBERED_KEYS_BYTES
 from flinknet.errors import ConfigurationError
-from flinknet.interpreter import residual_call
-from flinknet.records.key_forms import remembered_bytes
 from flinknet.records.key_groups import check_key_groups, key_group, operator_index
+from flinknet.records.remembered_channels import RememberedChannels
 
 __all__ = [
     "AdaptiveRebalancePartitioner",
@@ -34,9 +33,6 @@ __all__ = [
     "RescalePartitioner",
     "ShufflePartitioner",
 ]
-
-_REMEMBERED_ENTRY_BYTES = 96
-"""Of a dict that grows, for each key in it."""
 
 ADAPTIVE_CANDIDATES = 4
 """Channels that an adaptive partitioner compares. Flink:
@@ -69,8 +65,6 @@ class Partitioner(ABC):
     ``cut`` is asked, not ``select``."""
     channels = 0
     queues: Sequence[OutputQueue] = ()
-    remembered_keys_bytes = REMEMBERED_KEYS_BYTES
-    """Memory of the keys whose channel it may remember; set by the environment."""
 
     def __init_subclass__(cls) -> None:
         """What is said about ``select`` is about the one that it was said with."""
@@ -86,6 +80,10 @@ class Partitioner(ABC):
     def observe(self, queues: Sequence[OutputQueue]) -> None:
         """Learn the channels' queues, from the writer."""
         self.queues = queues
+
+    def remember_at_most(self, memory_bytes: int) -> None:  # noqa: B027  most remember nothing
+        """Learn what the keys whose channel it remembers may take, from the writer, before the
+        first record."""
 
     @abstractmethod
     def select(self, record: Any) -> int:
@@ -256,64 +254,37 @@ class BroadcastPartitioner(Partitioner):
 class HashPartitioner(Partitioner):
     """By key group of the record's key; equal keys always meet at the same subtask.
 
-    What may be a key says ``key_forms.py``. The channels of keys are remembered, because hashing
-    costs several times a look-up and real keys repeat, in ``remembered_keys_bytes``.
+    What may be a key says ``key_forms.py``. Raises SerializationError for what is none.
     """
 
     def __init__(self, key: Callable[[Any], Any], max_parallelism: int = 128) -> None:
         self._key = key
         self._max_parallelism = max_parallelism
-        self._channel_of: dict[Any, int] = {}
-        self._remembered_bytes = 0
+        self._remembered = RememberedChannels(key, self._owner, REMEMBERED_KEYS_BYTES)
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Check that there is a key group for every channel."""
         check_key_groups(channels, self._max_parallelism)
         super().setup(channels)
-        self._forget()
+        self._remembered.forget()
+        if type(self).select is HashPartitioner.select:
+            self.select = self._remembered.select  # type: ignore[method-assign]
+
+    def remember_at_most(self, memory_bytes: int) -> None:
+        """Pass it on."""
+        self._remembered.memory_bytes = memory_bytes
 
     def select(self, record: Any) -> int:
-        """Return the owner of the key's group. Raises SerializationError for what is no key."""
-        key = self._key(record)
-        try:
-            return self._channel_of[key]
-        except Exception:  # it is new, or Python has no hash for it: a list, a writable memoryview
-            return residual_call(self._assign, key)
+        """Return the owner of the key's group; replaced by the function that it calls."""
+        return self._remembered.select(record)
 
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
-        """Return what ``select`` would for each, without a call from Python for each.
+        """Return what ``select`` would for each, without a call for each."""
+        return self._remembered.divide(records)
 
-        Where that fails ``select`` is asked from the first record on: for a key that is new or has
-        no hash, and for an error of the key's function, of which a StopIteration would only end the
-        ``map``.
-        """
-        shares: dict[int, list[Any]] = defaultdict(list)
-        channels = map(self._channel_of.__getitem__, map(self._key, records))
-        try:
-            for record, channel in zip(records, channels, strict=True):
-                shares[channel].append(record)
-        except Exception:
-            return super().divide(records)
-        return shares
-
-    def _assign(self, key: Any) -> int:
+    def _owner(self, key: Any) -> int:
         group = key_group(key, self._max_parallelism)
-        channel = operator_index(group, self._max_parallelism, self.channels)
-        size = remembered_bytes(key)
-        if size is not None:
-            self._remember(key, channel, size + _REMEMBERED_ENTRY_BYTES)
-        return channel
-
-    def _remember(self, key: Any, channel: int, size: int) -> None:
-        if self._remembered_bytes + size > self.remembered_keys_bytes:
-            self._forget()
-        if size <= self.remembered_keys_bytes:
-            self._channel_of[key] = channel
-            self._remembered_bytes += size
-
-    def _forget(self) -> None:
-        self._channel_of.clear()
-        self._remembered_bytes = 0
+        return operator_index(group, self._max_parallelism, self.channels)
 
 
 class CustomPartitioner(Partitioner):

@@ -11,9 +11,9 @@ released, whoever does that.
 them on their channel has been processed. Only one with priority can come inside a record, whose
 bytes so far are ``unconsumed`` then.
 
-The reader is its own iterator over records, so that an iteration that was left can go on: what it
-has not handed out of its batch comes next, as records or as a batch. An asynchronous generator
-would cost the consumer a sixth more for every record, and lose the rest of the batch.
+There is one iterator over records, so that an iteration that was left can go on: what it has not
+handed out of its batch comes next, as records or as a batch. An asynchronous generator would cost
+the consumer a sixth more for every record, and lose the rest of the batch.
 
 One task reads at a time. Cancelling a waiting read loses nothing.
 """
@@ -21,15 +21,14 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
-from flinknet.interpreter import COMPILES_PYTHON
-from flinknet.records.awaitable_call import AwaitableCall, Continuation
 from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
+from flinknet.records.record_iterator import RecordIterator
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
@@ -107,7 +106,7 @@ class RecordReader:
         self._event_handler = event_handler
         self._current: Buffer | None = None
         self._batch: RecordBatch | None = None
-        self._records: Iterator[Any] = iter(())
+        self._records = RecordIterator(self._next_of_another_batch)
         self._budget = CooperativeBudget()
         self._budget_is_spent = False
         self._is_slow = False
@@ -123,7 +122,7 @@ class RecordReader:
         """
         if self._batch is not None:
             batch, self._batch = self._batch, None
-            if records := tuple(self._records):
+            if records := tuple(self._records.rest):
                 return RecordBatch(records, batch.channel, batch.size_bytes)
         if self._current is not None:
             self._return_buffer()
@@ -147,33 +146,18 @@ class RecordReader:
         while (batch := await self.next_batch()) is not None:
             yield batch
 
-    def __aiter__(self) -> Self:
+    def __aiter__(self) -> AsyncIterator[Any]:
         """Iterate over records until the end of all channels, from where one has left off."""
-        return self
+        return self._records
 
-    if COMPILES_PYTHON:
-
-        def __anext__(self) -> Coroutine[Any, Any, Any]:
-            """Return the next record; see ``next_batch``."""
-            return AwaitableCall(RecordReader._begin_next, self)
-
-        def _begin_next(self) -> Any:
-            for record in self._records:
-                return record
-            return Continuation(self._next_of_another_batch())
-
-    else:
-
-        async def __anext__(self) -> Any:
-            """Return the next record; see ``next_batch``."""
-            for record in self._records:
-                return record
-            return await self._next_of_another_batch()
+    def __anext__(self) -> Coroutine[Any, Any, Any]:
+        """Return the next record; see ``next_batch``."""
+        return self._records.__anext__()
 
     async def _next_of_another_batch(self) -> Any:
         while (batch := await self.next_batch()) is not None:
-            self._batch, self._records = batch, iter(batch.records)
-            for record in self._records:
+            self._batch, self._records.rest = batch, iter(batch.records)
+            for record in self._records.rest:
                 return record
         raise StopAsyncIteration
 
@@ -192,7 +176,7 @@ class RecordReader:
 
     def close(self) -> None:
         """Cancel what is not read yet and give every buffer back; idempotent."""
-        self._batch, self._records = None, iter(())
+        self._batch, self._records.rest = None, iter(())
         self._return_buffer()
         self.gate.release()
 

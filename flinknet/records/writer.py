@@ -31,7 +31,7 @@ from typing import Any, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import DataType
-from flinknet.config import RECORD_KEYS_MAX, BufferTimeout
+from flinknet.config import RECORD_KEYS_MAX, REMEMBERED_KEYS_BYTES, BufferTimeout
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.appender import RecordAppender
@@ -69,6 +69,7 @@ class RecordWriter:
         record_bytes_max: larger records are refused.
         record_elements_max: records with more elements are refused, as the reader would.
         record_keys_max: records with more keys that could collide are refused, as the reader would.
+        remembered_keys_bytes: what the keys whose channel the partitioner remembers may take.
         types: the classes whose objects may be in records.
     """
 
@@ -102,6 +103,7 @@ class RecordWriter:
         record_bytes_max: int,
         record_elements_max: int,
         record_keys_max: int = RECORD_KEYS_MAX,
+        remembered_keys_bytes: int = REMEMBERED_KEYS_BYTES,
         types: Registered = None,
     ) -> None:
         self.partition = partition
@@ -115,6 +117,7 @@ class RecordWriter:
                 f"partition {partition.partition_id} has {channels}: make one for each writer"
             )
         self.partitioner.observe(partition.subpartitions)
+        self.partitioner.remember_at_most(remembered_keys_bytes)
         self.buffer_timeout_ms = buffer_timeout_ms
         self._wait = wait
         self._flusher = flusher

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import ormsgpack
 import pyarrow as pa
 import pytest
 
@@ -14,6 +14,7 @@ from flinknet.errors import SerializationError
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.columns.partitioner import ColumnHashPartitioner
 from flinknet.records.partitioner import BroadcastPartitioner, HashPartitioner, RebalancePartitioner
+from flinknet.records.serialization.extension_types import ARROW_BATCH, WRITERS
 from tests.contract.ends import consume, produce
 from tests.contract.hosts import KINDS, Exchange, open_exchange
 from tests.unit.records.columns.arrow_batches import bare_batch, batch_of, stream_of
@@ -134,6 +135,13 @@ async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> No
     assert sum(batch.num_rows for came in taken for batch in came) == 4 * BATCHES[3].num_rows
 
 
+@dataclass
+class NoBatch:
+    """Stands on the wire as if it were a batch."""
+
+    content: bytes
+
+
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
@@ -143,11 +151,12 @@ async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> No
     ids=["no batch", "a million rows"],
 )
 async def test_what_is_no_batch_names_its_channel(
-    exchange: Exchange, content: bytes, wrong: str
+    exchange: Exchange, content: bytes, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader says where it came from and what is wrong with it."""
+    monkeypatch.setitem(WRITERS, NoBatch, lambda value, _: (ARROW_BATCH, value.content))
     writer, reader = exchange.writer(), exchange.reader()
-    await writer.emit(ormsgpack.Ext(127, content))
+    await writer.emit(NoBatch(content))
     writer.flush()
     with pytest.raises(SerializationError) as refused:
         await reader.next_batch()

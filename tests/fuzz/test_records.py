@@ -10,14 +10,21 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ormsgpack import Ext
+from msgpack import ExtType, packb
 
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordDeserializer
 from flinknet.records.serialization.spanning_record import SpanningRecord
 from tests.unit.records.columns.arrow_batches import batch_of, content_of_batch
-from tests.unit.records.columns.cutting import Content, Cut, cut, make_memory, make_unpacker, read
+from tests.unit.records.columns.cutting import (
+    Content,
+    Cut,
+    cut_packed,
+    make_memory,
+    make_unpacker,
+    read,
+)
 
 CHANNELS = 3
 REFUSED = (RemoteProtocolError, *UNPACK_ERRORS)
@@ -27,7 +34,7 @@ VALUES = (
     | st.binary(max_size=90)
     | st.lists(st.integers(-9, 2**40), max_size=9)
 )
-EXTENSIONS = st.builds(Ext, st.integers(0, 127) | st.just(127), st.binary(max_size=90))
+EXTENSIONS = st.builds(ExtType, st.integers(0, 127) | st.just(127), st.binary(max_size=90))
 """Of any type; 127 stands for an Arrow record batch, which these bytes are not."""
 
 CONTENTS = [content_of_batch(batch_of(*names)) for names in (("integers",), ("dictionary",), ())]
@@ -38,9 +45,7 @@ def any_buffers(draw: st.DrawFn) -> Cut:
     """A buffer of noise or of records, with any marks that the codec lets pass."""
     content = draw(
         st.binary(max_size=60)
-        | st.lists(VALUES | EXTENSIONS, max_size=4).map(
-            lambda all_: b"".join(map(RecordPacker().pack, all_))
-        )
+        | st.lists(VALUES | EXTENSIONS, max_size=4).map(lambda all_: b"".join(map(packb, all_)))
     )
     size = len(content)
     continued = draw(st.sampled_from([0, size]) | st.integers(0, size))
@@ -53,7 +58,8 @@ def any_buffers(draw: st.DrawFn) -> Cut:
 @st.composite
 def real_buffers(draw: st.DrawFn) -> list[Cut]:
     """Records cut as a writer does it, one buffer of which may be missing."""
-    buffers = cut(draw(st.lists(VALUES | EXTENSIONS, max_size=5)), draw(st.integers(1, 60)))
+    records = draw(st.lists(VALUES | EXTENSIONS, max_size=5))
+    buffers = cut_packed([packb(record) for record in records], draw(st.integers(1, 60)))
     lost: bool = draw(st.booleans())
     if buffers and lost:
         del buffers[draw(st.integers(0, len(buffers) - 1))]
@@ -140,7 +146,8 @@ def test_any_changed_batch_is_a_batch_or_an_error(
     memory = make_memory(record_spill_bytes=2_000)
     unpacker = make_unpacker()
     deserializer = RecordDeserializer(unpacker, memory)
-    buffers = cut(["before", Ext(127, bytes(changed)), "behind"], segment_bytes)
+    records = ["before", ExtType(127, bytes(changed)), "behind"]
+    buffers = cut_packed([packb(record) for record in records], segment_bytes)
     try:
         came = [record for buffer in buffers for record in read(deserializer, buffer)]
     except ValueError:

@@ -41,7 +41,9 @@ class Tree:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pxd", "compiled_modules.*.json")
+        ignored = shutil.ignore_patterns(
+            "__pycache__", "*.so", "*.pxd", "*.pyx", "compiled_modules.*.json"
+        )
         shutil.copytree(ROOT / "flinknet", folder / "flinknet", ignore=ignored)
         for name in ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore"):
             shutil.copy(ROOT / name, folder)

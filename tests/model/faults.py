@@ -122,18 +122,19 @@ def _gives_the_segment_back(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _takes_no_reference(original: Callable[..., Any]) -> Callable[..., Any]:
-    def take(self: BufferBuilder, start: int, records: int) -> Buffer:
-        buffer: Buffer = original(self, start, records)
-        if not self.sealed and self._shared is not None:
-            self._shared.references -= 1
+    def take(self: PipelinedSubpartition, builder: BufferBuilder) -> Buffer:
+        buffer: Buffer = original(self, builder)
+        if not builder.sealed and isinstance(buffer, BufferSlice):
+            buffer._shared.references -= 1
         return buffer
 
     return take
 
 
 def _takes_from_the_beginning(original: Callable[..., Any]) -> Callable[..., Any]:
-    def take(self: BufferBuilder, start: int, records: int) -> Any:
-        return original(self, 0, 0)
+    def take(self: PipelinedSubpartition, builder: BufferBuilder) -> Any:
+        self._taken_bytes = self._taken_records = 0
+        return original(self, builder)
 
     return take
 
@@ -462,8 +463,8 @@ FAULTS = (
         "recycle_sent",
         _gives_the_segment_back,
     ),
-    Fault("a slice has no reference", SLICED, BufferBuilder, "take", _takes_no_reference),
-    Fault("slices overlap", SLICED, BufferBuilder, "take", _takes_from_the_beginning),
+    Fault("a slice has no reference", SLICED, PipelinedSubpartition, "_take", _takes_no_reference),
+    Fault("slices overlap", SLICED, PipelinedSubpartition, "_take", _takes_from_the_beginning),
     Fault(
         "a floating buffer goes back and makes credit as well",
         LONGER,

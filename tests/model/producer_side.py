@@ -45,7 +45,7 @@ class ProducerSide(Side):
         self.partition = ResultPartition("p", shape.channels, self.pool, network_config(shape))
         self.registry.register(self.partition)
         self.written = [0] * shape.channels
-        self.builders: list[BufferBuilder] = [NO_BUILDER] * shape.channels  # type: ignore[list-item]
+        self.builders: list[BufferBuilder] = [NO_BUILDER] * shape.channels
         self.begun: list[list[int]] = [[] for _ in range(shape.channels)]
 
     def own_steps(self) -> list[Step]:

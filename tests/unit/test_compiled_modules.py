@@ -69,9 +69,9 @@ def test_every_module_is_what_was_decided() -> None:
         if isinstance(module, ModuleType) and name.startswith("flinknet.") and module.__file__
     }
     extensions = {path for path in loaded.values() if not path.endswith(".py")}
-    may_be = {module.removesuffix(".py") + EXTENSION_SUFFIX for module in modules}
+    may_be = {module.rpartition(".")[0] + EXTENSION_SUFFIX for module in modules}
     assert extensions <= may_be
-    assert not {*modules} & {*loaded.values()}
+    assert not {module.rpartition(".")[0] + ".py" for module in modules} & {*loaded.values()}
 
 
 @on_cpython
@@ -95,6 +95,20 @@ def test_what_is_compiled_has_a_declaration(package: Path) -> None:
     assert found.modules == ["one.py", "inside/two.py"]
     assert found.declarations == ["__init__.pxd", "one.pxd", "shared.pxd", "inside/two.pxd"]
     assert found.extensions == [f"one{EXTENSION_SUFFIX}", f"inside/two{EXTENSION_SUFFIX}"]
+
+
+def test_a_module_may_have_a_form_for_c(package: Path) -> None:
+    """Which is compiled in the place of the plain one; a change of either makes it stale."""
+    for name in ("plain", "one"):
+        (package / f"{name}.pyx").write_text("# the same, typed\n")
+    found = find_sources(package)
+    assert found.modules == ["one.pyx", "plain.pyx", "inside/two.py"]
+    assert found.plain_forms == ["one.py", "plain.py"]
+    (package / f"plain{EXTENSION_SUFFIX}").write_text("no code")
+    write_record(package)
+    assert reason_for_pure(package, {}) == ""
+    (package / "plain.py").write_text("NAME = 'changed'\n")
+    assert reason_for_pure(package, {}).startswith("flinknet/plain.py has changed")
 
 
 def test_each_interpreter_has_a_record_of_its_own() -> None:

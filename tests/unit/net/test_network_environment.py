@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from flinknet.buffer.builder import BufferBuilder
+from flinknet.config import NetworkConfig
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import InsufficientNetworkBuffersError, LocalProtocolError, RemoteError
 from flinknet.net.memory_bound import ExchangeShape, memory_bound
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.records.partitioner import RebalancePartitioner
+from flinknet.records.partitioner import HashPartitioner, RebalancePartitioner
 from tests.unit.net.stranger import Host, assert_nothing_is_held, quick, until
 
 # -- exclusive buffers that others hold ------------------------------------------------------------
@@ -164,3 +165,15 @@ async def test_a_writer_that_cannot_be_made_does_not_leave_its_consumer_waiting(
             assert reading.done()
             with pytest.raises(RemoteError):
                 await reading
+
+
+async def test_a_keyed_exchange_remembers_as_much_as_is_configured() -> None:
+    config = NetworkConfig(network_memory_bytes=2 << 20, remembered_keys_bytes=1_000)
+    async with NetworkEnvironment(config=config) as environment:
+        hashing = HashPartitioner(lambda record: record)
+        partition = environment.create_result_partition("p", subpartitions=2)
+        writer = environment.create_record_writer(partition, hashing)
+        for number in range(100):
+            hashing.select(number)
+        assert len(hashing._remembered.keys()) < 10
+        writer.close()

@@ -254,7 +254,8 @@ def test_a_record_without_a_key_is_refused(key: object) -> None:
 def test_remembered_keys_are_bounded_in_bytes(key_of: Callable[[int], object]) -> None:
     """A stream of ever new keys does not grow the writer, however long they are."""
     partitioner = HashPartitioner(key_of)
-    partitioner.remembered_keys_bytes = limit = 256 * 1024
+    limit = 256 * 1024
+    partitioner.remember_at_most(limit)
     partitioner.setup(3)
     partitioner.select(0)
     gc.collect()
@@ -268,22 +269,22 @@ def test_remembered_keys_are_bounded_in_bytes(key_of: Callable[[int], object]) -
 
 def test_a_key_longer_than_what_may_be_remembered_is_hashed_each_time() -> None:
     partitioner = HashPartitioner(lambda record: record)
-    partitioner.remembered_keys_bytes = 1_000
+    partitioner.remember_at_most(1_000)
     partitioner.setup(3)
     for key in ("short", "x" * 10_000):
         first = partitioner.select(key)
         assert [partitioner.select(key) for _ in range(3)] == [first] * 3
-    assert list(partitioner._channel_of) == []
+    assert partitioner._remembered.keys() == []
     partitioner.select("short")
-    assert list(partitioner._channel_of) == ["short"]
+    assert partitioner._remembered.keys() == ["short"]
 
 
 def test_no_key_at_all_is_remembered_in_no_memory() -> None:
     partitioner = HashPartitioner(lambda record: record)
-    partitioner.remembered_keys_bytes = 0
+    partitioner.remember_at_most(0)
     partitioner.setup(3)
     assert len({partitioner.select("a") for _ in range(3)}) == 1
-    assert not partitioner._channel_of
+    assert partitioner._remembered.keys() == []
 
 
 class Number(IntEnum):

@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 
 from flinknet.records.written import WRITTEN
+from tests.plain_module import plain_module
 from tests.unit.records.writing import Arranged, sized
 
 written: Any = WRITTEN
+plain: Any = plain_module("flinknet.records.written").WRITTEN
+
+
+async def test_the_plain_form_is_the_same() -> None:
+    assert [await plain for _ in range(3)] == [None] * 3
+    assert await asyncio.create_task(plain) is None
 
 
 async def test_it_can_be_awaited_as_often_as_one_likes() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgpack
 import numpy as np
-import ormsgpack
 import pyarrow as pa
 import pytest
 from pyarrow import ipc
@@ -445,9 +444,10 @@ def test_batches_among_other_records(rows: int, record_spill_bytes: int) -> None
 def test_a_refused_batch_is_one_of_the_unpacker_s_errors(rows: int, segment_bytes: int) -> None:
     """So that the reader says which channel it came from; the text says what was wrong."""
     content = compressed(long_batch(rows), "lz4")
+    broken = msgpack.packb(msgpack.ExtType(127, content[:-8]))
     deserializer = make_deserializer()
     with pytest.raises(UNPACK_ERRORS, match="cannot be read as an Arrow record batch: ") as refused:
-        read_all(deserializer, cut([ormsgpack.Ext(127, content[:-8])], segment_bytes))
+        read_all(deserializer, cut_packed([broken], segment_bytes))
     assert isinstance(refused.value, ValueError)
     assert read_all(deserializer, cut([5], 10)) == [5]
 

@@ -11,6 +11,7 @@ import pytest
 
 from flinknet.records.serialization.c_packer import CPacker
 from flinknet.records.serialization.record_types import RecordTypes
+from tests.plain_module import plain_module
 from tests.unit.records.serialization.record_values import Frozen, Point
 
 DEEP: Any = []
@@ -23,7 +24,8 @@ OTHERWISE = [{1: "a"}, {(1, 2): "a"}, DEEP, {1: (2, [3])}]
 
 @pytest.fixture
 def packer() -> CPacker:
-    return CPacker(RecordTypes([Frozen, Point]))
+    plain: type[CPacker] = plain_module("flinknet.records.serialization.c_packer").CPacker
+    return plain(RecordTypes([Frozen, Point]))
 
 
 def unpacked(data: bytes) -> Any:

@@ -1,0 +1,41 @@
+import cython
+
+from flinknet.buffer.builder cimport BufferBuilder
+from flinknet.records.output cimport Output
+
+
+cdef class RecordRoute:
+    cdef object _appender
+    cdef object _blocks
+    cdef object _encode
+    cdef object _form
+    cdef object _options
+    cdef object _packer
+    cdef bint _large
+    cdef public Py_ssize_t records_out
+
+    cpdef emit(self, record)
+    @cython.locals(builder=BufferBuilder)
+    cdef object _emit_large(self, Output output, tuple pieces)
+
+
+cdef class RouteToOne(RecordRoute):
+    cdef Output _output
+
+    @cython.locals(data=bytes, builder=BufferBuilder, remaining=Py_ssize_t)
+    cpdef emit(self, record)
+
+
+cdef class RouteToChosen(RecordRoute):
+    cdef list _outputs
+    cdef object _partitioner
+    cdef object _select
+
+    @cython.locals(data=bytes, output=Output, builder=BufferBuilder, remaining=Py_ssize_t)
+    cpdef emit(self, record)
+
+
+cdef class CutRoute(RecordRoute):
+    cdef object _limits
+    cdef list _outputs
+    cdef object _partitioner
