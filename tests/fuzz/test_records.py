@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgpack import ExtType, packb
 
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.serialization.packer import RecordPacker
@@ -34,8 +34,18 @@ VALUES = (
     | st.binary(max_size=90)
     | st.lists(st.integers(-9, 2**40), max_size=9)
 )
-EXTENSIONS = st.builds(ExtType, st.integers(0, 127) | st.just(127), st.binary(max_size=90))
-"""Of any type; 127 stands for an Arrow record batch, which these bytes are not."""
+
+
+def extension(code: int, content: bytes) -> bytes:
+    """What stands for one; 127 is the code of an Arrow record batch."""
+    packed: bytes = msgpack.packb(msgpack.ExtType(code, content))
+    return packed
+
+
+PACKED = VALUES.map(RecordPacker().pack) | st.builds(
+    extension, st.integers(0, 127) | st.just(127), st.binary(max_size=90)
+)
+"""Values, and extensions of any type that are none."""
 
 CONTENTS = [content_of_batch(batch_of(*names)) for names in (("integers",), ("dictionary",), ())]
 
@@ -43,10 +53,7 @@ CONTENTS = [content_of_batch(batch_of(*names)) for names in (("integers",), ("di
 @st.composite
 def any_buffers(draw: st.DrawFn) -> Cut:
     """A buffer of noise or of records, with any marks that the codec lets pass."""
-    content = draw(
-        st.binary(max_size=60)
-        | st.lists(VALUES | EXTENSIONS, max_size=4).map(lambda all_: b"".join(map(packb, all_)))
-    )
+    content = draw(st.binary(max_size=60) | st.lists(PACKED, max_size=4).map(b"".join))
     size = len(content)
     continued = draw(st.sampled_from([0, size]) | st.integers(0, size))
     unfinished = draw(st.just(0) | st.integers(0, size - continued))
@@ -58,8 +65,7 @@ def any_buffers(draw: st.DrawFn) -> Cut:
 @st.composite
 def real_buffers(draw: st.DrawFn) -> list[Cut]:
     """Records cut as a writer does it, one buffer of which may be missing."""
-    records = draw(st.lists(VALUES | EXTENSIONS, max_size=5))
-    buffers = cut_packed([packb(record) for record in records], draw(st.integers(1, 60)))
+    buffers = cut_packed(draw(st.lists(PACKED, max_size=5)), draw(st.integers(1, 60)))
     lost: bool = draw(st.booleans())
     if buffers and lost:
         del buffers[draw(st.integers(0, len(buffers) - 1))]
@@ -146,8 +152,8 @@ def test_any_changed_batch_is_a_batch_or_an_error(
     memory = make_memory(record_spill_bytes=2_000)
     unpacker = make_unpacker()
     deserializer = RecordDeserializer(unpacker, memory)
-    records = ["before", ExtType(127, bytes(changed)), "behind"]
-    buffers = cut_packed([packb(record) for record in records], segment_bytes)
+    packed = (b"\xa6before", extension(127, bytes(changed)), b"\xa6behind")
+    buffers = cut_packed(packed, segment_bytes)
     try:
         came = [record for buffer in buffers for record in read(deserializer, buffer)]
     except ValueError:

@@ -1,24 +1,22 @@
 # cython: binding=False
-"""Packing records in C of our own: what ``c_packer.py`` does, in a third of the time for a small
-record.
+"""Packing records in C of our own: ``c_packer.py`` in a third of the time for a small record.
 
-The bytes are the same; the tests pack every kind of record with both.
+The bytes are the same: the form of every number is the shortest, that of a float has eight bytes.
+The tests pack every kind of record with both.
 
-Theory of operation. Bytes are written to a scratch area that grows, behind those of whoever is in
-the middle of packing: the form of an object may pack what stands in it with the same packer. User
-code runs only there, so only behind it a list or a dict may have changed.
+Theory of operation. A value is packed into memory that the packer keeps, by a call each, and copied
+out of it once. What stands in an object is packed by the same packer meanwhile, behind what is
+there of the object's record.
 """
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_Next, PyDict_Size
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.dict cimport PyDict_Next
 from cpython.long cimport PyLong_AsUnsignedLongLong
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8String
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from flinknet.records.serialization.extension_types import NESTING_MAX
@@ -28,21 +26,27 @@ __all__ = ["CPacker"]
 
 
 cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
-    const char *PyUnicode_AsUTF8AndSize(object value, Py_ssize_t *size) except NULL
-    bint PyUnicode_IS_COMPACT_ASCII(object value)
-    const void *PyUnicode_DATA(object value)
-    Py_ssize_t PyUnicode_GET_LENGTH(object value)
-    bint PyLong_CheckExact(object value)
-    bint PyFloat_CheckExact(object value)
-    bint PyUnicode_CheckExact(object value)
-    bint PyBytes_CheckExact(object value)
-    bint PyTuple_CheckExact(object value)
-    bint PyList_CheckExact(object value)
-    bint PyDict_CheckExact(object value)
-    bint PyByteArray_CheckExact(object value)
-    bint PyMemoryView_Check(object value)
-    double PyFloat_AS_DOUBLE(object value)
+    Py_ssize_t PY_SSIZE_T_MAX
+    PyObject *Py_None
+    PyObject *Py_True
+    PyObject *Py_False
+    bint PyLong_CheckExact(PyObject *value)
+    bint PyFloat_CheckExact(PyObject *value)
+    bint PyUnicode_CheckExact(PyObject *value)
+    bint PyBytes_CheckExact(PyObject *value)
+    bint PyTuple_CheckExact(PyObject *value)
+    bint PyList_CheckExact(PyObject *value)
+    bint PyDict_CheckExact(PyObject *value)
+    long long PyLong_AsLongLongAndOverflow(PyObject *value, int *overflow) except? -1
+    double PyFloat_AS_DOUBLE(PyObject *value)
+    bint PyUnicode_IS_COMPACT_ASCII(PyObject *value)
+    const void *PyUnicode_DATA(PyObject *value)
+    Py_ssize_t PyUnicode_GET_LENGTH(PyObject *value)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *value)
+    PyObject *PyTuple_GET_ITEM(PyObject *value, Py_ssize_t index)
+    Py_ssize_t PyList_GET_SIZE(PyObject *value)
+    PyObject *PyList_GET_ITEM(PyObject *value, Py_ssize_t index)
+    Py_ssize_t PyDict_GET_SIZE(PyObject *value)
 
 
 cdef enum:
@@ -50,23 +54,29 @@ cdef enum:
     SCRATCH_KEPT_BYTES = 1 << 20  # What one large record takes is not kept for all the small ones.
 
 cdef int DEPTH_MAX = NESTING_MAX
+cdef Py_ssize_t LENGTH_MAX = 0xFFFFFFFF
 cdef str TOO_DEEP = f"arrays and maps are nested more than {NESTING_MAX} levels deep"
 cdef str TOO_LONG = "an int has at most 64 bits, -2**63 to 2**64 - 1: make it text or a Decimal"
 
 
+@cython.final
 cdef class _Extension:
     cdef int code
     cdef bytes content
 
-    def __init__(self, code, content):
+    def __init__(self, int code, bytes content not None):
         self.code = code
         self.content = content
 
 
+@cython.final
 cdef class CPacker:
-    """See ``c_packer.py``. There is no other way for what ``encode`` has refused: that only says
-    why."""
+    """See ``c_packer.py``. There is no other way for what ``encode`` has refused: ``pack_otherwise``
+    only says why. RuntimeError if a list or a dict is changed by what stands in it.
+    """
 
+    # What is packed stands in the scratch up to ``_size``. The form of an object packs what is in
+    # it with the same packer meanwhile, behind what is there, and takes that away again.
     cdef uint8_t *_scratch
     cdef Py_ssize_t _size
     cdef Py_ssize_t _capacity
@@ -88,33 +98,28 @@ cdef class CPacker:
         PyMem_Free(self._scratch)
 
     def pack(self, value):
+        return self._packed(value)
+
+    def pack_otherwise(self, value):
+        return self._packed(value)
+
+    def encode(self, value, form, options):
+        try:
+            return self._packed(value)
+        except Exception:
+            raise TypeError from None
+
+    cdef inline bytes _packed(self, value):
         cdef Py_ssize_t start = self._size
         try:
-            self._pack(value, 0)
+            self._pack(<PyObject *>value, 0)
             return PyBytes_FromStringAndSize(<char *>self._scratch + start, self._size - start)
         finally:
             self._size = start
             if self._capacity > SCRATCH_KEPT_BYTES and start == 0:
                 self._shrink()
 
-    def pack_otherwise(self, value):
-        return self.pack(value)
-
-    def encode(self, value, form, options):
-        cdef Py_ssize_t start = self._size
-        cdef bytes packed
-        try:
-            self._pack(value, 0)
-        except Exception:
-            self._size = start
-            raise TypeError from None
-        packed = PyBytes_FromStringAndSize(<char *>self._scratch + start, self._size - start)
-        self._size = start
-        if self._capacity > SCRATCH_KEPT_BYTES and start == 0:
-            self._shrink()
-        return packed
-
-    cdef int _shrink(self) except -1:
+    cdef int _shrink(self) noexcept:
         cdef uint8_t *scratch = <uint8_t *>PyMem_Realloc(self._scratch, SCRATCH_BYTES)
         if scratch is not NULL:
             self._scratch = scratch
@@ -123,9 +128,11 @@ cdef class CPacker:
 
     cdef int _grow(self, Py_ssize_t room) except -1:
         cdef Py_ssize_t capacity = self._capacity
-        while capacity - self._size < room:
+        cdef uint8_t *scratch = NULL
+        while capacity - self._size < room and capacity <= PY_SSIZE_T_MAX // 2:
             capacity *= 2
-        cdef uint8_t *scratch = <uint8_t *>PyMem_Realloc(self._scratch, capacity)
+        if capacity - self._size >= room:
+            scratch = <uint8_t *>PyMem_Realloc(self._scratch, capacity)
         if scratch is NULL:
             raise MemoryError
         self._scratch = scratch
@@ -138,49 +145,50 @@ cdef class CPacker:
             self._grow(size)
         return self._scratch + self._size
 
-    cdef int _pack(self, value, int depth) except -1:
-        cdef uint8_t *at
-        cdef uint64_t bits
-        cdef double number
+    cdef int _pack(self, PyObject *value, int depth) except -1:
         if PyLong_CheckExact(value):
             return self._pack_int(value)
         if PyFloat_CheckExact(value):
-            at = self._room(9)
-            number = PyFloat_AS_DOUBLE(value)
-            memcpy(&bits, &number, 8)
-            at[0] = 0xCB
-            _put64(at + 1, bits)
-            self._size += 9
-            return 0
+            return self._pack_float(value)
         if PyUnicode_CheckExact(value):
             return self._pack_text(value)
         if PyTuple_CheckExact(value):
             return self._pack_tuple(value, depth + 1)
-        if PyList_CheckExact(value):
-            return self._pack_list(value, depth + 1)
         if PyDict_CheckExact(value):
             return self._pack_dict(value, depth + 1)
-        if value is None:
+        if PyList_CheckExact(value):
+            return self._pack_list(value, depth + 1)
+        if value is Py_None:
             return self._byte(0xC0)
-        if value is True:
+        if value is Py_True:
             return self._byte(0xC3)
-        if value is False:
+        if value is Py_False:
             return self._byte(0xC2)
         if PyBytes_CheckExact(value):
-            return self._pack_bytes(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
-        return self._pack_other(value, depth)
+            return self._pack_bytes(<object>value)
+        return self._pack_other(<object>value, depth)
 
     cdef inline int _byte(self, uint8_t byte) except -1:
         self._room(1)[0] = byte
         self._size += 1
         return 0
 
-    cdef inline int _pack_int(self, value) except -1:
+    cdef inline int _pack_float(self, PyObject *value) except -1:
+        cdef uint8_t *at = self._room(9)
+        cdef double number = PyFloat_AS_DOUBLE(value)
+        cdef uint64_t bits
+        memcpy(&bits, &number, 8)
+        at[0] = 0xCB
+        _put64(at + 1, bits)
+        self._size += 9
+        return 0
+
+    cdef inline int _pack_int(self, PyObject *value) except -1:
         cdef int overflow
         cdef long long number = PyLong_AsLongLongAndOverflow(value, &overflow)
         if overflow > 0:
             try:
-                return self._pack_unsigned(PyLong_AsUnsignedLongLong(value))
+                return self._pack_unsigned(PyLong_AsUnsignedLongLong(<object>value))
             except OverflowError:
                 raise OverflowError(TOO_LONG) from None
         if overflow < 0:
@@ -232,36 +240,39 @@ cdef class CPacker:
             self._size += 9
         return 0
 
-    cdef int _pack_text(self, value) except -1:
-        cdef bytes encoded
+    cdef inline int _pack_text(self, PyObject *value) except -1:
         if PyUnicode_IS_COMPACT_ASCII(value):
             return self._put_text(<const char *>PyUnicode_DATA(value), PyUnicode_GET_LENGTH(value))
+        return self._pack_any_text(<object>value)
+
+    cdef int _pack_any_text(self, value) except -1:
         encoded = PyUnicode_AsUTF8String(value)
         return self._put_text(PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
 
-    cdef int _put_text(self, const char *content, Py_ssize_t size) except -1:
-        cdef uint8_t *at = self._room(size + 5)
+    cdef inline int _put_text(self, const char *content, Py_ssize_t size) except -1:
+        cdef uint8_t *at
         if size < 0x20:
+            at = self._room(0x20)
             at[0] = 0xA0 | <uint8_t>size
-            at += 1
-        elif size < 0x100:
-            at[0] = 0xD9
-            at[1] = <uint8_t>size
-            at += 2
-        else:
-            at += _put_length(at, 0xDA, size)
-        memcpy(at, content, size)
-        self._size = at + size - self._scratch
-        return 0
+            _copy_short(at + 1, content, size)
+            self._size += 1 + size
+            return 0
+        return self._put_content(0xD9, content, size)
 
-    cdef int _pack_bytes(self, const char *content, Py_ssize_t size) except -1:
-        cdef uint8_t *at = self._room(size + 5)
+    cdef int _pack_bytes(self, value) except -1:
+        return self._put_content(0xC4, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+
+    cdef int _put_content(self, int marker, const char *content, Py_ssize_t size) except -1:
+        cdef uint8_t *at
+        if size > LENGTH_MAX:
+            _raise_too_long(size)
+        at = self._room(size + 5)
         if size < 0x100:
-            at[0] = 0xC4
+            at[0] = <uint8_t>marker
             at[1] = <uint8_t>size
             at += 2
         else:
-            at += _put_length(at, 0xC5, size)
+            at += _put_length(at, marker + 1, size)
         memcpy(at, content, size)
         self._size = at + size - self._scratch
         return 0
@@ -275,39 +286,45 @@ cdef class CPacker:
             at[0] = <uint8_t>(short_form | length)
             self._size += 1
         else:
+            if length > LENGTH_MAX:
+                _raise_too_long(length)
             self._size += _put_length(at, marker, length)
         return 0
 
-    cdef int _pack_tuple(self, value, int depth) except -1:
+    cdef int _pack_tuple(self, PyObject *value, int depth) except -1:
         cdef Py_ssize_t index, length = PyTuple_GET_SIZE(value)
         self._begin(0x90, 0xDC, length, depth)
         for index in range(length):
-            self._pack(<object>PyTuple_GET_ITEM(value, index), depth)
+            self._pack(PyTuple_GET_ITEM(value, index), depth)
         return 0
 
-    cdef int _pack_list(self, value, int depth) except -1:
+    # The form of an object is its class's to make, which may change what the object is in. So what
+    # is packed is held, and the length that is written already is compared.
+
+    cdef int _pack_list(self, PyObject *value, int depth) except -1:
         cdef Py_ssize_t index, length = PyList_GET_SIZE(value)
         self._begin(0x90, 0xDC, length, depth)
         for index in range(length):
-            # The form of an object inside is its class's to make.
-            if index >= PyList_GET_SIZE(value):
-                break
-            self._pack(<object>PyList_GET_ITEM(value, index), depth)
-        if PyList_GET_SIZE(value) != length:
-            raise RuntimeError("a list changed its size while it was packed")
+            element = <object>PyList_GET_ITEM(value, index)
+            self._pack(<PyObject *>element, depth)
+            if PyList_GET_SIZE(value) != length:
+                raise RuntimeError("a list changed its size while it was packed")
         return 0
 
-    cdef int _pack_dict(self, value, int depth) except -1:
-        cdef Py_ssize_t position = 0, length = PyDict_Size(value)
-        cdef PyObject *key
-        cdef PyObject *element
+    cdef int _pack_dict(self, PyObject *value, int depth) except -1:
+        cdef Py_ssize_t position = 0, packed = 0, length = PyDict_GET_SIZE(value)
+        cdef PyObject *next_key
+        cdef PyObject *next_element
         self._begin(0x80, 0xDE, length, depth)
-        while PyDict_Next(value, &position, &key, &element):
-            held_key, held_element = <object>key, <object>element
-            self._pack(held_key, depth)
-            self._pack(held_element, depth)
-            if PyDict_Size(value) != length:
-                raise RuntimeError("a dict changed its size while it was packed")
+        while PyDict_Next(<object>value, &position, &next_key, &next_element):
+            key, element = <object>next_key, <object>next_element
+            self._pack(<PyObject *>key, depth)
+            self._pack(<PyObject *>element, depth)
+            packed += 1
+            if PyDict_GET_SIZE(value) != length or packed > length:
+                break
+        if packed != length or PyDict_GET_SIZE(value) != length:
+            raise RuntimeError("a dict changed while it was packed")
         return 0
 
     cdef int _pack_other(self, value, int depth) except -1:
@@ -315,20 +332,22 @@ cdef class CPacker:
         if type(value) is bytearray or type(value) is memoryview:
             if type(value) is memoryview and not value.c_contiguous:
                 raise BufferError("memoryview: underlying buffer is not C-contiguous")
-            content = bytes(value)
-            return self._pack_bytes(PyBytes_AS_STRING(content), PyBytes_GET_SIZE(content))
+            return self._pack_bytes(bytes(value))
         found = self.form(value)
         if type(found) is not _Extension:
-            return self._pack(found, depth)
+            return self._pack(<PyObject *>found, depth)
         extension = <_Extension>found
         return self._pack_extension(
             extension.code, PyBytes_AS_STRING(extension.content), PyBytes_GET_SIZE(extension.content)
         )
 
     cdef int _pack_extension(self, int code, const char *content, Py_ssize_t size) except -1:
-        cdef uint8_t *at = self._room(size + 6)
+        cdef uint8_t *at
         cdef uint8_t fixed = 0xD4 if size == 1 else 0xD5 if size == 2 else 0xD6 if size == 4 \
             else 0xD7 if size == 8 else 0xD8 if size == 16 else 0
+        if size > LENGTH_MAX:
+            _raise_too_long(size)
+        at = self._room(size + 6)
         if fixed:
             at[0] = fixed
             at += 1
@@ -359,14 +378,33 @@ cdef inline void _put64(uint8_t *at, uint64_t value) noexcept:
     _put32(at + 4, value & 0xFFFFFFFFULL)
 
 
-cdef inline int _put_length(uint8_t *at, int marker, Py_ssize_t length) except -1:
+cdef inline int _put_length(uint8_t *at, int marker, Py_ssize_t length) noexcept:
     """Write a head with two bytes or, as the next marker, with four; return its size."""
     if length < 0x10000:
         at[0] = <uint8_t>marker
         _put16(at + 1, <uint16_t>length)
         return 3
-    if length < 0x100000000LL:
-        at[0] = <uint8_t>(marker + 1)
-        _put32(at + 1, <uint32_t>length)
-        return 5
+    at[0] = <uint8_t>(marker + 1)
+    _put32(at + 1, <uint32_t>length)
+    return 5
+
+
+cdef int _raise_too_long(Py_ssize_t length) except -1:
     raise ValueError(f"{length} elements or bytes are more than msgpack can hold")
+
+
+cdef inline void _copy_short(uint8_t *to, const char *content, Py_ssize_t size) noexcept:
+    """Copy less than 32 bytes, by two copies of a known size that overlap."""
+    if size >= 16:
+        memcpy(to, content, 16)
+        memcpy(to + size - 16, content + size - 16, 16)
+    elif size >= 8:
+        memcpy(to, content, 8)
+        memcpy(to + size - 8, content + size - 8, 8)
+    elif size >= 4:
+        memcpy(to, content, 4)
+        memcpy(to + size - 4, content + size - 4, 4)
+    elif size > 0:
+        to[0] = content[0]
+        to[size >> 1] = content[size >> 1]
+        to[size - 1] = content[size - 1]

@@ -11,14 +11,19 @@ is mostly text or bytes is counted in a few steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from mmap import mmap
+from typing import Any
 
 from flinknet.records.serialization.extension_types import OWN_EXTENSIONS
 
-__all__ = ["Serialised", "check_elements"]
+__all__ = ["Serialised", "UnpackRecords", "check_elements"]
 
 Serialised = bytes | bytearray | memoryview | mmap
 """The bytes of a record, wherever they lie."""
+
+UnpackRecords = Callable[[memoryview, int, int, int], tuple[Any, ...]]
+"""From memory, where records begin and end in it and their number to the records."""
 
 _ARRAY, _MAP = 1, 2
 _LENGTH_BYTES = {

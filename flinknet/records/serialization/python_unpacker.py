@@ -17,7 +17,7 @@ from msgpack.exceptions import FormatError
 
 from flinknet.records.serialization.elements import Serialised
 
-__all__ = ["INCOMPLETE", "PythonUnpacker"]
+__all__ = ["DEPTH_MAX", "INCOMPLETE", "PythonUnpacker"]
 
 INCOMPLETE = "Unpack failed: incomplete input"
 """How msgpack says that bytes are missing; it has no error of its own for that."""
@@ -26,7 +26,7 @@ _UINT16, _UINT32 = Struct(">H"), Struct(">I")
 _INT8, _INT16, _INT32, _INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
 _FLOAT, _DOUBLE, _DOUBLE_BITS = Struct(">f"), Struct("=d"), Struct("=q")
 _TIMESTAMP = -1
-_DEPTH_MAX = 1024
+DEPTH_MAX = 1024
 """Arrays and maps in one another that msgpack has room for."""
 _DEPTH_OF_CALLS = 100
 """Those that take a call each; what is deeper does not depend on the stack."""
@@ -242,7 +242,7 @@ class PythonUnpacker:
                 values.append(value)
                 continue
             outer.append((values, length, kind))
-            if depth + len(outer) > _DEPTH_MAX:
+            if depth + len(outer) > DEPTH_MAX:
                 raise StackError
             kind = _MAP if head < 0x90 or head in (0xDE, 0xDF) else _ARRAY
             length, at = head & 0x0F, at + 1

@@ -3,9 +3,9 @@
 There is no length before a record: msgpack values delimit themselves, and any msgpack library
 reads the stream. Records are packed by ``packer.py``.
 
-msgpack unpacks in CPython, because it makes tuples of arrays however deep they stand; PyPy compiles
-``python_unpacker``, which does the same. What msgpack has no form for is an extension
-(``extension_reader.py``), and arrives as what it was; lists arrive as tuples.
+In CPython ``c_unpacker`` unpacks them; PyPy compiles ``python_unpacker``, which does the same. What
+msgpack has no form for is an extension (``extension_reader.py``), and arrives as what it was; lists
+arrive as tuples.
 
 Large bytes and Arrow batches need no packer: a few bytes stand before what they are already
 (``large_form``), and they are not copied but into buffers and out of them.
@@ -15,7 +15,8 @@ is the end of a record that was begun before, whole records, and the beginning o
 each of which may be missing; the buffer says where one ends and the next begins, and how many whole
 records there are. Behind the header of an array of so many they are one value, which is unpacked
 with one call, where it lies: the memory in front of a buffer's content has room for that header.
-Behind the end of another record there is none, so they are copied then. A record that spans buffers
+Behind the end of another record there is none, so they are copied then. Compiled, neither header
+nor copy is needed, and the others are left to say what is wrong. A record that spans buffers
 is put together (``spanning_record.py``) and unpacked alone. So an idle channel costs nothing, with
 thousands of them.
 """
@@ -23,7 +24,7 @@ thousands of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from contextlib import suppress
 from struct import Struct
 from typing import Any, Self
 
@@ -33,11 +34,16 @@ from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.config import RECORD_KEYS_MAX, NetworkConfig
 from flinknet.errors import RemoteProtocolError
 from flinknet.interpreter import COMPILES_PYTHON
-from flinknet.records.serialization.elements import Serialised, check_elements
+from flinknet.records.serialization.c_unpacker import CUnpacker
+from flinknet.records.serialization.elements import (
+    Serialised,
+    UnpackRecords,
+    check_elements,
+)
 from flinknet.records.serialization.extension_reader import ExtensionReader, read_arrow
 from flinknet.records.serialization.extension_types import ARROW_BATCH
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES, FEW_KEYS, check_keys
-from flinknet.records.serialization.python_unpacker import INCOMPLETE, PythonUnpacker
+from flinknet.records.serialization.python_unpacker import INCOMPLETE
 from flinknet.records.serialization.record_types import RecordTypes, Registered
 from flinknet.records.serialization.spanning_record import ReassemblyMemory, SpanningRecord
 from flinknet.records.serialization.value_forms import arrow_pieces, is_arrow_batch
@@ -73,8 +79,9 @@ _CUT = "the peer cut a record where it announced a record's end, or it counted i
 
 def _record_unpacker(
     bytes_max: int, elements_max: int, keys_max: int, types: RecordTypes
-) -> Callable[[Serialised], Any]:
-    """Return a function from the bytes of a value within the limits to the value.
+) -> tuple[Callable[[Serialised], Any], UnpackRecords | None]:
+    """Return a function from the bytes of a value within the limits to the value, and one for
+    whole records if there is one.
 
     ``keys_max`` limits each map and each set.
     """
@@ -83,23 +90,16 @@ def _record_unpacker(
         return extensions.read(code, content)
 
     unpack: Callable[[Serialised], Any]
+    unpack_records: UnpackRecords | None = None
     if COMPILES_PYTHON:
+        from flinknet.records.serialization.python_unpacker import PythonUnpacker
+
         unpack = PythonUnpacker(bytes_max, elements_max, read_extension, keys_max).unpack
     else:
-        unpack = partial(
-            msgpack.unpackb,
-            use_list=False,
-            timestamp=3,
-            strict_map_key=False,
-            max_str_len=bytes_max,
-            max_bin_len=bytes_max,
-            max_array_len=elements_max,
-            max_map_len=keys_max,
-            max_ext_len=bytes_max,
-            ext_hook=read_extension,
-        )
+        unpacker = CUnpacker(bytes_max, elements_max, read_extension, keys_max)
+        unpack, unpack_records = unpacker.unpack, unpacker.records
     extensions = ExtensionReader(types, unpack, keys_max)
-    return unpack
+    return unpack, unpack_records
 
 
 def large_form(record: Any) -> LargeForm | None:
@@ -161,10 +161,10 @@ class RecordUnpacker:
         self._elements_max = record_elements_max
         self._keys_max = record_keys_max
         known = RecordTypes.of(types)
-        self._unpack = _record_unpacker(
+        self._unpack, self._unpack_records = _record_unpacker(
             record_bytes_max, record_elements_max, record_elements_max, known
         )
-        self._unpack_few_keys = _record_unpacker(
+        self._unpack_few_keys, self._unpack_records_few_keys = _record_unpacker(
             record_bytes_max, record_elements_max, FEW_KEYS, known
         )
 
@@ -194,6 +194,14 @@ class RecordUnpacker:
                 content = start + head_bytes
                 head = bytes(data[start:content])
                 return (_large_value(head, bytes(data[content:end])),)
+        unpack_records = (
+            self._unpack_records if size <= COUNTED_FROM_BYTES else self._unpack_records_few_keys
+        )
+        if unpack_records is not None:
+            try:
+                return unpack_records(data, start, end, number)
+            except Exception:  # what is wrong with them is found again, and said, below
+                unpack_records = None
         records: tuple[Any, ...]
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
@@ -210,16 +218,25 @@ class RecordUnpacker:
     def _records(self, content: Serialised) -> Any:
         """Return the records that are the elements of an array."""
         if len(content) > COUNTED_FROM_BYTES + ARRAY_HEADER_BYTES:
-            return self._counted_value(content, records=True)
+            few_keys = self._unpack_few_keys if self._unpack_records_few_keys is None else None
+            return self._counted_value(content, few_keys, records=True)
         return self._value(content)
 
-    def _counted_value(self, content: Serialised, *, records: bool = False) -> Any:
-        """Return the value of a long content, unless too many of its keys could collide."""
-        try:
-            return self._unpack_few_keys(content)
-        except Exception:  # a map or a set is larger, or it is no record
-            check_keys(content, self._keys_max, records=records)
-            return self._value(content)
+    def _counted_value(
+        self,
+        content: Serialised,
+        unpack_few_keys: Callable[[Serialised], Any] | None,
+        *,
+        records: bool = False,
+    ) -> Any:
+        """Return the value of a long content, unless too many of its keys could collide.
+
+        ``unpack_few_keys`` is None if that was tried already."""
+        if unpack_few_keys is not None:
+            with suppress(Exception):  # a map or a set is larger, or it is no record
+                return unpack_few_keys(content)
+        check_keys(content, self._keys_max, records=records)
+        return self._value(content)
 
     def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
         """Return the one record that begins in ``gathered`` and ends with ``rest``; what is
@@ -237,7 +254,7 @@ class RecordUnpacker:
         if len(content) > self._elements_max:
             check_elements(content, self._elements_max)
         if len(content) > COUNTED_FROM_BYTES:
-            return self._counted_value(content)
+            return self._counted_value(content, self._unpack_few_keys)
         return self._value(content)
 
     def _value(self, content: Serialised) -> Any:

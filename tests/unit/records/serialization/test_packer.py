@@ -15,6 +15,7 @@ import msgpack
 import pytest
 
 from flinknet.errors import SerializationError
+from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.extension_types import EXTENSIONS_NESTED_MAX, NESTING_MAX
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
@@ -23,6 +24,7 @@ from flinknet.records.serialization.python_packer import PythonPacker
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.serializer import RecordUnpacker
 from tests.naming import spelled
+from tests.plain_module import plain_module
 from tests.unit.records.serialization.record_values import (
     TYPES,
     VALUES,
@@ -40,6 +42,11 @@ from tests.unit.records.serialization.record_values import (
 
 KNOWN = RecordTypes(TYPES)
 PACKERS = {"the interpreter's": RecordPacker(KNOWN).pack, "in Python": PythonPacker(KNOWN).pack}
+if not COMPILES_PYTHON:
+    plain_packer = RecordPacker(KNOWN)
+    c_packer = plain_module("flinknet.records.serialization.c_packer").CPacker(KNOWN)
+    plain_packer._pack, plain_packer._pack_otherwise = c_packer.pack, c_packer.pack_otherwise
+    PACKERS["plain"] = plain_packer.pack
 unpacker = RecordUnpacker(record_bytes_max=1 << 20, record_elements_max=1 << 16, types=KNOWN)
 
 
@@ -221,7 +228,7 @@ def test_everything_else_is_refused_with_its_type_and_what_to_do(
     """However deep it is, and the packer goes on with the next record."""
     pack = PACKERS[way]
     for record in (value, [(1, value)], {"a": {1: [value]}}, Slotted(1, {2: Slotted(3, [value])})):
-        if way == "in Python":
+        if way != "the interpreter's":
             with pytest.raises(Exception, match=reason):
                 pack(record)
         else:

@@ -2,73 +2,28 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import msgpack
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgpack import ExtraData, ExtType, StackError, Timestamp
+from msgpack import ExtType, StackError
 
-from flinknet.records.serialization.python_unpacker import INCOMPLETE, PythonUnpacker
-from flinknet.records.serialization.serializer import UNPACK_ERRORS
-
-BYTES_MAX, ELEMENTS_MAX = 70_000, 66_000
-KNOWN_EXTENSION = 5
-
-
-def read_extension(code: int, content: bytes) -> Any:
-    if code != KNOWN_EXTENSION:
-        raise ValueError(f"{code} is not known")
-    return "extension", content
-
+from flinknet.records.serialization.python_unpacker import PythonUnpacker
+from tests.unit.records.serialization.unpacking import (
+    BYTES_MAX,
+    ELEMENTS_MAX,
+    HEADS,
+    KNOWN_EXTENSION,
+    RECORDS,
+    flat,
+    outcome,
+    read_extension,
+    unpack_in_c,
+)
 
 unpack = PythonUnpacker(BYTES_MAX, ELEMENTS_MAX, read_extension).unpack
-unpack_in_c = partial(
-    msgpack.unpackb,
-    use_list=False,
-    timestamp=3,
-    strict_map_key=False,
-    max_str_len=BYTES_MAX,
-    max_bin_len=BYTES_MAX,
-    max_array_len=ELEMENTS_MAX,
-    max_map_len=ELEMENTS_MAX,
-    max_ext_len=BYTES_MAX,
-    ext_hook=read_extension,
-)
-
-VALUES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=300)
-    | st.binary(max_size=300)
-    | st.builds(Timestamp, st.integers(-(2**40), 2**40), st.integers(0, 999_999_999))
-    | st.builds(ExtType, st.sampled_from((KNOWN_EXTENSION, 6)), st.binary(max_size=300))
-)
-RECORDS = st.recursive(
-    VALUES,
-    lambda inner: (
-        st.lists(inner, max_size=20)
-        | st.dictionaries(
-            st.text(max_size=5) | st.integers(0, 9) | st.tuples(st.none()), inner, max_size=20
-        )
-    ),
-    max_leaves=30,
-)
-
-
-def outcome(unpack_value: Any, content: bytes) -> Any:
-    """Return the value, its type with it, or that there is none, and whether bytes are missing."""
-    try:
-        value = unpack_value(content)
-    except ExtraData as error:
-        return "more", repr(error.unpacked), error.extra
-    except UNPACK_ERRORS as error:
-        return "refused", str(error) == INCOMPLETE
-    return repr(value)
 
 
 def assert_same_but_for_the_fault(content: bytes) -> None:
@@ -143,36 +98,6 @@ def test_what_has_too_many_elements_is_refused(head: bytes) -> None:
 def test_what_is_too_deep_is_refused() -> None:
     with pytest.raises(StackError):
         unpack(b"\x91" * 60_000 + b"\x00")
-
-
-HEADS = {
-    "short array": (b"\x91", b""),
-    "array of two": (b"\x92\x01", b""),
-    "array and what is behind": (b"\x95\x01\x02", b"\xa1a\xc0"),
-    "array with two bytes of length": (b"\xdc\x00\x02\x01", b""),
-    "array with four bytes of length": (b"\xdd\x00\x00\x00\x02", b"\xcd\x01\x02"),
-    "short map": (b"\x81\xa1k", b""),
-    "map and what is behind": (b"\x82\x01\x90\x02", b""),
-    "map with two bytes of length": (b"\xde\x00\x02\x01", b"\x02\x80"),
-    "map with four bytes of length": (b"\xdf\x00\x00\x00\x01\xc3", b""),
-}
-"""What stands before and behind an element."""
-
-
-def flat(value: Any) -> list[Any]:
-    """What is in a value, one after the other; to compare what is too deep to be compared."""
-    found, ahead = [], [value]
-    while ahead:
-        value = ahead.pop()
-        if isinstance(value, dict):
-            found.append(("map", len(value)))
-            ahead += [each for item in value.items() for each in item]
-        elif isinstance(value, tuple):
-            found.append(("array", len(value)))
-            ahead += value
-        else:
-            found.append(value)
-    return found
 
 
 @pytest.mark.parametrize(("before", "behind"), HEADS.values(), ids=HEADS)
