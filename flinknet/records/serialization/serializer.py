@@ -198,10 +198,8 @@ class RecordUnpacker:
             self._unpack_records if size <= COUNTED_FROM_BYTES else self._unpack_records_few_keys
         )
         if unpack_records is not None:
-            try:
+            with suppress(Exception):  # what is wrong with them is found again, and said, below
                 return unpack_records(data, start, end, number)
-            except Exception:  # what is wrong with them is found again, and said, below
-                unpack_records = None
         records: tuple[Any, ...]
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
@@ -218,23 +216,13 @@ class RecordUnpacker:
     def _records(self, content: Serialised) -> Any:
         """Return the records that are the elements of an array."""
         if len(content) > COUNTED_FROM_BYTES + ARRAY_HEADER_BYTES:
-            few_keys = self._unpack_few_keys if self._unpack_records_few_keys is None else None
-            return self._counted_value(content, few_keys, records=True)
+            return self._counted_value(content, records=True)
         return self._value(content)
 
-    def _counted_value(
-        self,
-        content: Serialised,
-        unpack_few_keys: Callable[[Serialised], Any] | None,
-        *,
-        records: bool = False,
-    ) -> Any:
-        """Return the value of a long content, unless too many of its keys could collide.
-
-        ``unpack_few_keys`` is None if that was tried already."""
-        if unpack_few_keys is not None:
-            with suppress(Exception):  # a map or a set is larger, or it is no record
-                return unpack_few_keys(content)
+    def _counted_value(self, content: Serialised, *, records: bool = False) -> Any:
+        """Return the value of a long content, unless too many of its keys could collide."""
+        with suppress(Exception):  # a map or a set is larger, or it is no record
+            return self._unpack_few_keys(content)
         check_keys(content, self._keys_max, records=records)
         return self._value(content)
 
@@ -254,7 +242,7 @@ class RecordUnpacker:
         if len(content) > self._elements_max:
             check_elements(content, self._elements_max)
         if len(content) > COUNTED_FROM_BYTES:
-            return self._counted_value(content, self._unpack_few_keys)
+            return self._counted_value(content)
         return self._value(content)
 
     def _value(self, content: Serialised) -> Any:

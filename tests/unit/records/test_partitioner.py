@@ -279,6 +279,20 @@ def test_a_key_longer_than_what_may_be_remembered_is_hashed_each_time() -> None:
     assert partitioner._remembered.keys() == ["short"]
 
 
+def test_who_derives_from_hashing_is_asked() -> None:
+    """And asks the one that it derives from."""
+
+    class Shifted(HashPartitioner):
+        def select(self, record: object) -> int:
+            return (super().select(record) + 1) % 3
+
+    shifted, plain = set_up(Shifted(lambda record: record), 3), HashPartitioner(lambda key: key)
+    plain.setup(3)
+    for key in range(20):
+        assert shifted.select(key) == (plain.select(key) + 1) % 3
+    assert sum(map(len, shifted.divide(list(range(20))).values())) == 20
+
+
 def test_no_key_at_all_is_remembered_in_no_memory() -> None:
     partitioner = HashPartitioner(lambda record: record)
     partitioner.remember_at_most(0)
