@@ -19,6 +19,7 @@ from flinknet.records.serialization.record_types import RecordTypes
 from tests.plain_module import plain_module
 from tests.traced_memory import traced_memory
 from tests.unit.records.serialization.record_values import TYPES, Slotted
+from tests.unit.records.serialization.scalars import scalars
 
 if not COMPILED:
     pytest.skip("nothing is compiled", allow_module_level=True)
@@ -32,12 +33,8 @@ pack_in_python = PythonPacker(KNOWN).pack
 pack_in_c = PlainPacker(KNOWN).pack
 
 VALUES: st.SearchStrategy[Any] = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats()
-    | st.text(max_size=300)
-    | st.binary(max_size=300)
+    scalars(300, 300)
+    | st.floats()  # also what is not a number
     | st.binary(max_size=300).map(bytearray)
     | st.binary(max_size=300).map(lambda content: memoryview(content)[:])
     | st.dates()

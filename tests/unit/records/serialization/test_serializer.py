@@ -37,15 +37,9 @@ from tests.unit.records.columns.cutting import (
     read_all,
     read_each,
 )
+from tests.unit.records.serialization.scalars import scalars
 
-VALUES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=8)
-    | st.binary(max_size=60)
-)
+VALUES = scalars(8, 60)
 
 RECORDS = (
     VALUES

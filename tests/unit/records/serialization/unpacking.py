@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgpack import ExtraData, ExtType, Timestamp
 
 from flinknet.records.serialization.python_unpacker import INCOMPLETE
 from flinknet.records.serialization.serializer import UNPACK_ERRORS
+from tests.plain_module import plain_module
+from tests.unit.records.serialization.scalars import scalars
 
 BYTES_MAX, ELEMENTS_MAX = 70_000, 66_000
 KNOWN_EXTENSION = 5
@@ -22,26 +25,11 @@ def read_extension(code: int, content: bytes) -> Any:
     return "extension", content
 
 
-unpack_in_c = partial(
-    msgpack.unpackb,
-    use_list=False,
-    timestamp=3,
-    strict_map_key=False,
-    max_str_len=BYTES_MAX,
-    max_bin_len=BYTES_MAX,
-    max_array_len=ELEMENTS_MAX,
-    max_map_len=ELEMENTS_MAX,
-    max_ext_len=BYTES_MAX,
-    ext_hook=read_extension,
-)
+PlainUnpacker: Any = plain_module("flinknet.records.serialization.c_unpacker").CUnpacker
+unpack_in_c = PlainUnpacker(BYTES_MAX, ELEMENTS_MAX, read_extension).unpack
 
 VALUES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=300)
-    | st.binary(max_size=300)
+    scalars(300, 300)
     | st.builds(Timestamp, st.integers(-(2**40), 2**40), st.integers(0, 999_999_999))
     | st.builds(ExtType, st.sampled_from((KNOWN_EXTENSION, 6)), st.binary(max_size=300))
 )
@@ -55,6 +43,34 @@ RECORDS = st.recursive(
     ),
     max_leaves=30,
 )
+PACKED = RECORDS.map(msgpack.packb)
+
+
+def changed(content: bytes, cut: int, more: bytes) -> bytes:
+    return content[: len(content) - cut % (len(content) + 1)] + more
+
+
+CHANGED = st.builds(changed, PACKED, st.integers(0, 1000), st.binary(max_size=3))
+"""Packed, and then cut anywhere, or going on, or both."""
+
+
+def given_any_bytes(test: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Give a test any few bytes, and some with a fault of every kind."""
+    for content in (
+        b"",
+        b"\xc1",
+        b"\x81\x90\x01",
+        b"\x81\x80\x01",
+        b"\x82\xa1a\x01\xa1a\x02",
+        b"\xa1\xff",
+        b"\xa3\xed\xa0\x80",
+        b"\x81\xa3\xed\xa0\x80\x01",
+        b"\xd7\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xdf\x00\x00\x00\x02\x01",
+    ):
+        test = example(content=content)(test)
+    return given(content=st.binary(max_size=40))(test)
 
 
 def outcome(unpack_value: Any, content: bytes) -> Any:
@@ -66,6 +82,12 @@ def outcome(unpack_value: Any, content: bytes) -> Any:
     except UNPACK_ERRORS as error:
         return "refused", str(error) == INCOMPLETE
     return repr(value)
+
+
+def assert_same_but_for_the_fault(unpack_value: Any, content: bytes) -> None:
+    """That a value comes of it, or none; which of several faults is found first may differ."""
+    got, expected = outcome(unpack_value, content), outcome(unpack_in_c, content)
+    assert got[0] == expected[0] == "refused" or got == expected
 
 
 HEADS = {
