@@ -122,15 +122,14 @@ cdef class CUnpacker:
     # Each of these returns a value that belongs to whoever calls. It begins at ``position``, which
     # is behind it then, and has to end before ``end``, where what follows begins at the earliest.
 
-    cdef PyObject *_value(
+    cdef inline PyObject *_value(
         self, const uint8_t **position, const uint8_t *end, int depth
     ) except NULL:
         cdef const uint8_t *at = position[0]
         cdef int head
         cdef uint64_t bits
         cdef double number
-        if at >= end:
-            _raise_incomplete()
+        _check_left(end - at, 1)
         head = at[0]
         at += 1
         if head < 0x80:
@@ -163,131 +162,30 @@ cdef class CUnpacker:
     cdef inline PyObject *_marked(
         self, const uint8_t **position, const uint8_t *at, const uint8_t *end, int head, int depth
     ) except NULL:
-        cdef uint64_t bits
-        cdef uint32_t few_bits
-        cdef double number
-        cdef float short_number
-        cdef Py_ssize_t left = end - at
-        if head == 0xCB:
-            if left < 8:
-                _raise_incomplete()
-            bits = _get64(at)
-            memcpy(&number, &bits, 8)
-            position[0] = at + 8
-            return PyFloat_FromDouble(number)
-        elif head == 0xC0:
+        cdef int size
+        if head <= 0xC3:
             position[0] = at
-            Py_INCREF(Py_None)
-            return Py_None
-        elif head == 0xC1:
-            raise FormatError
-        elif head == 0xC2:
-            position[0] = at
-            Py_INCREF(Py_False)
-            return Py_False
-        elif head == 0xC3:
-            position[0] = at
-            Py_INCREF(Py_True)
-            return Py_True
-        elif head == 0xC4:
-            if left < 1:
-                _raise_incomplete()
-            return self._bytes(position, at + 1, end, at[0])
-        elif head == 0xC5:
-            if left < 2:
-                _raise_incomplete()
-            return self._bytes(position, at + 2, end, _get16(at))
-        elif head == 0xC6:
-            if left < 4:
-                _raise_incomplete()
-            return self._bytes(position, at + 4, end, _get32(at))
-        elif head == 0xC7:
-            if left < 1:
-                _raise_incomplete()
-            return self._extension(position, at + 1, end, at[0])
-        elif head == 0xC8:
-            if left < 2:
-                _raise_incomplete()
-            return self._extension(position, at + 2, end, _get16(at))
-        elif head == 0xC9:
-            if left < 4:
-                _raise_incomplete()
-            return self._extension(position, at + 4, end, _get32(at))
-        elif head == 0xCA:
-            if left < 4:
-                _raise_incomplete()
-            few_bits = _get32(at)
-            memcpy(&short_number, &few_bits, 4)
-            position[0] = at + 4
-            return PyFloat_FromDouble(short_number)
-        elif head == 0xCC:
-            if left < 1:
-                _raise_incomplete()
-            position[0] = at + 1
-            return PyLong_FromLongLong(at[0])
-        elif head == 0xCD:
-            if left < 2:
-                _raise_incomplete()
-            position[0] = at + 2
-            return PyLong_FromLongLong(_get16(at))
-        elif head == 0xCE:
-            if left < 4:
-                _raise_incomplete()
-            position[0] = at + 4
-            return PyLong_FromLongLong(_get32(at))
-        elif head == 0xCF:
-            if left < 8:
-                _raise_incomplete()
-            position[0] = at + 8
-            return PyLong_FromUnsignedLongLong(_get64(at))
-        elif head == 0xD0:
-            if left < 1:
-                _raise_incomplete()
-            position[0] = at + 1
-            return PyLong_FromLongLong(<int8_t>at[0])
-        elif head == 0xD1:
-            if left < 2:
-                _raise_incomplete()
-            position[0] = at + 2
-            return PyLong_FromLongLong(<int16_t>_get16(at))
-        elif head == 0xD2:
-            if left < 4:
-                _raise_incomplete()
-            position[0] = at + 4
-            return PyLong_FromLongLong(<int32_t>_get32(at))
-        elif head == 0xD3:
-            if left < 8:
-                _raise_incomplete()
-            position[0] = at + 8
-            return PyLong_FromLongLong(<int64_t>_get64(at))
-        elif head <= 0xD8:
+            return _constant(head)
+        if head <= 0xC6:
+            size = 1 << (head - 0xC4)
+            return self._bytes(position, at + size, end, _length(at, end, size))
+        if head <= 0xC9:
+            size = 1 << (head - 0xC7)
+            return self._extension(position, at + size, end, _length(at, end, size))
+        if head <= 0xCB:
+            return _float(position, at, end, head)
+        if head <= 0xD3:
+            return _integer(position, at, end, head)
+        if head <= 0xD8:
             return self._extension(position, at, end, 1 << (head - 0xD4))
-        elif head == 0xD9:
-            if left < 1:
-                _raise_incomplete()
-            return self._text(position, at + 1, end, at[0])
-        elif head == 0xDA:
-            if left < 2:
-                _raise_incomplete()
-            return self._text(position, at + 2, end, _get16(at))
-        elif head == 0xDB:
-            if left < 4:
-                _raise_incomplete()
-            return self._text(position, at + 4, end, _get32(at))
-        elif head == 0xDC or head == 0xDE:
-            if left < 2:
-                _raise_incomplete()
-            position[0] = at + 2
-            if head == 0xDC:
-                return self._array(position, end, _get16(at), depth + 1)
-            return self._map(position, end, _get16(at), depth + 1)
-        else:
-            if left < 4:
-                _raise_incomplete()
-            position[0] = at + 4
-            if head == 0xDD:
-                return self._array(position, end, _get32(at), depth + 1)
-            return self._map(position, end, _get32(at), depth + 1)
+        if head <= 0xDB:
+            size = 1 << (head - 0xD9)
+            return self._text(position, at + size, end, _length(at, end, size))
+        size = 2 << (head & 1)
+        position[0] = at + size
+        if head <= 0xDD:
+            return self._array(position, end, _length(at, end, size), depth + 1)
+        return self._map(position, end, _length(at, end, size), depth + 1)
 
     cdef PyObject *_array(
         self, const uint8_t **position, const uint8_t *end, Py_ssize_t length, int depth
@@ -337,7 +235,7 @@ cdef class CUnpacker:
         cdef list outer = []
         cdef list values = []
         cdef const uint8_t *at
-        cdef int head
+        cdef int head, size
         while True:
             # Here one begins, with its length read.
             if depth > DEPTH_MAX:
@@ -359,8 +257,7 @@ cdef class CUnpacker:
                     depth -= 1
                 end += 1
                 at = position[0]
-                if at >= end:
-                    _raise_incomplete()
+                _check_left(end - at, 1)
                 head = at[0]
                 if 0x80 <= head < 0xA0 or 0xDC <= head < 0xE0:
                     break
@@ -370,19 +267,9 @@ cdef class CUnpacker:
             depth += 1
             is_map = head < 0x90 or head >= 0xDE
             at += 1
-            if head < 0xA0:
-                length = head & 0x0F
-            elif head & 1:
-                if end - at < 4:
-                    _raise_incomplete()
-                length = _get32(at)
-                at += 4
-            else:
-                if end - at < 2:
-                    _raise_incomplete()
-                length = _get16(at)
-                at += 2
-            position[0] = at
+            size = 0 if head < 0xA0 else 2 << (head & 1)
+            length = _length(at, end, size) if size else head & 0x0F
+            position[0] = at + size
 
     # An element has at least one byte. Those of all that is still to come are set aside, so all
     # arrays together get no more room than the content could fill.
@@ -390,16 +277,12 @@ cdef class CUnpacker:
     cdef inline int _check_array(self, Py_ssize_t length, Py_ssize_t left) except -1:
         if length > self._elements_max:
             raise ValueError(f"{length} exceeds max_array_len({self._elements_max})")
-        if length > left:
-            _raise_incomplete()
-        return 0
+        return _check_left(left, length)
 
     cdef inline int _check_map(self, Py_ssize_t length, Py_ssize_t left) except -1:
         if length > self._entries_max:
             raise ValueError(f"{length} exceeds max_map_len({self._entries_max})")
-        if length > left >> 1:
-            _raise_incomplete()
-        return 0
+        return _check_left(left >> 1, length)
 
     cdef inline PyObject *_key(
         self, const uint8_t **position, const uint8_t *end, int depth
@@ -409,8 +292,7 @@ cdef class CUnpacker:
         cdef Py_ssize_t size
         cdef PyObject **known
         cdef PyObject *key
-        if at >= end:
-            _raise_incomplete()
+        _check_left(end - at, 1)
         size = at[0] - 0xA0
         if not 0 < size < 0x20:
             return self._value(position, end, depth)
@@ -436,8 +318,7 @@ cdef class CUnpacker:
     cdef inline PyObject *_text(
         self, const uint8_t **position, const uint8_t *at, const uint8_t *end, Py_ssize_t size
     ) except NULL:
-        if size > end - at:
-            _raise_incomplete()
+        _check_left(end - at, size)
         if size > self._bytes_max:
             raise ValueError(f"{size} exceeds max_str_len({self._bytes_max})")
         position[0] = at + size
@@ -446,8 +327,7 @@ cdef class CUnpacker:
     cdef PyObject *_bytes(
         self, const uint8_t **position, const uint8_t *at, const uint8_t *end, Py_ssize_t size
     ) except NULL:
-        if size > end - at:
-            _raise_incomplete()
+        _check_left(end - at, size)
         if size > self._bytes_max:
             raise ValueError(f"{size} exceeds max_bin_len({self._bytes_max})")
         position[0] = at + size
@@ -459,8 +339,7 @@ cdef class CUnpacker:
         cdef int code
         if size > self._bytes_max:
             raise ValueError(f"{size} exceeds max_ext_len({self._bytes_max})")
-        if size >= end - at:
-            _raise_incomplete()
+        _check_left(end - at, 1 + size)
         code = <int8_t>at[0]
         position[0] = at + 1 + size
         if code == TIMESTAMP:
@@ -469,6 +348,59 @@ cdef class CUnpacker:
             value = self._read_extension(code, (<const char *>at)[1:1 + size])
         Py_INCREF(<PyObject *>value)
         return <PyObject *>value
+
+
+cdef inline PyObject *_constant(int head) except NULL:
+    cdef PyObject *value
+    if head == 0xC0:
+        value = Py_None
+    elif head == 0xC1:
+        raise FormatError
+    else:
+        value = Py_True if head == 0xC3 else Py_False
+    Py_INCREF(value)
+    return value
+
+
+cdef inline PyObject *_float(
+    const uint8_t **position, const uint8_t *at, const uint8_t *end, int head
+) except NULL:
+    cdef uint32_t few_bits
+    cdef float short_number
+    cdef uint64_t bits
+    cdef double number
+    if head == 0xCA:
+        _check_left(end - at, 4)
+        few_bits = _get32(at)
+        memcpy(&short_number, &few_bits, 4)
+        position[0] = at + 4
+        return PyFloat_FromDouble(short_number)
+    _check_left(end - at, 8)
+    bits = _get64(at)
+    memcpy(&number, &bits, 8)
+    position[0] = at + 8
+    return PyFloat_FromDouble(number)
+
+
+cdef inline PyObject *_integer(
+    const uint8_t **position, const uint8_t *at, const uint8_t *end, int head
+) except NULL:
+    cdef int size = 1 << (head & 3)
+    cdef int64_t number
+    _check_left(end - at, size)
+    position[0] = at + size
+    if head == 0xCF:
+        return PyLong_FromUnsignedLongLong(_get64(at))
+    number = _get(at, size)
+    if head >= 0xD0:  # its highest bit is its sign
+        number = <int64_t>(<uint64_t>number << (64 - 8 * size)) >> (64 - 8 * size)
+    return PyLong_FromLongLong(number)
+
+
+cdef inline Py_ssize_t _length(const uint8_t *at, const uint8_t *end, int size) except -1:
+    """Return what stands in so many bytes."""
+    _check_left(end - at, size)
+    return _get(at, size)
 
 
 cdef dict _mapped(list values):
@@ -512,6 +444,12 @@ cdef inline object _owned(PyObject *value):
     return owned
 
 
+cdef inline int _check_left(Py_ssize_t left, Py_ssize_t size) except -1:
+    if left < size:
+        _raise_incomplete()
+    return 0
+
+
 cdef int _raise_incomplete() except -1:
     raise ValueError(INCOMPLETE)
 
@@ -534,6 +472,16 @@ cdef inline uint32_t _place(const uint8_t *at, Py_ssize_t size) noexcept:
         mixed ^= at[0] | <uint64_t>at[size >> 1] << 16 | <uint64_t>at[size - 1] << 32
     mixed *= 0x9E3779B97F4A7C15ULL
     return <uint32_t>(mixed >> 32) % KNOWN_KEYS
+
+
+cdef inline uint64_t _get(const uint8_t *at, int size) noexcept:
+    if size == 1:
+        return at[0]
+    if size == 2:
+        return _get16(at)
+    if size == 4:
+        return _get32(at)
+    return _get64(at)
 
 
 cdef inline uint16_t _get16(const uint8_t *at) noexcept:
