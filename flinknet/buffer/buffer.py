@@ -229,4 +229,10 @@ class BufferSlice(Buffer):
         self.references = 0
         self._shared.recycle()
 
-    recycle_sent = abandon = recycle
+    def recycle_sent(self) -> None:
+        """Give back the reference: what was sent is a copy."""
+        self.recycle()
+
+    def abandon(self) -> None:
+        """Give back the reference: what a socket may still read is a copy."""
+        self.recycle()

@@ -1,12 +1,16 @@
+from flinknet.buffer.buffer cimport Buffer, BufferSlice
+from flinknet.buffer.segment cimport MemorySegment
+
+
 cdef class BufferBuilder:
-    cdef object _segment
-    cdef object _recycler
-    cdef object _whole
-    cdef object _shared
-    cdef Py_ssize_t _capacity
-    cdef Py_ssize_t _continued
-    cdef Py_ssize_t _unfinished
-    cdef Py_ssize_t _records_taken
+    cdef public MemorySegment _segment
+    cdef public object _recycler
+    cdef public Buffer _whole
+    cdef public Buffer _shared
+    cdef public Py_ssize_t _capacity
+    cdef public Py_ssize_t _continued
+    cdef public Py_ssize_t _unfinished
+    cdef public Py_ssize_t _records_taken
     cdef object __weakref__
     cdef public Py_ssize_t end
     cdef public Py_ssize_t remaining
@@ -17,3 +21,9 @@ cdef class BufferBuilder:
     cdef public object write
 
     cpdef bint append_whole(self, object data, bytes head=*, Py_ssize_t records=*)
+    cpdef resume(self)
+    cpdef Buffer take(self, Py_ssize_t start, Py_ssize_t records)
+    cpdef Buffer seal(self, Py_ssize_t start=*, Py_ssize_t records=*)
+    cdef Buffer _make_buffer(self)
+    cdef BufferSlice _slice(self, Buffer shared, Py_ssize_t start, Py_ssize_t records)
+    cdef BufferSlice _shared_slice(self, Py_ssize_t start, Py_ssize_t records)

@@ -19,7 +19,7 @@ class ChecksummedOutbox(Outbox):
 
     def next_frames(self, budget_bytes: int) -> list[bytes | memoryview]:
         """Return frames as the plain outbox does, with their trailers."""
-        frames = super().next_frames(budget_bytes)
+        frames = Outbox.next_frames(self, budget_bytes)
         has_control = len(frames) % 2  # in front of headers with their bodies, and sealed already
         sealed: list[bytes | memoryview] = frames[:has_control]
         trailer = b""

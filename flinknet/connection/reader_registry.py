@@ -27,7 +27,7 @@ __all__ = ["ReaderRegistry"]
 
 log = logging.getLogger("flinknet.connection")
 
-_ANY_CREDIT = 2**63
+_ANY_CREDIT = 2**62
 """What a refused channel may be given changes nothing."""
 
 

@@ -130,8 +130,9 @@ class Side(ABC):
         """Blank what nothing depends on, so that states that differ only there are the same."""
         link = self.link
         for owner in (link, self.session.outbox, self.session.channels):
-            for counter in HISTORY & vars(owner).keys():
-                setattr(owner, counter, 0)
+            for counter in HISTORY:
+                if hasattr(owner, counter):
+                    setattr(owner, counter, 0)
         unread = self.link.get_buffer()
         unread[:] = bytes(len(unread))
         for segment in [*self.pool._free, *self.free_segments()]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from time import perf_counter
 
 import pytest
 
+from flinknet.compiled_modules import COMPILED, PURE_VARIABLE
 from tests.model.conftest import Tell
 from tests.model.explorer import ViolationFoundError, explore
 from tests.model.faults import FAULTS, Fault
@@ -132,6 +136,7 @@ def test_only_mirror_images_are_left_out(
     assert kept.states < every.states <= images * kept.states
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled class takes no bug: it is planted in plain Python")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_bug_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch, tell: Tell) -> None:
     """A shape that is clean without the fault reveals it."""
@@ -144,3 +149,18 @@ def test_a_planted_bug_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch, t
     assert "more than" not in str(found.value)
     tell(found.value.states, 0, perf_counter() - began, f"{fault.shape}: {fault.name}")
     print(f"{fault.name}: {found.value}")
+
+
+@pytest.mark.skipif(not COMPILED, reason="plain Python is what runs")
+def test_every_planted_bug_is_found_in_plain_python() -> None:
+    """Where classes are compiled, the bugs are planted in another process, where they are not."""
+    here = "tests/model/test_exploration.py::test_a_planted_bug_is_found"
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", here],
+        env=os.environ | {PURE_VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"{len(FAULTS)} passed" in run.stdout

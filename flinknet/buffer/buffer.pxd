@@ -1,0 +1,26 @@
+from flinknet.buffer.segment cimport MemorySegment
+
+
+cdef class Buffer:
+    cdef public bint _abandoned
+    cdef public object _payload
+    cdef public object _recycler
+    cdef public MemorySegment _segment
+    cdef public bint _sent
+    cdef public Py_ssize_t continued
+    cdef public object data_type
+    cdef public Py_ssize_t records
+    cdef public Py_ssize_t references
+    cdef public Py_ssize_t size
+    cdef public Py_ssize_t unfinished
+
+    cpdef view(self)
+    cpdef Buffer retained(self)
+    cpdef recycle(self)
+    cpdef recycle_sent(self)
+    cpdef abandon(self)
+
+
+cdef class BufferSlice(Buffer):
+    cdef public Buffer _shared
+    cdef public Py_ssize_t _start

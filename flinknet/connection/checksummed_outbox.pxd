@@ -1,0 +1,5 @@
+from flinknet.connection.outbox cimport Outbox
+
+
+cdef class ChecksummedOutbox(Outbox):
+    pass
