@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from flinknet.interpreter import residual_call
 
-__all__ = ["AwaitableCall", "Continuation"]
+__all__ = ["AwaitableCall", "Continuation", "nothing"]
 
 
 class Continuation:
@@ -29,11 +29,12 @@ class Continuation:
         self.coroutine = coroutine
 
 
-async def _nothing() -> None:
-    """What has not begun, or is over, says so in the interpreter's own words."""
+async def nothing() -> None:
+    """What stands for a coroutine and has not begun, or is over, has this say so: in the
+    interpreter's own words."""
 
 
-_OVER = _nothing()
+_OVER = nothing()
 _OVER.close()
 
 
@@ -74,7 +75,7 @@ class AwaitableCall(Coroutine[Any, Any, Any]):
         rest = self._rest
         if rest is None:
             self._rest = _OVER
-            rest = _nothing()
+            rest = nothing()
         return rest.throw(*error)
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-# Compiled as it is: what happens for every record, ``at_once.pyx`` does.
+# Compiled as it is: what happens for every record, ``record_iterator.pyx`` does.

@@ -1,35 +1,21 @@
 # cython: binding=False
 """What there is to await for a record that is written already, in C: over, whenever it is asked.
 
-``await`` asks it for its slot ``am_send``, which Cython has no method for: it is set by hand.
+``await`` asks it for its slot ``am_send``: a call, and no object to make.
 """
 
 from cpython.object cimport PyObject
 from collections.abc import Coroutine
 
+from flinknet.records.awaitable_call import nothing
+from flinknet.records.awaitable_slot cimport PYGEN_RETURN, PySendResult, answer_sends
+
 __all__ = ["WRITTEN"]
 
 
 cdef extern from "Python.h":
-    ctypedef enum PySendResult:
-        PYGEN_RETURN
-
     void Py_INCREF(PyObject *value)
     PyObject *Py_None
-
-
-cdef extern from *:
-    """
-    static void answer_sends(PyObject *kind, sendfunc send) {
-        ((PyTypeObject *)kind)->tp_as_async->am_send = send;
-    }
-    """
-    ctypedef PySendResult (*sendfunc)(PyObject *, PyObject *, PyObject **) noexcept
-    void answer_sends(object kind, sendfunc send)
-
-
-async def _nothing():
-    pass
 
 
 cdef class _Written:
@@ -48,7 +34,7 @@ cdef class _Written:
         raise StopIteration
 
     def throw(self, *error):
-        return _nothing().throw(*error)
+        return nothing().throw(*error)
 
     def close(self):
         pass
