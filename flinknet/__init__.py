@@ -41,12 +41,11 @@ from flinknet.records.partitioner import (
 )
 from flinknet.records.reader import EventHandler, RecordBatch, RecordReader
 from flinknet.records.writer import RecordWriter
+from flinknet.version import __version__
 from flinknet.wire.events import Event
 
 if TYPE_CHECKING:
     from flinknet.records.columns.partitioner import ColumnHashPartitioner as ColumnHashPartitioner
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AdaptiveRebalancePartitioner",

@@ -39,7 +39,8 @@ def print_report(result: DemoResult, console: Console) -> None:
         f"\n[bold]{first}{FLIGHTS:,} real flights x {workload.scale} = {workload.records:,} "
         f"records[/bold], {workload.sources} sources, {parameters.workers} workers x "
         f"{parameters.slots} slots, "
-        f"{result.machine['cores']} cores ({result.machine['cpu']})",
+        f"{result.machine['cores']} cores ({result.machine['cpu']}), "
+        f"flinknet {result.machine['implementation']}",
         highlight=False,
     )
     console.print(_runs_table(result))

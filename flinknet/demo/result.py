@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.demo.analysis import RunFigures
 from flinknet.demo.verification import Verification
 from flinknet.demo.workload import FLIGHTS, WorkloadParameters
@@ -142,6 +143,7 @@ def machine_facts() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "implementation": IMPLEMENTATION,
         **{
             name: _version(name) for name in ("flinknet", "uvloop", "msgpack", "pyarrow", "pyspark")
         },

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from flinknet.errors import LocalProtocolError
+from flinknet.metrics.build_info import build_info
 from flinknet.metrics.environment_statistics import EnvironmentStatistics
 from flinknet.metrics.families import Family, Kind, Labels
 from flinknet.metrics.network_families import exchange_families, network_families, worker_labels
@@ -138,6 +139,7 @@ class FlinknetCollector(Collector):
         labels = self._labels
         connections = [ConnectionTotals.of(one) for one in statistics.connections]
         for family in (
+            build_info(labels),
             *network_families(labels, statistics, connections),
             *exchange_families(
                 [(labels, GateTotals.of(gate)) for gate in statistics.gates],

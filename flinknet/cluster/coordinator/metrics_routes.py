@@ -15,7 +15,6 @@ from typing import Protocol
 
 from aiohttp import web
 
-import flinknet
 from flinknet.cluster.coordinator.coordinator_families import coordinator_families
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.metric_store import MetricStore
@@ -58,7 +57,7 @@ class MetricsRoutes:
         families = coordinator_families(
             labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
         )
-        text = await render([build_info(labels, flinknet.__version__), *families])
+        text = await render([build_info(labels), *families])
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _targets(self, request: web.Request) -> web.Response:

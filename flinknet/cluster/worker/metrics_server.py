@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-import flinknet
 from flinknet.cluster.control.credentials import is_authorized
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
@@ -47,7 +46,7 @@ async def serve_metrics(
         async with one_at_a_time:
             statistics = await metrics.statistics()
             families = worker_families(labels, statistics)
-            text = await render([build_info(labels, flinknet.__version__), *families])
+            text = await render([build_info(labels), *families])
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.demo.report import format_latency, print_report, write_json
 from flinknet.demo.result import DemoResult
 from flinknet.demo.verification import Difference, Verification
@@ -25,6 +26,7 @@ def printed(demo: DemoResult) -> str:
 def test_the_table_has_the_figures_of_both_runs(tmp_path: Path) -> None:
     text = printed(result(tmp_path))
     for expected in (
+        f"flinknet {IMPLEMENTATION}",
         "1,234,567",
         "1.20 ms",
         "5.60 ms",

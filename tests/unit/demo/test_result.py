@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.demo.result import DemoParameters, machine_facts
 from flinknet.demo.verification import Difference, Verification
 from flinknet.errors import ConfigurationError
@@ -58,4 +59,5 @@ def test_the_machine_is_described() -> None:
     facts = machine_facts()
     assert facts["cores"] >= 1
     assert facts["memory_bytes"] > 0
+    assert facts["implementation"] == IMPLEMENTATION
     assert all(facts[name] for name in ("cpu", "system", "python", "flinknet", "pyspark"))

@@ -6,13 +6,14 @@ from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.interpreter import INTERPRETER
 from flinknet.metrics.build_info import build_info
 from flinknet.metrics.families import Kind
+from flinknet.version import __version__
 
 
 def test_its_labels_say_what_runs() -> None:
-    family = build_info({"tm_id": "worker-0"}, "1.2.3")
+    family = build_info({"tm_id": "worker-0"})
     labels = {
         "tm_id": "worker-0",
-        "version": "1.2.3",
+        "version": __version__,
         "implementation": IMPLEMENTATION,
         "python": INTERPRETER,
     }

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.metrics import exporter
 from flinknet.metrics.exporter import FlinknetCollector, render
 from flinknet.metrics.families import Family, Kind
@@ -107,6 +108,8 @@ async def test_an_environment_is_collected(registry: CollectorRegistry) -> None:
     mine = {"host": "127.0.0.1", "tm_id": "me"}
     segments = found["gauge"]["flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments"]
     assert segments == [(mine, 2048)]
+    [(labels, one)] = found["gauge"]["flinknet_build_info"]
+    assert (labels["tm_id"], labels["implementation"], one) == ("me", IMPLEMENTATION, 1)
     [(labels, sent)] = found["counter"]["flinknet_partition_sent_bytes_total"]
     assert (labels, sent > 0) == ({**mine, "partition": "numbers"}, True)
     [(labels, received)] = found["counter"]["flinknet_gate_received_bytes_total"]
