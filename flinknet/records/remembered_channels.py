@@ -15,9 +15,9 @@ from typing import Any
 from flinknet.interpreter import residual_call
 from flinknet.records.key_forms import remembered_bytes
 
-__all__ = ["RememberedChannels"]
+__all__ = ["ENTRY_BYTES", "RememberedChannels"]
 
-_ENTRY_BYTES = 96
+ENTRY_BYTES = 96
 """Of a dict that grows, for each key in it."""
 
 
@@ -80,7 +80,7 @@ class RememberedChannels:
         channel = self._owner(key)
         size = remembered_bytes(key)
         if size is not None:
-            self._remember(key, channel, size + _ENTRY_BYTES)
+            self._remember(key, channel, size + ENTRY_BYTES)
         return channel
 
     def _remember(self, key: Any, channel: int, size: int) -> None:

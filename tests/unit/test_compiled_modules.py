@@ -97,6 +97,7 @@ def test_what_is_compiled_has_a_declaration(package: Path) -> None:
     assert found.extensions == [f"one{EXTENSION_SUFFIX}", f"inside/two{EXTENSION_SUFFIX}"]
 
 
+@on_cpython
 def test_a_module_may_have_a_form_for_c(package: Path) -> None:
     """Which is compiled in the place of the plain one; a change of either makes it stale."""
     for name in ("plain", "one"):

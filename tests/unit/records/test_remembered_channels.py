@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flinknet.records.key_forms import remembered_bytes
-from flinknet.records.remembered_channels import RememberedChannels
+from flinknet.records.remembered_channels import ENTRY_BYTES, RememberedChannels
 
 
 class Owner:
@@ -54,7 +54,7 @@ def test_a_key_without_a_hash_is_asked_for_each_time() -> None:
 def test_when_they_take_too_much_all_are_forgotten() -> None:
     size = remembered_bytes("a")
     assert size is not None
-    channels, _ = remembering(2 * (size + 96))
+    channels, _ = remembering(2 * (size + ENTRY_BYTES))
     for key in ("a", "b", "c"):
         channels.select((key,))
     assert channels.keys() == ["c"]

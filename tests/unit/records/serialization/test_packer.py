@@ -14,8 +14,8 @@ from uuid import UUID
 import msgpack
 import pytest
 
+from flinknet.compiled_modules import COMPILED
 from flinknet.errors import SerializationError
-from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.extension_types import EXTENSIONS_NESTED_MAX, NESTING_MAX
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
@@ -42,7 +42,7 @@ from tests.unit.records.serialization.record_values import (
 
 KNOWN = RecordTypes(TYPES)
 PACKERS = {"the interpreter's": RecordPacker(KNOWN).pack, "in Python": PythonPacker(KNOWN).pack}
-if not COMPILES_PYTHON:
+if COMPILED:
     plain_packer = RecordPacker(KNOWN)
     c_packer = plain_module("flinknet.records.serialization.c_packer").CPacker(KNOWN)
     plain_packer._pack, plain_packer._pack_otherwise = c_packer.pack, c_packer.pack_otherwise
