@@ -201,12 +201,7 @@ async def test_a_request_for_what_lost_its_consumers_hears_that(
     assert await code_of(environment.address, "p") == GONE
 
 
-@pytest.fixture
-def config() -> Any:
-    """Nobody waits for long."""
-    return replace(CONFIG, rendezvous_timeout_ms=2_000.0)
-
-
+@pytest.mark.parametrize("config", [replace(CONFIG, rendezvous_timeout_ms=100.0)], ids=["brief"])
 async def test_a_part_that_is_meant_for_another_is_as_if_it_were_not_there(
     environment: NetworkEnvironment,
 ) -> None:

@@ -33,7 +33,10 @@ LIMITS = WireLimits()
 
 
 def quick(**options: Any) -> NetworkConfig:
-    """A small configuration that waits for nothing long."""
+    """A small configuration that waits for nothing long.
+
+    An environment waits ``close_timeout_ms`` for a stranger that stays: less will do for that test.
+    """
     return NetworkConfig(
         **{
             "segment_bytes": 1024,

@@ -205,9 +205,10 @@ async def test_a_try_that_fails_when_nobody_waits_is_the_last() -> None:
 
 
 async def test_who_was_told_that_it_is_connected_already_dials_until_it_is() -> None:
+    config = quick(connect_backoff_max_ms=1.0, close_timeout_ms=1.0)
     async with (
         Host() as host,
-        NetworkEnvironment(worker_id="x", config=quick(connect_backoff_max_ms=1.0)) as environment,
+        NetworkEnvironment(worker_id="x", config=config) as environment,
     ):
         reading = asyncio.create_task(consume(environment, host.address))
         for _ in range(5):

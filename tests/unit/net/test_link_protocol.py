@@ -276,6 +276,7 @@ async def test_a_turn_that_ends_where_a_connection_stalls_is_gone_on_with(
         turn_messages_max=turn_messages_max,
         buffers_per_channel=1,
         floating_buffers_per_gate=1,
+        close_timeout_ms=1.0,
     )
     async with Host() as host, NetworkEnvironment(config=config) as environment:
         gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])

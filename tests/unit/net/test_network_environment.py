@@ -58,7 +58,7 @@ async def test_a_gate_whose_buffers_do_not_come_fails_and_names_who_has_them() -
 
 
 async def test_a_gate_goes_on_when_its_buffers_come_in_time() -> None:
-    config = quick(network_memory_bytes=16 * 1024)
+    config = quick(network_memory_bytes=16 * 1024, close_timeout_ms=1.0)
     async with Host() as peer, NetworkEnvironment(config=config) as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
         fill(partition)
@@ -109,7 +109,8 @@ async def test_a_gate_that_gets_its_buffers_while_everything_is_closed_asks_nobo
 
 
 async def test_the_bound_is_that_of_what_is_exchanged_now() -> None:
-    async with Host() as peer, NetworkEnvironment(config=quick()) as environment:
+    config = quick(close_timeout_ms=1.0)
+    async with Host() as peer, NetworkEnvironment(config=config) as environment:
 
         def bound_is(*shape: int) -> bool:
             return environment.memory_bound() == memory_bound(
