@@ -95,7 +95,6 @@ class Buffer:
         segment: MemorySegment | None,
         recycler: BufferRecycler | None,
         size: int,
-        *,
         payload: bytes = b"",
         references: int = 1,
         continued: int = 0,

@@ -153,12 +153,12 @@ class Outbox:
             if polled is None:
                 more = False
                 break
-            buffer = polled.buffer
+            buffer, backlog, following, sequence = polled
             view = buffer.view()
             header = encode_buffer_header(
                 reader.channel,
-                polled.sequence,
-                polled.backlog,
+                sequence,
+                backlog,
                 buffer.data_type,
                 buffer.size,
                 buffer.continued,
@@ -171,7 +171,7 @@ class Outbox:
             size = len(header) + buffer.size
             sent += size
             reader.allowance_bytes -= size
-            more = polled.next_data_type is not _NONE and reader.may_send(polled.next_data_type)
+            more = following is not _NONE and reader.may_send(following)
         if more:
             reader.queued = True
             self._requeue(reader)

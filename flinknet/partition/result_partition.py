@@ -49,7 +49,6 @@ from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from flinknet.partition.subpartition import (
     ResultSubpartition,
     SubpartitionFactory,
-    SubpartitionOwner,
     SubpartitionStatistics,
 )
 from flinknet.texts import text_of
@@ -99,7 +98,7 @@ class ResultPartitionStatistics(NamedTuple):
         return sum(part.bytes_out for part in self.subpartitions)
 
 
-class ResultPartition(SubpartitionOwner):
+class ResultPartition:
     """``subpartitions`` subpartitions over one bounded pool; ``create_subpartition`` makes them, so
     it says what kind they are (``exchange_mode.py``)."""
 
@@ -116,6 +115,7 @@ class ResultPartition(SubpartitionOwner):
                 f"partition {partition_id} has {subpartitions} subpartitions: it needs 1 or more"
             )
         self.partition_id = partition_id
+        self.segment_bytes = network_pool.segment_bytes
         self.finished = False
         self.released = False
         self.closed = False
@@ -143,7 +143,7 @@ class ResultPartition(SubpartitionOwner):
             overdraft_max=config.overdraft_buffers_per_partition,
         )
         self.subpartitions: list[ResultSubpartition] = [
-            create_subpartition(self, index, network_pool.segment_bytes, config.wire)
+            create_subpartition(self, index, self.segment_bytes, config.wire)
             for index in range(subpartitions)
         ]
 

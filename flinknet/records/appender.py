@@ -12,8 +12,10 @@ and not complete: outside the slow path that means that a cancellation has cut i
 A builder that a reader has taken from goes on, if the record fits what is left of it, whether the
 pool is available or not: it needs nothing of the pool.
 
-A record of at most 1/16 of a buffer is never cut: it starts the next buffer instead, so that most
-buffers end with a record and the consumer can take them apart at once.
+A record is cut only if both it and what is left of the buffer are more than 1/16 of a buffer: it
+starts the next buffer otherwise, so that most buffers end with a record and the consumer can take
+them apart at once. One that is not cut, and for which there is a buffer, is written by the call of
+``append`` itself, as most are by that of ``emit``.
 
 The appender counts the records that it has written (``records_out``), the routes count those that
 they have; a builder counts its own.
@@ -21,7 +23,8 @@ they have; a builder counts its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.buffer.builder import BufferBuilder
@@ -30,6 +33,7 @@ from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
 from flinknet.records.output import BroadcastOutput, Output
 from flinknet.records.serialization.limits import RecordLimits
+from flinknet.records.written import WRITTEN
 
 __all__ = ["RecordAppender"]
 
@@ -60,6 +64,7 @@ class RecordAppender:
         "_partition",
         "_slow_path",
         "_wait",
+        "_whole_bytes_max",
         "buffers_opened",
         "ended",
         "records_out",
@@ -80,6 +85,7 @@ class RecordAppender:
         self._broadcast = broadcast
         self._wait = wait
         self._limits = limits
+        self._whole_bytes_max = min(limits.unchecked_bytes, partition.segment_bytes)
         self._on_unflushed = on_unflushed
         self._slow_path = _SlowPath(wait)
         self._budget = CooperativeBudget()
@@ -89,7 +95,9 @@ class RecordAppender:
         self.torn = False
         self.unflushed: set[Output] = set()
 
-    async def append(self, output: Output, data: bytes | memoryview, head: bytes = b"") -> None:
+    def append(
+        self, output: Output, data: bytes | memoryview, head: bytes = b""
+    ) -> Coroutine[Any, Any, None]:
         """Write a record that does not fit the open builder of an output.
 
         ``head`` are its first bytes, if ``data`` is only its content. Raises SerializationError
@@ -97,6 +105,45 @@ class RecordAppender:
         lost, LocalProtocolError after the end. If the waiting is cancelled, nothing is written, or
         the record is torn, which takes one longer than a buffer.
         """
+        filled, opened = output.builder, self.buffers_opened
+        if not self._append_at_once(output, data, head):
+            return self._append(output, data, head)
+        if self._is_over_budget(filled, opened):
+            return _emit_lets_loop_turn()
+        return WRITTEN
+
+    def _append_at_once(self, output: Output, data: bytes | memoryview, head: bytes) -> bool:
+        """Write a record that is not cut, unless something speaks against it, or has to be waited
+        for; whether it is written."""
+        builder, size = output.builder, len(head) + len(data)
+        if (
+            size > self._whole_bytes_max
+            or _is_cut(builder, size)
+            or self._slow_path.busy
+            or self.ended
+            or self.torn
+            or output.target.released
+            or not self._partition.writable
+        ):
+            return False
+        if output is not self._broadcast:
+            self.seal_broadcast()
+        if builder.paused:
+            self._resume(builder)
+        if not builder.append_whole(data, head):
+            if not self._availability.available:
+                return False
+            output.seal()
+            if not output.open():
+                return False
+            self.buffers_opened += 1
+            output.builder.expand(size)
+            output.builder.append_whole(data, head)
+        self._count(output)
+        return True
+
+    async def _append(self, output: Output, data: bytes | memoryview, head: bytes) -> None:
+        """Write a record that is cut, or that has to wait."""
         if len(head) + len(data) > self._limits.unchecked_bytes:
             self._limits.check(data, head)
         while self._slow_path.busy:
@@ -117,14 +164,21 @@ class RecordAppender:
             if rest:
                 await self._write_rest(output, rest, head)
             self.torn = False
+        self._count(output)
+        if self._is_over_budget(filled, opened) or output.target.released:
+            await yield_to_loop()
+
+    def _count(self, output: Output) -> None:
+        """A record is written, and may have to be flushed."""
         self.records_out += 1
         is_first = not self.unflushed
         self.unflushed.add(output)
         if is_first:
             self._on_unflushed()
-        opened = self.buffers_opened - opened
-        if self._budget.spend(opened, filled.records) or output.target.released:
-            await yield_to_loop()
+
+    def _is_over_budget(self, filled: BufferBuilder, opened: int) -> bool:
+        """Whether the loop is to turn, after a record before which so many had been opened."""
+        return self._budget.spend(self.buffers_opened - opened, filled.records)
 
     def seal_broadcast(self) -> None:
         """Let what all subpartitions share stand before what one of them gets."""
@@ -211,7 +265,7 @@ class RecordAppender:
     def _fill_up(self, builder: BufferBuilder, data: memoryview, head: bytes) -> memoryview:
         """Use what is left of an open builder, for a record that may be cut; return the rest."""
         size = len(head) + len(data)
-        if builder.remaining < size <= builder.capacity // _UNCUT_SHARE:
+        if builder.remaining < size and not _is_cut(builder, size):
             return data
         rest = data[builder.append(data, head=head) :]
         self.torn = 0 < len(rest) < len(data)
@@ -226,6 +280,15 @@ class RecordAppender:
         rest = rest[builder.append(rest, head=head, continues=self.torn) :]
         self.torn = bool(rest)
         return rest
+
+
+def _is_cut(builder: BufferBuilder, size: int) -> bool:
+    """Whether a record of so many bytes, which does not fit an open builder, begins in it."""
+    return min(builder.remaining, size) > builder.capacity // _UNCUT_SHARE
+
+
+async def _emit_lets_loop_turn() -> None:
+    await yield_to_loop()
 
 
 class _SlowPath:

@@ -1,4 +1,5 @@
 from flinknet.buffer.builder cimport BufferBuilder
+from flinknet.partition.result_partition cimport ResultPartition
 
 
 cdef class Output:
@@ -6,12 +7,15 @@ cdef class Output:
     cdef public BufferBuilder builder
     cdef public object target
 
+    cpdef bint open(self)
+    cpdef seal(self)
+
 
 cdef class SubpartitionOutput(Output):
-    cdef object _index
-    cdef object _partition
+    cdef Py_ssize_t _index
+    cdef ResultPartition _partition
     cdef object _subpartition
 
 
 cdef class BroadcastOutput(Output):
-    cdef object _partition
+    cdef ResultPartition _partition

@@ -1,11 +1,12 @@
 import cython
 
 from flinknet.buffer.builder cimport BufferBuilder
+from flinknet.records.appender cimport RecordAppender
 from flinknet.records.output cimport Output
 
 
 cdef class RecordRoute:
-    cdef object _appender
+    cdef RecordAppender _appender
     cdef object _blocks
     cdef object _encode
     cdef object _form

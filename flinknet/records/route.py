@@ -7,8 +7,9 @@ way of emitting: to one output, to a chosen one, and cut into parts that go to s
 
 All that is done by the call of ``emit`` itself, not when what it returns is awaited: for most
 records that is the one object WRITTEN, which is over at once, where a coroutine would take an
-eighth of the time. Who forgets to await writes those records all the same; the first record that
-finds its buffer full is a coroutine, and Python's warning that nobody awaited it finds the mistake.
+eighth of the time. Who forgets to await writes those records all the same; after a few buffers what
+lets the event loop turn is a coroutine, or what waits for memory, and Python's warning that nobody
+awaited it finds the mistake.
 
 Both kinds of ``emit`` spell ``builder.append_whole`` out: the call would take a twentieth more of
 the CPU of a small record (`python -m bench run micro --case emit`, tuple).

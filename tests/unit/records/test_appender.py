@@ -49,17 +49,24 @@ def test_records_far_over_the_buffers_size() -> None:
     arranged.close()
 
 
-def test_a_small_record_is_not_cut() -> None:
-    """Up to 1/16 of a buffer it starts the next one, so that buffers end with a record."""
+@pytest.mark.parametrize(
+    ("filled", "size", "cut"),
+    [(15, 10, False), (14, 21, True), (15, 20, False), (15, 300, False), (14, 11, False)],
+)
+def test_a_record_is_cut_only_if_it_and_the_room_are_larger(
+    filled: int, size: int, cut: bool
+) -> None:
+    """Up to 1/16 of a buffer, what is left stays empty, so that buffers end with a record."""
     arranged = Arranged(segment_bytes=160)
-    small = sized(10)
-    arranged.emit(*[small] * 15, sized(7), small, sized(11), *[small] * 13, sized(11))
+    arranged.emit(*[sized(10)] * filled, sized(5), sized(size))
     arranged.writer.flush()
-    assert arranged.buffers() == [
-        (157, DataType.DATA_BUFFER_WITH_CLEAR_END),
-        (160, DataType.DATA_BUFFER),
-        (2, DataType.DATA_BUFFER_WITH_CLEAR_END),
-    ]
+    first = arranged.buffers()[0]
+    if cut:
+        assert first == (160, DataType.DATA_BUFFER)
+    elif 10 * filled + 5 + size <= 160:
+        assert first == (10 * filled + 5 + size, DataType.DATA_BUFFER_WITH_CLEAR_END)
+    else:
+        assert first == (10 * filled + 5, DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
 def test_a_writer_that_never_waits_lets_the_loop_turn() -> None:

@@ -67,17 +67,33 @@ def test_a_record_is_written_by_the_call() -> None:
     assert arranged.writer.records_out == 3
 
 
-def test_python_warns_of_a_record_that_nobody_awaited_when_its_buffer_was_full() -> None:
-    """Most are written without, so that the first of about 1,900 finds the mistake."""
-    arranged = Arranged(segment_bytes=64)
-    arranged.emit(sized(20))
-    assert [arranged.writer.emit(sized(20)) for _ in range(2)] == [WRITTEN] * 2
-    full = [arranged.writer.emit(sized(20))]
-    assert full != [WRITTEN]
+def test_python_warns_if_nobody_awaits_what_lets_the_loop_turn() -> None:
+    """Records are written without, so that after a few buffers of them the mistake is found."""
+    arranged = Arranged(segment_bytes=64, segments=64)
+    coroutines = [arranged.writer.emit(sized(20))]
+    while coroutines[-1] is WRITTEN:
+        coroutines.append(arranged.writer.emit(sized(20)))
+    assert arranged.writer.buffers_opened == 5
+    assert arranged.take() == [sized(20)] * arranged.writer.records_out
 
     def forget() -> None:
-        full.clear()
+        coroutines.clear()
         gc.collect()
 
-    with pytest.warns(RuntimeWarning, match=r"RecordAppender\.append.* was never awaited"):
+    with pytest.warns(RuntimeWarning, match=r"_emit_lets_loop_turn.* was never awaited"):
+        forget()
+
+
+def test_python_warns_of_a_record_that_nobody_awaited_when_memory_was_missing() -> None:
+    """It is not written."""
+    arranged = Arranged(segment_bytes=64, segments=2)
+    while arranged.partition.availability.available:
+        arranged.emit(sized(60))
+    waiting = [arranged.writer.emit(sized(60))]
+
+    def forget() -> None:
+        waiting.clear()
+        gc.collect()
+
+    with pytest.warns(RuntimeWarning, match=r"RecordAppender\._append.* was never awaited"):
         forget()
