@@ -22,13 +22,15 @@ import pickle
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, IntEnum
 from functools import cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgpack
 
 from flinknet.buffer.buffer import DataType
+from flinknet.config import BufferDebloatConfig, NetworkConfig, WireLimits
 from flinknet.errors import FlinknetError
 from flinknet.wire.messages import MessageType
 from tests.model.consumer_side import ConsumerSide
@@ -222,11 +224,26 @@ def freeze(side: Side) -> bytes:
     side.scrub()
     target = io.BytesIO()
     pickler = pickle.Pickler(target, protocol=5)
-    pickler.dispatch_table = copyreg.dispatch_table.copy()
-    pickler.dispatch_table[memoryview] = _memoryview
-    pickler.dispatch_table[mmap.mmap] = _mapped
+    pickler.dispatch_table = REDUCTIONS
     pickler.dump(side)
     return target.getvalue()
+
+
+def _numbered(value: Any) -> tuple[Callable[[int], Any], tuple[int]]:
+    """What never changes is only referred to, which saves a fifth of the time."""
+    number = _NUMBERS.setdefault((type(value), value), len(_CONSTANTS))
+    if number == len(_CONSTANTS):
+        _CONSTANTS.append(value)
+    return _constant, (number,)
+
+
+def _constant(number: int) -> Any:
+    return _CONSTANTS[number]
+
+
+_CONSTANTS: list[Any] = []
+_NUMBERS: dict[tuple[type, Any], int] = {}
+"""Of each constant, where it stands in the list."""
 
 
 def _filled(content: bytes, size: int) -> memoryview:
@@ -247,6 +264,16 @@ def _mapped_again(content: bytes, position: int) -> mmap.mmap:
 
 def _mapped(memory: mmap.mmap) -> tuple[Callable[[bytes, int], mmap.mmap], tuple[bytes, int]]:
     return _mapped_again, (memory[:], memory.tell())
+
+
+REDUCTIONS: dict[type, Callable[[Any], Any]] = {
+    **copyreg.dispatch_table,
+    memoryview: _memoryview,
+    mmap.mmap: _mapped,
+    **dict.fromkeys((Shape, NetworkConfig, WireLimits, BufferDebloatConfig), _numbered),
+    **dict.fromkeys((*Enum.__subclasses__(), *IntEnum.__subclasses__()), _numbered),
+}
+"""How each type is turned into bytes, where that is not as ever."""
 
 
 @cache
