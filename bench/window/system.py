@@ -36,14 +36,18 @@ CASES: tuple[Case, ...] = tuple(
     for name, delay_s in DELAYS_S.items()
 )
 
+_BUFFERS = NetworkConfig(segment_bytes=32 * 1024)
 WINDOWS = {
-    f"{exclusive} + {floating}": NetworkConfig(
-        buffers_per_channel=exclusive, floating_buffers_per_gate=floating
+    f"{exclusive} + {floating}": replace(
+        _BUFFERS, buffers_per_channel=exclusive, floating_buffers_per_gate=floating
     )
     for exclusive, floating in ((2, 8), (24, 8), (2, 126), (120, 8), (504, 8))
 } | {
-    "2 + 126, 128 queued": NetworkConfig(
-        buffers_per_channel=2, floating_buffers_per_gate=126, buffers_per_subpartition_max=128
+    "2 + 126, 128 queued": replace(
+        _BUFFERS,
+        buffers_per_channel=2,
+        floating_buffers_per_gate=126,
+        buffers_per_subpartition_max=128,
     )
 }
 """By the names of the variants, the default first; 2 + 126 and 120 + 8 have equal sums."""
@@ -61,7 +65,7 @@ def _ends_of(case: Case, variant: str) -> Ends:
 
 def _parameters(case: Case) -> dict[str, Any]:
     return {
-        **network_parameters(NetworkConfig()),
+        **network_parameters(_BUFFERS),
         **as_the_variant_says("buffers_per_channel", "floating_buffers_per_gate"),
     }
 

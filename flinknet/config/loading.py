@@ -3,8 +3,8 @@
 The loader knows no field by name. ``options()`` walks the dataclasses of this package; a field's
 section, annotation and the unit at the end of its name say how it may be written::
 
-    [network]                                       FLINKNET_NETWORK_SEGMENT_BYTES=32768
-    segment_bytes = "32KiB"
+    [network]                                       FLINKNET_NETWORK_SEGMENT_BYTES=66048
+    segment_bytes = "64KiB"
 
     [cluster]                                       FLINKNET_CLUSTER_STOP_TIMEOUT_MS=5s
     stop_timeout_ms = 5000

@@ -180,8 +180,10 @@ class BufferDebloatConfig:
 class NetworkConfig:
     """The exchange itself: memory, flow control, flushing, connections."""
 
-    segment_bytes: int = 32 * KIB
-    """Size of a network buffer. Flink: taskmanager.memory.segment-size (32kb)."""
+    segment_bytes: int = 32 * KIB + 256
+    """Size of a network buffer: a record of 32 KiB fits one, with what stands in front of its
+    content. Where that is larger than this, choose a few times its size. Flink:
+    taskmanager.memory.segment-size (32kb)."""
 
     network_memory_bytes: int = 64 * MIB
     """All network buffers of a worker, allocated at start. Flink: taskmanager.memory.network.min
@@ -252,8 +254,8 @@ class NetworkConfig:
 
     record_keys_max: int = RECORD_KEYS_MAX
     """Most keys that are neither text nor bytes which the maps and sets of a record of more than
-    32 KiB may have, all together; up to 64 in one do not count. Python hashes them without a salt,
-    so a peer can choose them such that n keys take n*n/2 comparisons: 0.2 s for as many as
+    33,024 bytes may have, all together; up to 64 in one do not count. Python hashes them without a
+    salt, so a peer can choose them such that n keys take n*n/2 comparisons: 0.2 s for as many as
     these. Where all peers are trusted it may be as high as record_elements_max."""
 
     record_spill_bytes: int = 5 * MIB

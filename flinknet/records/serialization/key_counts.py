@@ -22,8 +22,9 @@ from flinknet.records.serialization.extension_types import (
 
 __all__ = ["COUNTED_FROM_BYTES", "FEW_KEYS", "check_keys"]
 
-COUNTED_FROM_BYTES = 32_768
-"""Shorter records are not counted: one has room for a few thousand keys."""
+COUNTED_FROM_BYTES = 33_024
+"""Shorter records are not counted, which are those that fit a buffer of the default size: one has
+room for a few thousand keys."""
 
 FEW_KEYS = 64
 """As many keys of a map or a set do not count, whatever they are."""

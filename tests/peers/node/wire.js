@@ -319,7 +319,7 @@ const OPTIONS = {
   "worker-id": { type: "string", default: "foreign" },
   job: { type: "string", default: "embedded" },
   attempt: { type: "string", default: "0" },
-  "segment-bytes": { type: "string", default: "32768" },
+  "segment-bytes": { type: "string", default: "33024" },
   checksums: { type: "string", default: "0" },
   version: { type: "string", default: String(VERSION) },
   "heartbeat-ms": { type: "string", default: "10000" },

@@ -101,7 +101,7 @@ class Identity(NamedTuple):
     """What a worker says of itself, in the order of the specification."""
 
     attempt: int = 0
-    segment_bytes: int = 32768
+    segment_bytes: int = 33024
     flow_control: int = 0
     checksums: int = 0
     worker_id: str = "foreign"
@@ -356,7 +356,7 @@ def add_identity_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worker-id", default="foreign")
     parser.add_argument("--job", default="embedded")
     parser.add_argument("--attempt", type=int, default=0)
-    parser.add_argument("--segment-bytes", type=int, default=32768)
+    parser.add_argument("--segment-bytes", type=int, default=33024)
     parser.add_argument("--checksums", type=int, default=0)
     parser.add_argument("--version", type=int, default=VERSION)
     parser.add_argument("--heartbeat-ms", type=int, default=10_000)

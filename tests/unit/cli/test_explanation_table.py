@@ -42,25 +42,25 @@ def test_every_owner_has_a_row_and_every_worker_a_total() -> None:
     gate = "Reduce -> Sink: Collect (2/4) gate, HASH from Source: Collection -> Map 0 1 1 3 10 0"
     assert gate in lines
     assert "all 2 6 20 0" in lines
-    assert "in bytes 65,536 196,608 655,360 0" in lines
+    assert "in bytes 66,048 198,144 660,480 0" in lines
 
 
 def test_the_verdict_comes_with_the_settings_that_better_it() -> None:
     assert 'Job "sums": comfortable; everybody gets the most that it can use.' in shown(20)
-    assert not any("network_memory_bytes = 196608 " in line for line in shown(20))
+    assert not any("network_memory_bytes = 198144 " in line for line in shown(20))
 
     fits = shown(6)
-    assert "A worker has 6 buffers of 32768 bytes (network.network_memory_bytes = 196608)." in fits
-    assert "network.network_memory_bytes = 655360 for the most that it can use" in fits
+    assert "A worker has 6 buffers of 33024 bytes (network.network_memory_bytes = 198144)." in fits
+    assert "network.network_memory_bytes = 660480 for the most that it can use" in fits
 
     degraded = shown(5)
     assert 'Job "sums": degraded; it runs with fewer exclusive buffers than configured.' in degraded
-    assert "network.network_memory_bytes = 196608 to run as configured" in degraded
+    assert "network.network_memory_bytes = 198144 to run as configured" in degraded
     assert "network.required_buffers_per_gate_max = 2 is what it then runs with" in degraded
 
     too_small = shown(4)
     assert 'Job "sums": too small; it is refused.' in too_small
-    assert "network.network_memory_bytes = 163840 to run, degraded" in too_small
+    assert "network.network_memory_bytes = 165120 to run, degraded" in too_small
 
 
 def test_the_bound_is_shown_part_by_part() -> None:

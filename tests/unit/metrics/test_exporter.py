@@ -107,7 +107,7 @@ async def test_an_environment_is_collected(registry: CollectorRegistry) -> None:
             assert first == 1
     mine = {"host": "127.0.0.1", "tm_id": "me"}
     segments = found["gauge"]["flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments"]
-    assert segments == [(mine, 2048)]
+    assert segments == [(mine, 2032)]
     [(labels, one)] = found["gauge"]["flinknet_build_info"]
     assert (labels["tm_id"], labels["implementation"], one) == ("me", IMPLEMENTATION, 1)
     [(labels, sent)] = found["counter"]["flinknet_partition_sent_bytes_total"]

@@ -52,7 +52,7 @@ def test_a_worker_that_exchanges_nothing_holds_its_buffers_and_strangers() -> No
         (
             NOTHING._replace(connections=2),
             {
-                "sockets": 2 * 500 * 32_768,
+                "sockets": 2 * 500 * 33_024,
                 "receive_buffers": 2 * CONFIG.receive_buffer_bytes,
                 "control_messages": 2 * 3 * 16 * MIB,
                 "requests": 2 * 65_536 * (1024 + 160),
@@ -89,7 +89,7 @@ def test_readers_are_bounded_for_the_worker_however_many_peers_it_has() -> None:
 def test_a_socket_holds_no_more_buffers_than_there_are() -> None:
     config = replace(CONFIG, network_memory_bytes=4 * CONFIG.segment_bytes)
 
-    assert memory_bound(config, NOTHING._replace(connections=1)).sockets == 4 * 32_768
+    assert memory_bound(config, NOTHING._replace(connections=1)).sockets == 4 * 33_024
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from flinknet.net.memory_bound import MemoryBound, memory_bound
 from flinknet.task.buffer_needs import BufferNeed, Verdict
 from tests.unit.cluster.graphs import keyed_graph
 
-BUFFER = 32768
+BUFFER = 33024
 
 
 def memory_with(buffers: int) -> JobMemory:

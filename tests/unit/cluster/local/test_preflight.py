@@ -95,10 +95,10 @@ def test_with_the_minimum_a_job_is_degraded_as_little_as_possible() -> None:
     assert fitted.network == replace(config.network, required_buffers_per_gate_max=2)
     assert fitted.cluster == config.cluster
     assert notice == (
-        'job "sums" runs degraded: worker-1 needs 6 network buffers of 32768 bytes, but '
-        "network.network_memory_bytes = 163840 holds 5, so an input gate reserves at most 2 "
+        'job "sums" runs degraded: worker-1 needs 6 network buffers of 33024 bytes, but '
+        "network.network_memory_bytes = 165120 holds 5, so an input gate reserves at most 2 "
         "(network.required_buffers_per_gate_max) and its channels share what else is free; raise "
-        "network.network_memory_bytes to 196608 to avoid this"
+        "network.network_memory_bytes to 198144 to avoid this"
     )
     assert fit_job(SINKS, fitted) == (fitted, None)
 
@@ -107,7 +107,7 @@ def test_a_running_cluster_does_not_degrade() -> None:
     """Its workers have their configuration already."""
     with pytest.raises(
         InsufficientNetworkBuffersError,
-        match=r"worker-1 needs 6 .*with at least 196608, or .*required_buffers_per_gate_max = 2, ",
+        match=r"worker-1 needs 6 .*with at least 198144, or .*required_buffers_per_gate_max = 2, ",
     ):
         check_job(SINKS, network_of(5, FlinknetConfig()))
 
@@ -116,8 +116,8 @@ def test_a_running_cluster_does_not_degrade() -> None:
 def test_below_the_minimum_a_job_is_refused(check: Callable[..., object]) -> None:
     with pytest.raises(
         InsufficientNetworkBuffersError,
-        match=r'"sums" cannot run, not even degraded: worker-0 needs 5 network buffers of 32768 '
-        r"bytes, but network.network_memory_bytes = 131072 holds 4: raise it to 196608 \(at least "
-        r"to 163840\), or lower network.segment_bytes or the job's parallelism",
+        match=r'"sums" cannot run, not even degraded: worker-0 needs 5 network buffers of 33024 '
+        r"bytes, but network.network_memory_bytes = 132096 holds 4: raise it to 198144 \(at least "
+        r"to 165120\), or lower network.segment_bytes or the job's parallelism",
     ):
         check(SINKS, network_of(4, FlinknetConfig()))

@@ -163,7 +163,7 @@ async def test_whatever_a_function_raises_is_the_cause(
 
 async def test_a_job_that_cannot_be_opened_fails_with_the_reason() -> None:
     """The other worker has opened its subtasks by then, and must let go of them."""
-    async with running_cluster(NetworkConfig(network_memory_bytes=3 * 32 * 1024)) as cluster:
+    async with running_cluster(NetworkConfig(network_memory_bytes=3 * 33024)) as cluster:
         async with cluster.served.client() as client:
             job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=4)))
             with pytest.raises(
