@@ -19,7 +19,8 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from asyncio.subprocess import Process
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -49,7 +50,7 @@ def describe_exit(status: int) -> str:
 class ChildProcess:
     """One child. Made by ``start``; ``stop`` must be awaited in the end."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, name: str, process: Process) -> None:
         self.name = name
         self.last_line = ""
         """What it wrote last to its output, to explain an early end."""
@@ -75,13 +76,15 @@ class ChildProcess:
         error_read, error_write = os.pipe()
         output_read, output_write = os.pipe() if on_event else (-1, error_write)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *arguments,
-                env=dict(environment),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=output_write,
-                stderr=error_write,
-                start_new_session=True,
+            process = await _whole(
+                asyncio.create_subprocess_exec(
+                    *arguments,
+                    env=dict(environment),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=output_write,
+                    stderr=error_write,
+                    start_new_session=True,
+                )
             )
         except BaseException:
             for descriptor in {error_read, output_read} - {-1}:
@@ -192,3 +195,16 @@ async def _pass_on_lines(descriptor: int, on_line: OnLine) -> None:
             on_line(rest.decode(errors="replace"))
     finally:
         transport.close()
+
+
+async def _whole(start: Coroutine[Any, Any, Process]) -> Process:
+    """Start a process; if this is cancelled it goes on when the process has ended again."""
+    starting = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):  # it could not be started
+            process = await starting
+            process.kill()
+            await process.wait()
+        raise

@@ -255,3 +255,35 @@ async def test_a_child_has_a_session_of_its_own() -> None:
     await child.wait()
     await child.stop(30.0)
     assert lines == ["True"]
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_start_that_is_cancelled_leaves_no_process(turns: int) -> None:
+    """At whichever moment; it has ended when that is over."""
+    before = children()
+    starting = asyncio.create_task(start("import time; time.sleep(60)", lines=Lines()))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert children() == before
+
+
+async def test_one_that_cannot_start_is_an_error_even_if_nobody_waits() -> None:
+    starting = asyncio.create_task(
+        ChildProcess.start("child", ("/nowhere/python",), environment={}, on_output=Lines().append)
+    )
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises((asyncio.CancelledError, FileNotFoundError)):
+        await starting
+
+
+def children() -> set[str]:
+    """Of this process, those that have ended and were not waited for among them."""
+    return {
+        pid
+        for thread in Path("/proc/self/task").iterdir()
+        for pid in (thread / "children").read_text().split()
+    }
