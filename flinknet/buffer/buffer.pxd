@@ -15,6 +15,8 @@ cdef class Buffer:
     cdef public Py_ssize_t unfinished
 
     cpdef view(self)
+    cpdef view_with_room(self)
+    cpdef bytes content(self, Py_ssize_t start, Py_ssize_t size)
     cpdef Buffer retained(self)
     cpdef recycle(self)
     cpdef recycle_sent(self)

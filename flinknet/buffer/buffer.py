@@ -124,18 +124,18 @@ class Buffer:
         segment = self._segment
         if segment is None:
             return self._payload
-        return segment.memory()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + self.size]
+        return segment.view(self.size)
 
     def view_with_room(self) -> memoryview:
         """Return the content of a pooled buffer with ARRAY_HEADER_BYTES of room in front of it;
         the same holds for the view."""
-        return self.memory()[: ARRAY_HEADER_BYTES + self.size]
-
-    def memory(self) -> memoryview:
-        """Return all memory of a pooled buffer, the room in front included; the same holds for
-        it."""
         assert self._segment is not None, "an event has no room in front of it"
-        return self._segment.memory()
+        return self._segment.view_with_room(self.size)
+
+    def content(self, start: int, size: int) -> bytes:
+        """Return a copy of some bytes of a pooled buffer."""
+        assert self._segment is not None, "an event is not cut"
+        return self._segment.content(start, size)
 
     def retained(self) -> Buffer:
         """Return the same content with one reference more, for somebody else to recycle."""
@@ -150,7 +150,8 @@ class Buffer:
         if self.references == 0 and self._segment is not None:
             assert self._recycler is not None
             segment, self._segment = self._segment, None
-            if (self._sent and segment.is_locked) or (self._abandoned and segment.may_be_viewed):
+            still_viewed = self._sent and segment.is_locked()
+            if still_viewed or (self._abandoned and segment.may_be_viewed()):
                 segment.renew()
             self._recycler.recycle(segment)
 
@@ -200,13 +201,11 @@ class BufferSlice(Buffer):
 
     def view(self) -> bytes:
         """Return a copy of the content."""
-        start = ARRAY_HEADER_BYTES + self._start
-        return bytes(self._shared.memory()[start : start + self.size])
+        return self._shared.content(self._start, self.size)
 
     def view_with_room(self) -> memoryview:
         """Return a view of a copy of the content with ARRAY_HEADER_BYTES in front of it."""
-        end = self._start + ARRAY_HEADER_BYTES + self.size
-        return memoryview(bytearray(self._shared.memory()[self._start : end]))
+        return memoryview(bytearray(ARRAY_HEADER_BYTES) + self.view())
 
     def retained(self) -> BufferSlice:
         """Return another slice of the same bytes, with a reference of its own."""

@@ -1,7 +1,27 @@
-cdef class MemorySegment:
-    cdef public object _stream
-    cdef public Py_ssize_t capacity
-    cdef public object memory
+from libc.stdint cimport uint8_t
 
+
+cdef class Memory:
+    cdef uint8_t *start
+    cdef Py_ssize_t size
+    cdef Py_ssize_t views
+    cdef Py_ssize_t view_start
+    cdef Py_ssize_t view_size
+
+    cdef object view(self, Py_ssize_t start, Py_ssize_t size)
+
+
+cdef class MemorySegment:
+    cdef readonly Py_ssize_t capacity
+    cdef Memory _memory
+    cdef Py_ssize_t _written
+
+    cdef uint8_t *_room(self, Py_ssize_t size) except NULL
+    cpdef Py_ssize_t write(self, data) except -1
     cpdef writer(self)
+    cpdef view(self, Py_ssize_t size)
+    cpdef view_with_room(self, Py_ssize_t size)
+    cpdef bytes content(self, Py_ssize_t start, Py_ssize_t size)
+    cpdef bint may_be_viewed(self) except -1
+    cpdef bint is_locked(self) except -1
     cpdef renew(self)

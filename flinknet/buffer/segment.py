@@ -4,10 +4,11 @@ A segment is allocated once, when its pool is created, and never grows. It wraps
 buffers of the standard library whose append is a single call; its length is fixed by writing only
 what fits, which the builder above it guarantees.
 
-In CPython that is a ``BytesIO``. While any view of it is alive, writing to it raises
-``BufferError``: a segment that is recycled while a socket still reads from it is found at once
-instead of sending somebody else's bytes. PyPy copies a view of a ``BytesIO`` byte by byte, so there
-it is memory of the operating system's, which does not know its views.
+In CPython that is a ``BytesIO``; compiled, memory of our own (``segment.pyx``). While any view of
+it is alive, writing to it raises ``BufferError``: a segment that is recycled while a socket still
+reads from it is found at once instead of sending somebody else's bytes. PyPy copies a view of a
+``BytesIO`` byte by byte, so there it is memory of the operating system's, which does not know its
+views.
 
 In front of the content stands room for the header of an array, so that whoever reads the records
 in it can take them for one, where they lie.
@@ -31,11 +32,9 @@ ARRAY_HEADER_BYTES = 5
 class MemorySegment:
     """``capacity`` bytes of memory, owned by exactly one holder at a time."""
 
-    __slots__ = ("_stream", "capacity", "memory")
+    __slots__ = ("_memory", "_stream", "capacity")
 
-    memory: Callable[[], memoryview]
-    """Returns a writable view of all of it, the room in front included; release it before the
-    segment is reused."""
+    _memory: Callable[[], memoryview]
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -50,14 +49,21 @@ class MemorySegment:
     def view(self, size: int) -> memoryview:
         """Return a writable view of the first ``size`` bytes; release it before the segment is
         reused."""
-        return self.memory()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + size]
+        return self._memory()[ARRAY_HEADER_BYTES : ARRAY_HEADER_BYTES + size]
 
-    @property
+    def view_with_room(self, size: int) -> memoryview:
+        """Return the same with ARRAY_HEADER_BYTES of room in front of it."""
+        return self._memory()[: ARRAY_HEADER_BYTES + size]
+
+    def content(self, start: int, size: int) -> bytes:
+        """Return a copy of ``size`` bytes from ``start`` on."""
+        start += ARRAY_HEADER_BYTES
+        return bytes(self._memory()[start : start + size])
+
     def may_be_viewed(self) -> bool:
         """Whether somebody may still have a view of the memory."""
-        return isinstance(self._stream, mmap.mmap) or self.is_locked
+        return isinstance(self._stream, mmap.mmap) or self.is_locked()
 
-    @property
     def is_locked(self) -> bool:
         """Whether a view that somebody still has keeps the memory from being written to."""
         if isinstance(self._stream, mmap.mmap):
@@ -74,10 +80,10 @@ class MemorySegment:
         self._stream: BytesIO | mmap.mmap
         if COMPILES_PYTHON:
             mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            self._stream, self.memory = mapped, partial(_view_of, mapped)
+            self._stream, self._memory = mapped, partial(_view_of, mapped)
         else:
             self._stream = BytesIO(bytes(size))
-            self.memory = self._stream.getbuffer
+            self._memory = self._stream.getbuffer
 
 
 def _view_of(mapped: mmap.mmap) -> memoryview:

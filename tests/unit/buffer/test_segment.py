@@ -1,22 +1,41 @@
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from flinknet.buffer import segment as module
-from flinknet.buffer.segment import MemorySegment
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
+from flinknet.compiled_modules import COMPILED
 from flinknet.interpreter import COMPILES_PYTHON
+from tests.plain_module import plain_module
+
+Make = Callable[[int], MemorySegment]
+
+KINDS = ["CPython's", "PyPy's"] + ["compiled"] * COMPILED
 
 
-@pytest.fixture(params=["CPython's", "PyPy's"], autouse=True)
-def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both kinds of memory, whoever runs the tests."""
-    kind: str = request.param
-    monkeypatch.setattr(module, "COMPILES_PYTHON", kind == "PyPy's")
-    return kind
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Every kind of memory, whoever runs the tests."""
+    found: str = request.param
+    return found
 
 
-def test_writing_starts_at_the_first_byte_each_time() -> None:
-    segment = MemorySegment(8)
+@pytest.fixture
+def make(kind: str, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return what makes a segment of that kind."""
+    if kind == "compiled":
+        return MemorySegment
+    plain = plain_module("flinknet.buffer.segment")
+    monkeypatch.setattr(plain, "COMPILES_PYTHON", kind == "PyPy's")
+    made: Make = plain.MemorySegment
+    return made
+
+
+def test_writing_starts_at_the_first_byte_each_time(make: Make) -> None:
+    segment = make(8)
     segment.writer()(b"old old!")
     write = segment.writer()
     write(b"ne")
@@ -25,14 +44,14 @@ def test_writing_starts_at_the_first_byte_each_time() -> None:
     assert bytes(segment.view(8)) == b"new old!"
 
 
-def test_a_segment_has_all_its_memory_from_the_start() -> None:
-    segment = MemorySegment(100)
+def test_a_segment_has_all_its_memory_from_the_start(make: Make) -> None:
+    segment = make(100)
     assert segment.capacity == 100
     assert len(segment.view(100)) == 100
 
 
-def test_a_view_of_a_segment_is_its_memory() -> None:
-    segment = MemorySegment(8)
+def test_a_view_of_a_segment_is_its_memory(make: Make) -> None:
+    segment = make(8)
     view = segment.view(4)
     view[:] = b"read"
     view.release()
@@ -40,31 +59,85 @@ def test_a_view_of_a_segment_is_its_memory() -> None:
 
 
 @pytest.mark.skipif(COMPILES_PYTHON, reason="PyPy's BytesIO does not know its views")
-def test_writing_under_a_view_is_found_at_once(memory: str) -> None:
+def test_writing_under_a_view_is_found_at_once(make: Make, kind: str) -> None:
     """A segment that was recycled too early never sends somebody else's bytes."""
-    segment = MemorySegment(8)
+    segment = make(8)
     segment.writer()(b"sending!")
     view = segment.view(8)
-    assert segment.may_be_viewed
-    if memory == "PyPy's":
-        assert not segment.is_locked
+    assert segment.may_be_viewed()
+    if kind == "PyPy's":
+        assert not segment.is_locked()
     else:
-        assert segment.is_locked
+        assert segment.is_locked()
         with pytest.raises(BufferError):
             segment.writer()(b"next")
         assert bytes(view) == b"sending!"
     view.release()
-    assert not segment.is_locked
-    assert segment.may_be_viewed == (memory == "PyPy's"), "which is safe, and cannot be known"
+    assert not segment.is_locked()
+    assert segment.may_be_viewed() == (kind == "PyPy's"), "which is safe, and cannot be known"
     segment.writer()(b"next")
     assert bytes(segment.view(4)) == b"next"
 
 
-def test_renewed_memory_leaves_the_old_to_its_viewer() -> None:
-    segment = MemorySegment(8)
+def test_renewed_memory_leaves_the_old_to_its_viewer(make: Make) -> None:
+    segment = make(8)
     segment.writer()(b"sending!")
     view = segment.view(8)
     segment.renew()
     segment.writer()(b"next")
     assert bytes(view) == b"sending!"
     assert bytes(segment.view(4)) == b"next"
+
+
+def test_what_stands_in_a_segment_can_be_copied(make: Make) -> None:
+    segment = make(8)
+    segment.writer()(b"content!")
+    copy = segment.content(2, 4)
+    assert copy == b"nten"
+    segment.writer()(b"next")
+    assert copy == b"nten"
+
+
+def test_room_in_front_of_the_content_is_seen_if_asked_for(make: Make) -> None:
+    segment = make(8)
+    segment.writer()(memoryview(b"content!"))
+    with segment.view_with_room(7) as view:
+        assert bytes(view[ARRAY_HEADER_BYTES:]) == b"content"
+        view[:ARRAY_HEADER_BYTES] = b"array"
+    assert bytes(segment.view(8)) == b"content!"
+
+
+@pytest.mark.skipif(not COMPILED, reason="a BytesIO looks after itself")
+def test_compiled_nothing_is_read_or_written_outside_the_memory() -> None:
+    segment = MemorySegment(8)
+    write = segment.writer()
+    write(b"seven..")
+    longer: list[Any] = [b"to", bytearray(2), memoryview(b"to")]
+    for refused in longer:
+        with pytest.raises(ValueError, match="do not fit"):
+            write(refused)
+    write(b"!")
+    assert segment.content(0, 8) == b"seven..!"
+    for start, size in ((-1, 1), (0, 9), (1, 8), (9, 0), (0, -1)):
+        with pytest.raises(ValueError, match="there are no"):
+            segment.content(start, size)
+    for wrong in (9, -6, 1 << 62):
+        with pytest.raises(ValueError, match="there are no"):
+            segment.view(wrong)
+    with pytest.raises(ValueError, match="a segment of -1"):
+        MemorySegment(-1)
+
+
+@pytest.mark.skipif(not COMPILED, reason="a BytesIO looks after itself")
+def test_compiled_a_segment_is_pickled_with_its_content() -> None:
+    """As the model search does with all that there is."""
+    segment = MemorySegment(8)
+    write = segment.writer()
+    write(b"four")
+    again, append = pickle.loads(pickle.dumps((segment, write)))
+    append(b"more")
+    assert again.content(0, 8) == b"fourmore"
+    assert segment.content(0, 8) == b"four\0\0\0\0"
+    restore: Any = segment.__reduce__()[0]
+    with pytest.raises(ValueError, match="no segment"):
+        restore(8, b"short", 0)

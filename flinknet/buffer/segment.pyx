@@ -1,0 +1,129 @@
+# cython: binding=False
+"""The memory segment in C: ``segment.py`` with memory of its own in place of a ``BytesIO``, which
+counts its views as that does.
+"""
+
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_CheckExact,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from cpython.memoryview cimport PyMemoryView_FromObject
+from libc.stdint cimport uint8_t
+from libc.string cimport memcpy
+
+__all__ = ["ARRAY_HEADER_BYTES", "MemorySegment"]
+
+cdef enum:
+    ROOM = 5
+
+ARRAY_HEADER_BYTES = ROOM
+
+
+cdef class Memory:
+    """Some memory; whoever has a view of it keeps it."""
+
+    def __cinit__(self, Py_ssize_t size):
+        self.start = <uint8_t *>PyMem_Calloc(1, size)
+        if self.start is NULL:
+            raise MemoryError
+        self.size = size
+        self.view_size = size
+
+    def __dealloc__(self):
+        PyMem_Free(self.start)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(
+            buffer, self, self.start + self.view_start, self.view_size, False, flags
+        )
+        self.views += 1
+
+    def __releasebuffer__(self, Py_buffer *buffer):
+        self.views -= 1
+
+    cdef object view(self, Py_ssize_t start, Py_ssize_t size):
+        if not (0 <= start and 0 <= size <= self.size - start):
+            raise ValueError(f"there are no {size} bytes from {start} on, of {self.size}")
+        self.view_start = start
+        self.view_size = size
+        return PyMemoryView_FromObject(self)
+
+
+cdef class MemorySegment:
+    """See ``segment.py``."""
+
+    def __init__(self, Py_ssize_t capacity):
+        if capacity < 0:
+            raise ValueError(f"a segment of {capacity} bytes")
+        self.capacity = capacity
+        self.renew()
+
+    def __reduce__(self):
+        content = PyBytes_FromStringAndSize(<char *>self._memory.start, self._memory.size)
+        return _restored, (self.capacity, content, self._written)
+
+    cpdef writer(self):
+        self._written = 0
+        return self.write
+
+    cpdef Py_ssize_t write(self, data) except -1:
+        cdef Py_buffer memory
+        cdef Py_ssize_t size
+        if PyBytes_CheckExact(data):
+            size = PyBytes_GET_SIZE(data)
+            memcpy(self._room(size), PyBytes_AS_STRING(data), size)
+        else:
+            PyObject_GetBuffer(data, &memory, PyBUF_SIMPLE)
+            try:
+                size = memory.len
+                memcpy(self._room(size), memory.buf, size)
+            finally:
+                PyBuffer_Release(&memory)
+        self._written += size
+        return size
+
+    cdef uint8_t *_room(self, Py_ssize_t size) except NULL:
+        """Where the next bytes go."""
+        if self._memory.views:
+            raise BufferError("the memory of a segment that is written to is looked at")
+        if size > self.capacity - self._written:
+            raise ValueError(f"{size} bytes do not fit a segment behind {self._written}")
+        return self._memory.start + ROOM + self._written
+
+    cpdef view(self, Py_ssize_t size):
+        return self._memory.view(ROOM, size)
+
+    cpdef view_with_room(self, Py_ssize_t size):
+        return self._memory.view(0, ROOM + size)
+
+    cpdef bytes content(self, Py_ssize_t start, Py_ssize_t size):
+        if not (0 <= start and 0 <= size <= self.capacity - start):
+            raise ValueError(f"there are no {size} bytes from {start} on, of {self.capacity}")
+        return PyBytes_FromStringAndSize(<char *>self._memory.start + ROOM + start, size)
+
+    cpdef bint may_be_viewed(self) except -1:
+        return self._memory.views > 0
+
+    cpdef bint is_locked(self) except -1:
+        return self._memory.views > 0
+
+    cpdef renew(self):
+        self._memory = Memory(ROOM + self.capacity)
+
+
+def _restored(Py_ssize_t capacity, bytes content not None, Py_ssize_t written):
+    cdef MemorySegment segment = MemorySegment(capacity)
+    if len(content) != segment._memory.size or not 0 <= written <= capacity:
+        raise ValueError("that was no segment")
+    memcpy(segment._memory.start, PyBytes_AS_STRING(content), segment._memory.size)
+    segment._written = written
+    return segment
