@@ -26,3 +26,14 @@ cdef class Buffer:
 cdef class BufferSlice(Buffer):
     cdef public Buffer _shared
     cdef public Py_ssize_t _start
+
+
+cpdef Buffer make_pooled_buffer(
+    data_type,
+    MemorySegment segment,
+    recycler,
+    Py_ssize_t size,
+    Py_ssize_t continued,
+    Py_ssize_t unfinished,
+    Py_ssize_t records,
+)

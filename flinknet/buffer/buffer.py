@@ -21,7 +21,7 @@ from typing import Protocol, Self
 
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
 
-__all__ = ["Buffer", "BufferRecycler", "BufferSlice", "DataType"]
+__all__ = ["Buffer", "BufferRecycler", "BufferSlice", "DataType", "make_pooled_buffer"]
 
 
 class DataType(IntEnum):
@@ -172,6 +172,31 @@ class Buffer:
         """
         self._abandoned = True
         self.recycle()
+
+
+def make_pooled_buffer(
+    data_type: DataType,
+    segment: MemorySegment,
+    recycler: BufferRecycler,
+    size: int,
+    continued: int,
+    unfinished: int,
+    records: int,
+) -> Buffer:
+    """Make a pooled buffer with one reference, which takes a fraction of calling the class."""
+    buffer = Buffer.__new__(Buffer)
+    buffer.data_type = data_type
+    buffer.size = size
+    buffer.continued = continued
+    buffer.unfinished = unfinished
+    buffer.records = records
+    buffer.references = 1
+    buffer._segment = segment
+    buffer._recycler = recycler
+    buffer._payload = b""
+    buffer._sent = False
+    buffer._abandoned = False
+    return buffer
 
 
 class BufferSlice(Buffer):

@@ -16,8 +16,8 @@ cdef class MemorySegment:
     cdef Memory _memory
     cdef Py_ssize_t _written
 
+    cdef uint8_t *_room(self, Py_ssize_t size) except NULL
     cpdef Py_ssize_t write(self, data) except -1
-    cdef Py_ssize_t take_bytes(self, const void *data, Py_ssize_t size) except -1
     cpdef writer(self)
     cpdef view(self, Py_ssize_t size)
     cpdef view_with_room(self, Py_ssize_t size)

@@ -77,23 +77,27 @@ cdef class MemorySegment:
 
     cpdef Py_ssize_t write(self, data) except -1:
         cdef Py_buffer memory
+        cdef Py_ssize_t size
         if PyBytes_CheckExact(data):
-            return self.take_bytes(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
-        PyObject_GetBuffer(data, &memory, PyBUF_SIMPLE)
-        try:
-            return self.take_bytes(memory.buf, memory.len)
-        finally:
-            PyBuffer_Release(&memory)
+            size = PyBytes_GET_SIZE(data)
+            memcpy(self._room(size), PyBytes_AS_STRING(data), size)
+        else:
+            PyObject_GetBuffer(data, &memory, PyBUF_SIMPLE)
+            try:
+                size = memory.len
+                memcpy(self._room(size), memory.buf, size)
+            finally:
+                PyBuffer_Release(&memory)
+        self._written += size
+        return size
 
-    cdef Py_ssize_t take_bytes(self, const void *data, Py_ssize_t size) except -1:
-        """Append bytes from anywhere."""
+    cdef uint8_t *_room(self, Py_ssize_t size) except NULL:
+        """Where the next bytes go."""
         if self._memory.views:
             raise BufferError("the memory of a segment that is written to is looked at")
         if size > self.capacity - self._written:
             raise ValueError(f"{size} bytes do not fit a segment behind {self._written}")
-        memcpy(self._memory.start + ROOM + self._written, data, size)
-        self._written += size
-        return size
+        return self._memory.start + ROOM + self._written
 
     cpdef view(self, Py_ssize_t size):
         return self._memory.view(ROOM, size)

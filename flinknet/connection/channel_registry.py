@@ -15,18 +15,21 @@ Owned counters: buffers that arrived, buffers and messages that were dropped.
 
 from __future__ import annotations
 
+from flinknet.buffer.buffer import DataType
 from flinknet.config import NetworkConfig
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import RemoteError, RemoteProtocolError
-from flinknet.wire.codec import Stall
-from flinknet.wire.messages import BufferHeader
+from flinknet.wire.buffer_header import BufferHeader
+from flinknet.wire.codec import BufferReceiver, Stall
 
 __all__ = ["ChannelRegistry"]
 
+_DATA = DataType.DATA_BUFFER
+_DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _FOR_MEMORY = Stall.FOR_MEMORY
 
 
-class ChannelRegistry:
+class ChannelRegistry(BufferReceiver):
     """Channels by number; what the peer says about them raises RemoteProtocolError if wrong."""
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -83,11 +86,15 @@ class ChannelRegistry:
 
     def begin_buffer(self, header: BufferHeader) -> memoryview | Stall | None:
         """Find the memory for a frame's body; see MessageReceiver."""
-        channel = self._channels.get(header.channel) or self._find(header.channel, "data")
+        channel = self._channels.get(header.channel)
         if channel is None:
-            self.buffers_dropped += 1
-            return None
-        if header.data_type.is_event and channel.events_queued >= self._events_max:
+            channel = self._find(header.channel, "data")
+            if channel is None:
+                self.buffers_dropped += 1
+                return None
+        data_type = header.data_type
+        is_event = data_type is not _DATA_WITH_CLEAR_END and data_type is not _DATA
+        if is_event and channel.events_queued >= self._events_max:
             raise RemoteProtocolError(
                 f"the peer sent more than {self._events_max} events on channel {header.channel} "
                 f"before its consumer took one (events_per_channel_max)"

@@ -54,9 +54,10 @@ from flinknet.errors import (
 )
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
+from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.checksum import seal
 from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
-from flinknet.wire.codec import FrameDecoder, encode, encode_error
+from flinknet.wire.codec import BufferReceiver, FrameDecoder, encode, encode_error
 from flinknet.wire.messages import CONNECTION_CHANNEL, MessageType
 
 __all__ = ["TRANSITIONS", "ConnectionStatistics", "Link", "LinkEvent", "LinkState"]
@@ -159,14 +160,13 @@ class Link:
         decoder = ChecksummedFrameDecoder if session.checksums else FrameDecoder
         self._decoder = decoder(
             self,
+            session.channels,
             config.wire,
             segment_bytes=config.segment_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
             turn_messages_max=config.turn_messages_max,
         )
         self.get_buffer = self._decoder.get_buffer
-        self.begin_buffer = session.channels.begin_buffer
-        self.end_buffer = session.channels.end_buffer
         self.on_credit = session.readers.add_credit
         self.frames_written = session.outbox.frames_written
         self._take_frames = session.outbox.next_frames
@@ -244,7 +244,7 @@ class Link:
 
     def _hear_goodbye(self) -> None:
         self._become(_E.GOODBYE_HEARD)
-        self._decoder.receiver = _AfterGoodbye()
+        self._decoder.receiver = self._decoder.buffers = _AfterGoodbye()
 
     # -- bytes out --------------------------------------------------------------------------------
 
@@ -359,10 +359,16 @@ class Link:
         self.session.check_invariants()
 
 
-class _AfterGoodbye:
+class _AfterGoodbye(BufferReceiver):
     """Who takes the messages of a peer that has said its last: nobody."""
 
     def _refuse(self, *message: object, **fields: object) -> NoReturn:
         raise RemoteProtocolError("the peer sent a message after its CLOSE_REQUEST")
 
-    begin_buffer = end_buffer = on_credit = on_message = on_error_response = _refuse
+    def begin_buffer(self, header: BufferHeader) -> NoReturn:
+        self._refuse()
+
+    def end_buffer(self) -> NoReturn:
+        self._refuse()
+
+    on_credit = on_message = on_error_response = _refuse

@@ -27,7 +27,8 @@ from collections.abc import Callable, Iterable
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.connection.subpartition_reader import SubpartitionReader
 from flinknet.consumer.credit import ChannelCredit
-from flinknet.wire.codec import encode, encode_buffer_header, encode_credit
+from flinknet.wire.buffer_header import encode_buffer_header, encode_credit
+from flinknet.wire.codec import encode
 from flinknet.wire.messages import MessageType
 
 __all__ = ["PIECES_PER_WRITE_MAX", "Outbox"]

@@ -19,7 +19,6 @@ Invariants: at most ``exclusive_total`` exclusive buffers are free; a released m
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -27,8 +26,9 @@ from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import FlowControl
+from flinknet.consumer.channel_buffers import BufferManagerStatistics, ChannelBuffers
 
-__all__ = ["BufferManager", "BufferManagerStatistics", "GateBuffers", "gate_buffers"]
+__all__ = ["BufferManager", "GateBuffers", "gate_buffers"]
 
 
 class GateBuffers(NamedTuple):
@@ -68,17 +68,7 @@ def gate_buffers(
     return GateBuffers(exclusive, floating_min, target_total - exclusive * channels, target_total)
 
 
-class BufferManagerStatistics(NamedTuple):
-    """Free buffers and the requirement of one channel."""
-
-    exclusive_total: int
-    exclusive_free: int
-    floating_free: int
-    required: int
-    waiting: bool
-
-
-class BufferManager:
+class BufferManager(ChannelBuffers):
     """Free buffers of one channel; itself the recycler of its exclusive ones."""
 
     __slots__ = (
@@ -88,9 +78,6 @@ class BufferManager:
         "_network_pool",
         "_on_available",
         "_released",
-        "exclusive_total",
-        "required",
-        "waiting",
     )
 
     def __init__(
@@ -99,17 +86,14 @@ class BufferManager:
         floating_pool: LocalBufferPool,
         on_available: Callable[[int], None],
     ) -> None:
+        super().__init__()
         self._network_pool = network_pool
         self._floating_pool = floating_pool
         self._on_available = on_available
-        self._exclusive: deque[MemorySegment] = deque()
-        self._floating: deque[MemorySegment] = deque()
+        self._exclusive: list[MemorySegment] = []
+        self._floating: list[MemorySegment] = []
         self._released = False
-        self.exclusive_total = 0
-        self.required = 0
-        self.waiting = False
 
-    @property
     def available(self) -> int:
         """Free buffers."""
         return len(self._exclusive) + len(self._floating)
@@ -155,31 +139,27 @@ class BufferManager:
         exclusive, floating = self._exclusive, self._floating
         exclusive.append(segment)
         if floating and len(exclusive) + len(floating) > self.required:
-            self._floating_pool.recycle(floating.popleft())
+            self._floating_pool.recycle(floating.pop(0))
         else:
             self._on_available(1)
 
     def notify_buffer_available(self, segment: MemorySegment) -> bool:
         """The pool offers a floating buffer; refused if released or no longer short."""
         self.waiting = False
-        if self._released or self.available >= self.required:
+        if self._released or self.available() >= self.required:
             return False
         self._floating.append(segment)
-        if self.available < self.required and self._floating_pool.add_listener(self):
+        if self.available() < self.required and self._floating_pool.add_listener(self):
             self.waiting = True
         self._on_available(1)
         return True
-
-    def notify_buffer_destroyed(self) -> None:
-        """The pool is gone; nothing will come."""
-        self.waiting = False
 
     def release_floating(self) -> None:
         """Give the floating buffers back (a blocked channel without exclusive ones, census 1.6
         rule 8)."""
         self.required = 0
         while self._floating:
-            self._floating_pool.recycle(self._floating.popleft())
+            self._floating_pool.recycle(self._floating.pop(0))
 
     def release(self) -> None:
         """Give everything back; what is still with the operator follows as it is recycled."""
@@ -189,7 +169,7 @@ class BufferManager:
         self._floating_pool.remove_listener(self)
         self.waiting = False
         self.release_floating()
-        exclusive, self._exclusive = list(self._exclusive), deque()
+        exclusive, self._exclusive = self._exclusive, []
         self._network_pool.return_exclusive(exclusive)
 
     def statistics(self) -> BufferManagerStatistics:
@@ -205,5 +185,5 @@ class BufferManager:
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
         assert len(self._exclusive) <= self.exclusive_total, "an exclusive buffer came back twice"
-        assert not (self._released and self.available), "a released channel holds buffers"
+        assert not (self._released and self.available()), "a released channel holds buffers"
         assert self.required >= 0, "the requirement is negative"

@@ -91,7 +91,7 @@ class ChannelCredit:
         self.unannounced += number
 
     def settle(
-        self, number: int, *, free: int, queued: int, backlog: int, is_busy: bool
+        self, number: int, free: int, queued: int, backlog: int, is_busy: bool
     ) -> CreditState:
         """That many more buffers are free, or 0 if the producer has used credit; say what becomes
         of all.

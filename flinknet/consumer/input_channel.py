@@ -22,9 +22,8 @@ Here a notice is part of the call that queues the event, so none is ever stale.
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
@@ -123,28 +122,31 @@ class InputChannelStatistics(NamedTuple):
     required: int = 0
 
 
-class ChannelListener(Protocol):
-    """What a channel tells its gate."""
+class ChannelListener:
+    """What a channel tells its gate, whose base this is."""
 
     name: str
 
-    @property
     def is_busy(self) -> bool:
         """Whether the reader has enough to do for as long as it takes to get more."""
+        raise NotImplementedError
 
-    def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
+    def notify_channel_non_empty(self, channel: InputChannel, priority: bool = False) -> None:
         """The channel has something to poll, a priority event first if ``priority``, or has
         failed."""
+        raise NotImplementedError
 
     def hold_credit(self, channel: InputChannel) -> None:
         """Have the channel announce its credit with that of others: when one cannot wait, or when
         this is not busy any more."""
+        raise NotImplementedError
 
     def announce_held_credit(self) -> None:
-        """A channel cannot wait: have all others announce what they hold, in the same write."""
+        """Have every channel that holds credit back announce it, in the same write."""
+        raise NotImplementedError
 
 
-class InputChannel(ABC):
+class InputChannel:
     """Base of local, remote and unknown channels.
 
     ``drained`` says how the data ended, once it has: because the producer had read all of its
@@ -168,47 +170,47 @@ class InputChannel(ABC):
     def __str__(self) -> str:
         return f"channel {self.index} ({self.location}) of gate {self._listener.name}"
 
-    @abstractmethod
     def poll(self) -> tuple[Buffer, DataType] | None:
         """Take the next buffer, and see the type of the one behind it, NONE for nothing. Raises the
         channel's error."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def buffers_in_use(self) -> int:
         """Data buffers on their way to the consumer: queued here, and waiting at the producer."""
+        raise NotImplementedError
 
-    @abstractmethod
     def announce_buffer_size(self, size_bytes: int) -> None:
         """Have the producer fill new buffers only up to a size; not after release. A producer that
         is not there yet does not learn of it."""
+        raise NotImplementedError
 
-    @abstractmethod
     def resume_consumption(self) -> None:
         """Let the producer go on after a buffer that blocked it. Raises LocalProtocolError after
         release."""
+        raise NotImplementedError
 
-    @abstractmethod
     def acknowledge_all_data_processed(self) -> None:
         """Tell the producer that all records before the end of data have been processed.
 
         Raises LocalProtocolError before that has been polled, the second time, and after
         release."""
+        raise NotImplementedError
 
-    @abstractmethod
     def release(self) -> None:
         """Stop, give every buffer back, and tell the producer; idempotent."""
+        raise NotImplementedError
 
-    @abstractmethod
     def statistics(self) -> InputChannelStatistics:
         """Say what is queued, what has come so far, and what credit there is."""
+        raise NotImplementedError
 
-    @abstractmethod
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
+        raise NotImplementedError
 
-    def announce_credit(self) -> None:  # noqa: B027 - only a remote channel has any
-        """Announce the credit that is held back."""
+    def announce_credit(self) -> None:
+        """Announce the credit that is held back; only a remote channel has any."""
 
     @property
     def released(self) -> bool:
@@ -223,9 +225,9 @@ class InputChannel(ABC):
         subpartition gives away what its event overtakes."""
         return []
 
-    def checkpoint_stopped(self) -> None:  # noqa: B027 - only a remote channel remembers any
+    def checkpoint_stopped(self) -> None:
         """Forget the last priority event: the checkpoint is over whose barrier it was (Flink's
-        checkpointStopped)."""
+        checkpointStopped); only a remote channel remembers any."""
 
     @property
     def finished(self) -> bool:

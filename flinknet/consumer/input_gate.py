@@ -37,7 +37,12 @@ from flinknet.consumer.buffer_manager import gate_buffers
 from flinknet.consumer.debloating import GateDebloating
 from flinknet.consumer.end_of_data import EndOfData
 from flinknet.consumer.gate_statistics import InputGateStatistics
-from flinknet.consumer.input_channel import InputChannel, PartitionLocation, UnknownLocation
+from flinknet.consumer.input_channel import (
+    ChannelListener,
+    InputChannel,
+    PartitionLocation,
+    UnknownLocation,
+)
 from flinknet.consumer.local_channel import LocalInputChannel
 from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.remote_channel import RemoteInputChannel
@@ -50,10 +55,12 @@ __all__ = ["InputGate"]
 log = logging.getLogger("flinknet.consumer")
 
 _NONE = DataType.NONE
+_PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
+"""The only type that has priority."""
 _END_OF_PARTITION = DataType.END_OF_PARTITION
 
 
-class InputGate:
+class InputGate(ChannelListener):
     """Channels for ``locations``: local where the address is this worker's own, unknown where there
     is none yet."""
 
@@ -207,7 +214,7 @@ class InputGate:
 
     # -- polling ----------------------------------------------------------------------------------
 
-    def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
+    def notify_channel_non_empty(self, channel: InputChannel, priority: bool = False) -> None:
         """Queue a channel that has something to poll, or take its error as the gate's."""
         if self.released:
             return
@@ -222,7 +229,6 @@ class InputGate:
             if not self.availability.available:
                 self.availability.set(True)
 
-    @property
     def is_busy(self) -> bool:
         """Whether a slow reader has enough to do: half of the channels have something to poll."""
         return self.reader_is_slow and 2 * len(self._queue) >= self._unfinished
@@ -276,12 +282,12 @@ class InputGate:
             polled = channel.poll()
             if polled is not None:
                 following = polled[1]
-                if following.has_priority:
+                if following is _PRIORITIZED:
                     self._prioritize(channel)
                 elif following is not _NONE:
                     channel.queued_in_gate = True
                     queue.append(channel)
-            if self._held and not self.is_busy:
+            if self._held and not self.is_busy():
                 self.announce_held_credit()
             if self.priority_availability.available and not queue.prioritized:
                 self.priority_availability.set(False)

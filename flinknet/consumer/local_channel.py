@@ -57,7 +57,7 @@ class LocalInputChannel(InputChannel):
             return
         data_type = view.next_data_type()
         if data_type is not _NONE:
-            self._listener.notify_channel_non_empty(self, priority=data_type.has_priority)
+            self._listener.notify_channel_non_empty(self, data_type.has_priority)
 
     def poll(self) -> tuple[Buffer, DataType] | None:
         """Take the next buffer; see InputChannel."""

@@ -27,16 +27,16 @@ exclusive buffers.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType
+from flinknet.buffer.buffer import Buffer, BufferRecycler, DataType, make_pooled_buffer
 from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
 from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import FlowControl
 from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.channel_buffers import ChannelBuffers
 from flinknet.consumer.credit import ChannelCredit, CreditState
 from flinknet.consumer.input_channel import (
     ChannelEvent,
@@ -49,9 +49,9 @@ from flinknet.consumer.input_channel import (
 from flinknet.consumer.prioritized_deque import PrioritizedDeque
 from flinknet.consumer.shared_buffers import SharedBuffers
 from flinknet.errors import BufferReorderingError, RemoteProtocolError
+from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.codec import Stall
 from flinknet.wire.events import check_end_of_partition, decode_end_of_data
-from flinknet.wire.messages import BufferHeader
 
 __all__ = ["PartitionRequestClient", "RemoteInputChannel"]
 
@@ -84,19 +84,20 @@ class PartitionRequestClient(Protocol):
         """Send CancelPartitionRequest and forget the channel."""
 
 
-class _Received(NamedTuple):
-    buffer: Buffer
-    sequence: int
-
+Received = tuple[Buffer, int]
+"""What has arrived, with its sequence number."""
 
 _NONE = DataType.NONE
+_DATA = DataType.DATA_BUFFER
+_DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+_PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
+"""The only type that has priority."""
 _OPEN = ChannelEnd.DATA
 _COMPLETE = ChannelEnd.END_OF_PARTITION
 _RELEASED = ChannelState.RELEASED
 _NO_CREDIT = CreditState.NONE
 _DUE = CreditState.DUE
 _OVER = frozenset((ChannelState.FAILED, ChannelState.RELEASED))
-_make_received = partial(tuple.__new__, _Received)
 
 
 class RemoteInputChannel(InputChannel):
@@ -114,7 +115,7 @@ class RemoteInputChannel(InputChannel):
         flow_control: FlowControl = "credit",
     ) -> None:
         super().__init__(listener, index, location)
-        self.manager: BufferManager | SharedBuffers = (
+        self.manager: ChannelBuffers = (
             BufferManager(network_pool, floating_pool, self._on_buffers_available)
             if flow_control == "credit"
             else SharedBuffers(floating_pool, self._on_buffer_for_frame)
@@ -125,15 +126,16 @@ class RemoteInputChannel(InputChannel):
         self._client: PartitionRequestClient | None = None
         self._expected_sequence = 0
         self._last_priority: int | None = None
-        self._queue: PrioritizedDeque[_Received] = PrioritizedDeque()
-        self._arriving: tuple[MemorySegment | None, BufferRecycler | None] = (None, None)
+        self._queue: PrioritizedDeque[Received] = PrioritizedDeque()
+        self._arriving_header: BufferHeader | None = None
+        self._arriving_segment: MemorySegment | None = None
+        self._arriving_recycler: BufferRecycler | None = None
         self._arriving_event: bytearray | None = None
-        self._arriving_header = BufferHeader(0, 0, 0, DataType.NONE, 0)
 
     @property
     def events_queued(self) -> int:
         """Events that have arrived and not been polled; they cost no credit."""
-        return sum(received.buffer.data_type.is_event for received in self._queue)
+        return sum(buffer.data_type.is_event for buffer, _ in self._queue)
 
     @property
     def initial_credit(self) -> int:
@@ -155,27 +157,28 @@ class RemoteInputChannel(InputChannel):
 
         Without credit a frame may have to wait; the client is told when it can go on.
         """
-        sequence = header.sequence
-        if sequence != self._expected_sequence:
+        if header.sequence != self._expected_sequence:
             raise BufferReorderingError(
-                f"{self} received buffer {sequence}, expected {self._expected_sequence}"
+                f"{self} received buffer {header.sequence}, expected {self._expected_sequence}"
             )
-        if header.data_type.is_event:
-            self._after(header.data_type)
-            self._arriving_event = bytearray(header.size)
-            body = memoryview(self._arriving_event)
-        else:
-            if self._arrived is not _OPEN:
-                self._after(header.data_type)
+        data_type = header.data_type
+        is_data = data_type is _DATA_WITH_CLEAR_END or data_type is _DATA
+        if not is_data or self._arrived is not _OPEN:
+            self._after(data_type)
+        if is_data:
             taken = self.manager.take()
             if taken is None:
                 return self._without_buffer()
-            self._arriving = taken
-            body = taken[0].view(header.size)
+            segment, self._arriving_recycler = taken
+            self._arriving_segment = segment
+            body = segment.view(header.size)
             credit = self.credit
             if credit.unannounced and credit.state is not _DUE:
                 self._settle_credit(0)
-        self._expected_sequence = (sequence + 1) & 0xFFFFFFFF
+        else:
+            self._arriving_event = bytearray(header.size)
+            body = memoryview(self._arriving_event)
+        self._expected_sequence = (header.sequence + 1) & 0xFFFFFFFF
         self._arriving_header = header
         return body
 
@@ -198,43 +201,52 @@ class RemoteInputChannel(InputChannel):
     def end_buffer(self) -> None:
         """The frame is complete: queue it, and ask for buffers for what stands behind it."""
         header = self._arriving_header
-        _, sequence, backlog, data_type, size, continued, unfinished, records = header
-        if self._arriving_event is not None:
-            payload, self._arriving_event = bytes(self._arriving_event), None
-            buffer = Buffer.event(data_type, payload)
-            self._check_body(data_type, payload)
-            self._arrived = self._after(data_type)
-        else:
-            segment, recycler = self._arriving
-            self._arriving = (None, None)
-            buffer = Buffer(
+        assert header is not None, "a frame ended that had not begun"
+        self._arriving_header = None
+        data_type = header.data_type
+        segment, recycler = self._arriving_segment, self._arriving_recycler
+        is_data = segment is not None
+        if segment is not None and recycler is not None:
+            self._arriving_segment = self._arriving_recycler = None
+            buffer = make_pooled_buffer(
                 data_type,
                 segment,
                 recycler,
-                size,
-                continued=continued,
-                unfinished=unfinished,
-                records=records,
+                header.size,
+                header.continued,
+                header.unfinished,
+                header.records,
             )
+        else:
+            buffer = self._end_event(header)
         if self.state is _RELEASED:
             buffer.recycle()
             return
         manager = self.manager
-        if data_type.is_blocking_upstream and manager.exclusive_total == 0:
+        if not is_data and data_type.is_blocking_upstream and manager.exclusive_total == 0:
             manager.release_floating()
         else:
-            self.sender_backlog = backlog
-            manager.require(backlog + manager.exclusive_total)
-        if size == 0 and data_type.is_buffer:
+            self.sender_backlog = header.backlog
+            manager.require(header.backlog + manager.exclusive_total)
+        if is_data and header.size == 0:
             buffer.recycle()
             return
-        if data_type.has_priority:
-            self._add_prioritized(_make_received((buffer, sequence)))
+        received = (buffer, header.sequence)
+        if data_type is _PRIORITIZED:
+            self._add_prioritized(received)
             return
         queue = self._queue
-        queue.append(_make_received((buffer, sequence)))
+        queue.append(received)
         if len(queue) == 1:
             self._listener.notify_channel_non_empty(self)
+
+    def _end_event(self, header: BufferHeader) -> Buffer:
+        """Make the buffer of an event that is complete, if such a one may come now."""
+        assert self._arriving_event is not None
+        payload, self._arriving_event = bytes(self._arriving_event), None
+        self._check_body(header.data_type, payload)
+        self._arrived = self._after(header.data_type)
+        return Buffer.event(header.data_type, payload)
 
     def _check_body(self, data_type: DataType, body: bytes) -> None:
         try:
@@ -245,24 +257,24 @@ class RemoteInputChannel(InputChannel):
         except RemoteProtocolError as error:
             raise error.of_channel(str(self)) from error
 
-    def _add_prioritized(self, received: _Received) -> None:
-        self._last_priority = received.sequence
+    def _add_prioritized(self, received: Received) -> None:
+        self._last_priority = received[1]
         self._queue.append_prioritized(received)
         if self._queue.prioritized == 1:
-            self._listener.notify_channel_non_empty(self, priority=True)
+            self._listener.notify_channel_non_empty(self, True)
 
     def abort_buffer(self) -> None:
         """The connection is gone in the middle of a frame: give its buffer back."""
-        segment, recycler = self._arriving
-        self._arriving = (None, None)
-        self._arriving_event = None
+        segment, recycler = self._arriving_segment, self._arriving_recycler
+        self._arriving_segment = self._arriving_recycler = None
+        self._arriving_header = self._arriving_event = None
         if segment is not None and recycler is not None:
             recycler.recycle(segment)
 
     def fail(self, cause: BaseException) -> None:
         """End the channel with an error, unless everything has arrived; see InputChannel."""
         if not self.complete:
-            super().fail(cause)
+            InputChannel.fail(self, cause)
 
     def on_backlog(self, backlog: int) -> None:
         """The producer has this many more data buffers: get floating buffers for them."""
@@ -275,16 +287,17 @@ class RemoteInputChannel(InputChannel):
         """Take the next buffer; see InputChannel."""
         if self.error is not None:
             raise self.error
-        if not self._queue:
-            return None
         queue = self._queue
+        if not queue:
+            return None
         received = queue.pop_prioritized() if queue.prioritized else queue.popleft()
-        buffer = received.buffer
+        buffer = received[0]
         self.buffers_in += 1
         self.bytes_in += buffer.size
-        if buffer.data_type.is_event:
+        data_type = buffer.data_type
+        if data_type is not _DATA_WITH_CLEAR_END and data_type is not _DATA:
             self._take_step(buffer)
-        return buffer, queue[0].buffer.data_type if queue else _NONE
+        return buffer, queue[0][0].data_type if queue else _NONE
 
     @property
     def buffers_in_use(self) -> int:
@@ -296,10 +309,9 @@ class RemoteInputChannel(InputChannel):
         ``checkpoint_stopped``) and has not been polled; see InputChannel."""
         barrier = self._last_priority
         return [
-            received.buffer.retained()
-            for received in self._queue
-            if received.buffer.data_type.is_buffer
-            and (barrier is None or _is_before(received.sequence, barrier))
+            buffer.retained()
+            for buffer, sequence in self._queue
+            if buffer.data_type.is_buffer and (barrier is None or _is_before(sequence, barrier))
         ]
 
     def checkpoint_stopped(self) -> None:
@@ -311,13 +323,14 @@ class RemoteInputChannel(InputChannel):
         """Let a queued event overtake everything, as if it had arrived with priority: for a barrier
         that becomes unaligned, so for checkpoints to call. A producer that it has blocked stays so
         until consumption is resumed."""
-        received = next(item for item in self._queue if item.sequence == sequence)
-        body = received.buffer.view()
+        received = next(item for item in self._queue if item[1] == sequence)
+        buffer = received[0]
+        body = buffer.view()
         assert isinstance(body, bytes), "only an event can have priority"
-        assert not received.buffer.data_type.has_priority, "the event has priority already"
+        assert not buffer.data_type.has_priority, "the event has priority already"
         self._queue.remove(received)
         priority_event = Buffer.event(DataType.PRIORITIZED_EVENT_BUFFER, body)
-        self._add_prioritized(_Received(priority_event, sequence))
+        self._add_prioritized((priority_event, sequence))
 
     def announce_buffer_size(self, size_bytes: int) -> None:
         """Send the size, once the partition is requested."""
@@ -349,8 +362,8 @@ class RemoteInputChannel(InputChannel):
         self._become(ChannelEvent.RELEASE)
         self.credit.drop()
         queue, self._queue = self._queue, PrioritizedDeque()
-        for received in queue:
-            received.buffer.recycle()
+        for buffer, _ in queue:
+            buffer.recycle()
         self.manager.release()
         if self._client is not None:
             self._client.close_channel(self)
@@ -369,15 +382,15 @@ class RemoteInputChannel(InputChannel):
 
     def _settle_credit(self, number: int) -> None:
         """That many more buffers are free: tell whom it concerns what becomes of the credit."""
-        credit, client, is_busy = self.credit, self._client, self._listener.is_busy
+        credit, client, is_busy = self.credit, self._client, self._listener.is_busy()
         assert client is not None
         before = credit.state
         state = credit.settle(
             number,
-            free=self.manager.available,
-            queued=len(self._queue),
-            backlog=self.sender_backlog,
-            is_busy=is_busy,
+            self.manager.available(),
+            len(self._queue),
+            self.sender_backlog,
+            is_busy,
         )
         if state is _DUE:
             client.notify_credit_available(self)
@@ -402,7 +415,7 @@ class RemoteInputChannel(InputChannel):
             kind="remote",
             location=self.location,
             queued_buffers=len(self._queue),
-            queued_bytes=sum(received.buffer.size for received in self._queue),
+            queued_bytes=sum(buffer.size for buffer, _ in self._queue),
             buffers_in=self.buffers_in,
             bytes_in=self.bytes_in,
             backlog=self.sender_backlog,
@@ -417,13 +430,13 @@ class RemoteInputChannel(InputChannel):
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
         self.manager.check_invariants()
-        free = self.manager.available
+        free = self.manager.available()
         assert self.credit.unannounced <= free or self.initial_credit == 0, (
             "more credit is to be announced than buffers are free"
         )
         assert not (self.released and self._queue), "a released channel still has buffers queued"
-        self.credit.check_invariants(free, is_busy=self._listener.is_busy)
-        priorities = [received.buffer.data_type.has_priority for received in self._queue]
+        self.credit.check_invariants(free, is_busy=self._listener.is_busy())
+        priorities = [buffer.data_type.has_priority for buffer, _ in self._queue]
         assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"
         assert sum(priorities) == self._queue.prioritized, "priority events are miscounted"
 

@@ -14,27 +14,23 @@ from collections.abc import Callable
 
 from flinknet.buffer.local_pool import LocalBufferPool
 from flinknet.buffer.segment import MemorySegment
-from flinknet.consumer.buffer_manager import BufferManagerStatistics
+from flinknet.consumer.channel_buffers import BufferManagerStatistics, ChannelBuffers
 
 __all__ = ["SharedBuffers"]
 
 
-class SharedBuffers:
+class SharedBuffers(ChannelBuffers):
     """Buffers of one channel, taken from its gate's pool one frame at a time."""
 
-    __slots__ = ("_kept", "_on_available", "_pool", "_released", "waiting")
-
-    exclusive_total = 0
-    required = 0
+    __slots__ = ("_kept", "_on_available", "_pool", "_released")
 
     def __init__(self, pool: LocalBufferPool, on_available: Callable[[int], None]) -> None:
+        super().__init__()
         self._pool = pool
         self._on_available = on_available
         self._kept: MemorySegment | None = None
         self._released = False
-        self.waiting = False
 
-    @property
     def available(self) -> int:
         """Buffers kept for a frame that waits."""
         return int(self._kept is not None)
@@ -64,10 +60,6 @@ class SharedBuffers:
         self._on_available(1)
         return True
 
-    def notify_buffer_destroyed(self) -> None:
-        """The pool is gone; nothing will come."""
-        self.waiting = False
-
     def release_floating(self) -> None:
         """Nothing is held that a blocked channel could give back."""
 
@@ -87,7 +79,7 @@ class SharedBuffers:
         return BufferManagerStatistics(
             exclusive_total=0,
             exclusive_free=0,
-            floating_free=self.available,
+            floating_free=self.available(),
             required=0,
             waiting=self.waiting,
         )

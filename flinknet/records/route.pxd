@@ -12,7 +12,6 @@ cdef class RecordRoute:
     cdef object _form
     cdef object _options
     cdef object _packer
-    cdef object _write
     cdef bint _large
     cdef public Py_ssize_t records_out
 

@@ -11,8 +11,7 @@ eighth of the time. Who forgets to await writes those records all the same; afte
 lets the event loop turn is a coroutine, or what waits for memory, and Python's warning that nobody
 awaited it finds the mistake.
 
-Compiled, the packer writes to the builder itself, and there are no bytes in between. Elsewhere
-both kinds of ``emit`` spell ``builder.append_whole`` out: the call would take a twentieth more of
+Both kinds of ``emit`` spell ``builder.append_whole`` out: the call would take a twentieth more of
 the CPU of a small record (`python -m bench run micro --case emit`, tuple).
 
 ``emit_many`` packs many records with one call, a *block*, as long as they are small (``block.py``).
@@ -62,7 +61,6 @@ class RecordRoute:
         "_large",
         "_options",
         "_packer",
-        "_write",
         "records_out",
     )
 
@@ -72,7 +70,6 @@ class RecordRoute:
         self.records_out = 0
         self._packer = packer
         self._encode, self._form, self._options = packer.encode, packer.form, packer.options
-        self._write = packer.write
         self._appender = appender
         self._blocks = BlockPacker(packer.pack, limits.unchecked_bytes)
         self._large = False
@@ -162,9 +159,6 @@ class RouteToOne(RecordRoute):
         """Write a record to the output."""
         if self._large and (pieces := large_form(record)) is not None:
             return self._emit_large(self._output, pieces)
-        if self._write is not None and self._write(record, self._output.builder):
-            self.records_out += 1
-            return WRITTEN
         try:
             data = self._encode(record, self._form, self._options)
         except TypeError:
@@ -209,15 +203,12 @@ class RouteToChosen(RecordRoute):
         """Write a record to its output."""
         if self._large and (pieces := large_form(record)) is not None:
             return self._emit_large(self._outputs[self._select(record)], pieces)
-        output = self._outputs[self._select(record)]
-        builder = output.builder
-        if self._write is not None and self._write(record, builder):
-            self.records_out += 1
-            return WRITTEN
         try:
             data = self._encode(record, self._form, self._options)
         except TypeError:
             data = self._packer.pack_otherwise(record)
+        output = self._outputs[self._select(record)]
+        builder = output.builder
         remaining = builder.remaining - len(data)
         if remaining < 0:
             self._large = len(data) >= LARGE_RECORD_BYTES

@@ -13,22 +13,18 @@ from __future__ import annotations
 
 from flinknet.config import WireLimits
 from flinknet.errors import CorruptedDataError
-from flinknet.wire.checksum import TRAILER_BYTES, crc32c, decode_trailer
-from flinknet.wire.codec import (
+from flinknet.wire.buffer_header import (
     BUFFER_PREFIX_BYTES,
-    FrameDecoder,
-    MessageReceiver,
-    Stall,
-    unpack_buffer_prefix,
+    BufferHeader,
+    copy_body,
+    read_buffer_header,
 )
-from flinknet.wire.messages import LAYOUTS, MessageType
+from flinknet.wire.checksum import TRAILER_BYTES, crc32c, decode_trailer
+from flinknet.wire.codec import BufferReceiver, FrameDecoder, MessageReceiver, Stall
 
 __all__ = ["ChecksummedFrameDecoder"]
 
 _FOR_MEMORY = Stall.FOR_MEMORY
-_BUFFER_ARRAY, _BUFFER_RESPONSE = (
-    constant for _, constant in LAYOUTS[MessageType.BUFFER_RESPONSE].constants[:2]
-)
 
 
 class ChecksummedFrameDecoder(FrameDecoder):
@@ -39,6 +35,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
     def __init__(
         self,
         receiver: MessageReceiver,
+        buffers: BufferReceiver,
         limits: WireLimits,
         *,
         segment_bytes: int,
@@ -47,6 +44,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
     ) -> None:
         super().__init__(
             receiver,
+            buffers,
             limits,
             segment_bytes=segment_bytes,
             receive_buffer_bytes=receive_buffer_bytes,
@@ -55,31 +53,30 @@ class ChecksummedFrameDecoder(FrameDecoder):
         self._crc = 0
         self._trailer_due = False
 
-    def _decode(self, data: memoryview) -> int:
-        position = self._continue_body(data) if self._trailer_due else 0
-        end = len(data)
+    def _decode(self, data: bytearray, start: int, end: int) -> int:
+        position = start + self._continue_body(start, end) if self._trailer_due else start
         self._waiting = self.has_more = False
         for _ in range(self._turn_messages_max):
-            if end - position < 2 or self._trailer_due or self._waiting:
+            missing = self._trailer_due or self._waiting
+            if missing or end - position < 2:
                 break
-            if data[position + 1] == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY:
-                if end - position < BUFFER_PREFIX_BYTES:
-                    break
-                position = self._begin_buffer(data, position, end)
-                continue
-            size = self._control_bytes(data, position, end)
-            message_end = position + size
+            if end - position >= BUFFER_PREFIX_BYTES:
+                header = read_buffer_header(data, position)
+                if header is not None:
+                    position = self._begin_buffer(header, position, end)
+                    continue
+            message_end = position + self._control_bytes(data, position, end)
             if message_end + TRAILER_BYTES > end:
                 break
-            message = data[position:message_end]
-            self._check(crc32c(message), data, message_end)
-            super()._decode(message)
+            with self._memory[position:message_end] as message:
+                self._check(crc32c(message), message_end)
+            FrameDecoder._decode(self, data, position, message_end)
             position = message_end + TRAILER_BYTES
         else:
             self.has_more = position < end
         return position
 
-    def _control_bytes(self, data: memoryview, start: int, end: int) -> int:
+    def _control_bytes(self, data: bytearray, start: int, end: int) -> int:
         """Return how long a message other than a BufferResponse is, as far as that can be known.
 
         Raises RemoteProtocolError for what can be none, before anything is kept for it.
@@ -92,39 +89,40 @@ class ChecksummedFrameDecoder(FrameDecoder):
             size += text_bytes
         return size
 
-    def _begin_buffer(self, data: memoryview, start: int, end: int) -> int:
-        body_start = start + BUFFER_PREFIX_BYTES
-        header = self._buffer_header(unpack_buffer_prefix(data, start))
-        body = self.receiver.begin_buffer(header)
+    def _begin_buffer(self, header: BufferHeader, start: int, end: int) -> int:
+        self._check_buffer(header)
+        body = self.buffers.begin_buffer(header)
         if body is _FOR_MEMORY:
             self._waiting = True
             return start
-        self._crc = crc32c(data[start:body_start])
+        body_start = start + BUFFER_PREFIX_BYTES
+        with self._memory[start:body_start] as prefix:
+            self._crc = crc32c(prefix)
         self._body, self._body_filled, self._body_missing = body, 0, header.size
         self._trailer_due = True
-        return body_start + self._continue_body(data[body_start:end])
+        return body_start + self._continue_body(body_start, end)
 
-    def _continue_body(self, data: memoryview) -> int:
-        size = min(self._body_missing, len(data))
+    def _continue_body(self, start: int, end: int) -> int:
+        size = min(self._body_missing, end - start)
         if size:
-            part = bytes(data[:size])
-            self._crc = crc32c(part, self._crc)
+            with self._memory[start : start + size] as part:
+                self._crc = crc32c(part, self._crc)
             if self._body is not None:
-                self._body[self._body_filled : self._body_filled + size] = part
+                copy_body(self._memory, start, start + size, self._body, self._body_filled)
             self._body_filled += size
             self._body_missing -= size
-        if self._body_missing or len(data) - size < TRAILER_BYTES:
+        if self._body_missing or end - start - size < TRAILER_BYTES:
             return size
-        self._check(self._crc, data, size)
+        self._check(self._crc, start + size)
         self._trailer_due = False
         if self._body is not None:
             self._body.release()
             self._body = None
-            self.receiver.end_buffer()
+            self.buffers.end_buffer()
         return size + TRAILER_BYTES
 
-    def _check(self, crc: int, data: memoryview, trailer_start: int) -> None:
-        said = decode_trailer(data, trailer_start)
+    def _check(self, crc: int, trailer_start: int) -> None:
+        said = decode_trailer(self._memory, trailer_start)
         if said != crc:
             was = "no checksum" if said is None else f"{said:#010x}"
             raise CorruptedDataError(

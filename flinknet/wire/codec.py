@@ -6,51 +6,42 @@ payload of a BufferResponse straight into the memory that the receiver named for
 it). A length is judged as soon as the prefix is complete, before anything is allocated for it.
 After an error the decoder is *poisoned* and refuses everything: the place in the stream is lost.
 
-The receiver of messages is given as an object with one method per event, so that the hot path
-makes no intermediate message objects.
+The receivers of messages are given as objects with one method per event, so that the hot path
+makes no intermediate message objects. Buffers have a receiver of their own, whose class is compiled
+where the decoder is, so that the two call each other as C does.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from functools import partial
-from struct import Struct
 from typing import Protocol
 
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
 from flinknet.texts import printable
-from flinknet.wire.messages import BODY_BIN32, LAYOUTS, BufferHeader, Layout, MessageType
+from flinknet.wire.buffer_header import (
+    BUFFER_PREFIX_BYTES,
+    CREDIT_BYTES,
+    BufferHeader,
+    copy_body,
+    read_buffer_header,
+    read_credit,
+)
+from flinknet.wire.messages import LAYOUTS, Layout, MessageType
 
 __all__ = [
-    "BUFFER_PREFIX_BYTES",
+    "BufferReceiver",
     "FrameDecoder",
     "MessageReceiver",
     "Stall",
     "encode",
-    "encode_buffer_header",
-    "encode_credit",
     "encode_error",
-    "unpack_buffer_prefix",
 ]
 
-_BUFFER_LAYOUT = LAYOUTS[MessageType.BUFFER_RESPONSE]
-_BUFFER_STRUCT: Struct = _BUFFER_LAYOUT.struct
-BUFFER_PREFIX_BYTES = _BUFFER_STRUCT.size
-_BUFFER_ARRAY, _BUFFER_RESPONSE = (constant for _, constant in _BUFFER_LAYOUT.constants[:2])
-unpack_buffer_prefix = _BUFFER_STRUCT.unpack_from
-_make_header = partial(tuple.__new__, BufferHeader)
-_CREDIT_LAYOUT = LAYOUTS[MessageType.ADD_CREDIT]
-_CREDIT_STRUCT: Struct = _CREDIT_LAYOUT.struct
-_CREDIT_BYTES = _CREDIT_STRUCT.size
-_unpack_credit = _CREDIT_STRUCT.unpack_from
-_CREDIT_ARRAY, _ADD_CREDIT = (constant for _, constant in _CREDIT_LAYOUT.constants[:2])
-_DATA_TYPES: tuple[DataType, ...] = tuple(DataType)
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _FIXINT_MAX = 0x7F
-_WRONG_CREDIT = "the peer sent an ADD_CREDIT header of the wrong form"
 
 
 class Stall(Enum):
@@ -62,17 +53,23 @@ class Stall(Enum):
 _FOR_MEMORY = Stall.FOR_MEMORY
 
 
-class MessageReceiver(Protocol):
-    """Whoever handles decoded messages: one end of a connection."""
+class BufferReceiver:
+    """Whoever finds the memory for buffers: the base of one end of a connection."""
 
     def begin_buffer(self, header: BufferHeader) -> memoryview | Stall | None:
         """Return ``header.size`` bytes of memory for the body, or None to skip it.
 
         ``Stall.FOR_MEMORY`` stops the decoder in front of the frame: ``received`` asks again.
         """
+        raise NotImplementedError
 
     def end_buffer(self) -> None:
         """The body that ``begin_buffer`` made room for is complete."""
+        raise NotImplementedError
+
+
+class MessageReceiver(Protocol):
+    """Whoever handles the other messages: one end of a connection."""
 
     def on_credit(self, channel: int, credit: int) -> None:
         """AddCredit: the message that comes as often as buffers go."""
@@ -87,44 +84,6 @@ class MessageReceiver(Protocol):
 def encode(message_type: MessageType, *fields: int | bytes) -> bytes:
     """Encode a message that has no body."""
     return LAYOUTS[message_type].encode(*fields)
-
-
-def encode_buffer_header(
-    channel: int,
-    sequence: int,
-    backlog: int,
-    data_type: DataType,
-    size: int,
-    continued: int = 0,
-    unfinished: int = 0,
-    records: int = 0,
-) -> bytes:
-    """Encode the header of a BufferResponse, whose fields are those of ``BufferHeader``; ``size``
-    bytes of body must follow."""
-    return _BUFFER_STRUCT.pack(
-        0x98,
-        0,
-        0xCE,
-        channel,
-        0xCE,
-        sequence,
-        0xCE,
-        backlog,
-        data_type,
-        0xCE,
-        continued,
-        0xCE,
-        unfinished,
-        0xCE,
-        records,
-        BODY_BIN32,
-        size,
-    )
-
-
-def encode_credit(channel: int, credit: int) -> bytes:
-    """Encode an AddCredit."""
-    return _CREDIT_STRUCT.pack(_CREDIT_ARRAY, _ADD_CREDIT, 0xCE, channel, 0xCE, credit)
 
 
 def encode_error(channel: int, code: int, text: str, limits: WireLimits) -> bytes:
@@ -143,7 +102,8 @@ class FrameDecoder:
     read stays where it is, and ``received(0)`` goes on with it. So it does after
     ``turn_messages_max`` messages, which leave the decoder with ``has_more``.
 
-    Another ``receiver`` may take over with the next message, from within a message.
+    Another ``receiver``, and another one of ``buffers``, may take over with the next message, from
+    within a message.
     """
 
     __slots__ = (
@@ -158,6 +118,7 @@ class FrameDecoder:
         "_start",
         "_turn_messages_max",
         "_waiting",
+        "buffers",
         "has_more",
         "receiver",
     )
@@ -165,6 +126,7 @@ class FrameDecoder:
     def __init__(
         self,
         receiver: MessageReceiver,
+        buffers: BufferReceiver,
         limits: WireLimits,
         *,
         segment_bytes: int,
@@ -175,6 +137,7 @@ class FrameDecoder:
         """Whether ``received`` stopped because it had handled enough."""
         self._turn_messages_max = turn_messages_max
         self.receiver = receiver
+        self.buffers = buffers
         self._limits = limits
         self._segment_bytes = segment_bytes
         self._memory = memoryview(bytearray(receive_buffer_bytes))
@@ -196,7 +159,7 @@ class FrameDecoder:
             raise self._failure
         start, end = self._start, self._end + size
         try:
-            start += self._decode(self._memory[start:end])
+            start = self._decode(self._content(), start, end)
         except RemoteProtocolError as failure:
             self._failure = failure
             self.release()
@@ -231,35 +194,33 @@ class FrameDecoder:
             self._body.release()
             self._body = None
 
-    def _decode(self, data: memoryview) -> int:
-        """Handle every complete message, up to as many as a turn may have, and return how many
-        bytes that took."""
-        position = self._continue_body(data) if self._body_missing else 0
-        end = len(data)
+    def _content(self) -> bytearray:
+        """What the memory is of: to be read without a view."""
+        content = self._memory.obj
+        assert isinstance(content, bytearray)
+        return content
+
+    def _decode(self, data: bytearray, start: int, end: int) -> int:
+        """Handle every complete message in part of the memory, up to as many as a turn may have,
+        and return where the next one begins."""
+        position = start + self._continue_body(start, end) if self._body_missing else start
         self._waiting = self.has_more = False
         for _ in range(self._turn_messages_max):
-            if end - position < 2 or self._body_missing or self._waiting:
+            missing = self._body_missing > 0 or self._waiting
+            if missing or end - position < 2:
                 break
-            type_id = data[position + 1]
-            if type_id == _BUFFER_RESPONSE and data[position] == _BUFFER_ARRAY:
-                if end - position < BUFFER_PREFIX_BYTES:
-                    break
-                position = self._begin_buffer(data, position, end)
-                continue
-            if type_id == _ADD_CREDIT and data[position] == _CREDIT_ARRAY:
-                if end - position < _CREDIT_BYTES:
-                    break
-                _, _, mark1, channel, mark2, credit = _unpack_credit(data, position)
-                if not mark1 == mark2 == 0xCE:
-                    raise RemoteProtocolError(_WRONG_CREDIT)
-                self.receiver.on_credit(channel, credit)
-                position += _CREDIT_BYTES
-                continue
-            layout = self._layout(data[position], type_id)
-            prefix_end = position + layout.struct.size
-            if prefix_end > end:
-                break
-            advanced = self._control(layout, data, position, prefix_end, end)
+            if end - position >= BUFFER_PREFIX_BYTES:
+                header = read_buffer_header(data, position)
+                if header is not None:
+                    position = self._begin_buffer(header, position, end)
+                    continue
+            if end - position >= CREDIT_BYTES:
+                given = read_credit(data, position)
+                if given is not None:
+                    self.receiver.on_credit(*given)
+                    position += CREDIT_BYTES
+                    continue
+            advanced = self._control(data, position, end)
             if advanced == position:
                 break
             position = advanced
@@ -278,54 +239,33 @@ class FrameDecoder:
             )
         return layout
 
-    def _begin_buffer(self, data: memoryview, start: int, end: int) -> int:
-        prefix_end = start + BUFFER_PREFIX_BYTES
-        header = self._buffer_header(unpack_buffer_prefix(data, start))
-        body = self.receiver.begin_buffer(header)
+    def _begin_buffer(self, header: BufferHeader, start: int, end: int) -> int:
+        self._check_buffer(header)
+        body = self.buffers.begin_buffer(header)
         if body is _FOR_MEMORY:
             self._waiting = True
             return start
-        body_end: int = prefix_end + header.size
-        if body_end <= end:
-            if body is not None:
-                body[:] = data[prefix_end:body_end]
-                body.release()
-                self.receiver.end_buffer()
-            return body_end
-        self._body = body
-        self._body_filled = end - prefix_end
-        self._body_missing = body_end - end
+        body_start = start + BUFFER_PREFIX_BYTES
+        body_end = body_start + header.size
+        here = min(body_end, end)
         if body is not None:
-            body[: self._body_filled] = data[prefix_end:end]
-        return end
+            copy_body(self._memory, body_start, here, body, 0)
+        if here < body_end:
+            self._body = body
+            self._body_filled = here - body_start
+            self._body_missing = body_end - here
+        elif body is not None:
+            body.release()
+            self.buffers.end_buffer()
+        return here
 
-    def _buffer_header(self, items: tuple[int, ...]) -> BufferHeader:
-        mark1, channel, mark2, sequence, mark3, backlog, ordinal = items[2:9]
-        mark4, continued, mark5, unfinished, mark6, records, body_mark, size = items[9:]
-        if not (
-            mark1 == mark2 == mark3 == mark4 == mark5 == mark6 == 0xCE and body_mark == BODY_BIN32
-        ):
-            raise RemoteProtocolError("the peer sent a BUFFER_RESPONSE header of the wrong form")
-        if not 0 < ordinal < len(_DATA_TYPES):
-            raise RemoteProtocolError(f"the peer sent a buffer of unknown data type {ordinal}")
-        data_type = _DATA_TYPES[ordinal]
-        is_plain = data_type is _DATA_WITH_CLEAR_END and not continued
-        if not (is_plain and not unfinished and records <= size <= self._segment_bytes):
-            self._check_buffer(channel, data_type, size, continued, unfinished, records)
-        return _make_header(
-            (channel, sequence, backlog, data_type, size, continued, unfinished, records)
-        )
-
-    def _check_buffer(
-        self,
-        channel: int,
-        data_type: DataType,
-        size: int,
-        continued: int,
-        unfinished: int,
-        records: int,
-    ) -> None:
+    def _check_buffer(self, header: BufferHeader) -> None:
         """Judge what a header says of its body. Raises RemoteProtocolError."""
+        channel, data_type, size = header.channel, header.data_type, header.size
+        continued, unfinished, records = header.continued, header.unfinished, header.records
+        is_plain = data_type is _DATA_WITH_CLEAR_END and not continued and not unfinished
+        if is_plain and records <= size <= self._segment_bytes:
+            return
         limit = self._segment_bytes if data_type.is_buffer else self._limits.event_bytes_max
         if size > limit:
             raise RemoteProtocolError(
@@ -356,21 +296,25 @@ class FrameDecoder:
                 f"{self._limits.error_text_bytes_max} bytes"
             )
 
-    def _continue_body(self, data: memoryview) -> int:
-        size = min(self._body_missing, len(data))
+    def _continue_body(self, start: int, end: int) -> int:
+        """Take what belongs to the body that has begun; return how many bytes that was."""
+        size = min(self._body_missing, end - start)
         if self._body is not None:
-            self._body[self._body_filled : self._body_filled + size] = data[:size]
+            copy_body(self._memory, start, start + size, self._body, self._body_filled)
         self._body_filled += size
         self._body_missing -= size
         if not self._body_missing and self._body is not None:
             self._body.release()
             self._body = None
-            self.receiver.end_buffer()
+            self.buffers.end_buffer()
         return size
 
-    def _control(
-        self, layout: Layout, data: memoryview, start: int, prefix_end: int, end: int
-    ) -> int:
+    def _control(self, data: bytearray, start: int, end: int) -> int:
+        """Handle another message if all of it is here; return where the next one begins."""
+        layout = self._layout(data[start], data[start + 1])
+        prefix_end: int = start + layout.struct.size
+        if prefix_end > end:
+            return start
         fields = layout.decode(data, start)
         if fields is None:
             raise RemoteProtocolError(
@@ -386,9 +330,8 @@ class FrameDecoder:
         if prefix_end + size > end:
             return start
         try:
-            text = bytes(data[prefix_end : prefix_end + size]).decode()
+            text = data[prefix_end : prefix_end + size].decode()
         except UnicodeDecodeError:
             raise RemoteProtocolError("the peer sent an error text that is not UTF-8") from None
         self.receiver.on_error_response(channel, code, printable(text))
-        text_end: int = prefix_end + size
-        return text_end
+        return prefix_end + int(size)

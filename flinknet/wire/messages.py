@@ -15,15 +15,12 @@ from operator import itemgetter
 from struct import Struct
 from typing import Any, NamedTuple
 
-from flinknet.buffer.buffer import DataType
-
 __all__ = [
     "BODY_BIN32",
     "BODY_STR16",
     "CONNECTION_CHANNEL",
     "LAYOUTS",
     "PREFIX_BYTES_MAX",
-    "BufferHeader",
     "Layout",
     "MessageType",
 ]
@@ -51,24 +48,6 @@ class MessageType(IntEnum):
     HEARTBEAT = 12
 
 
-class BufferHeader(NamedTuple):
-    """What a BufferResponse says about its body.
-
-    ``continued`` bytes at its start go on with a record of the buffer before (Flink's partial
-    record length), ``unfinished`` bytes at its end begin one that goes on in the next. Between
-    them stand ``records`` whole records.
-    """
-
-    channel: int
-    sequence: int
-    backlog: int
-    data_type: DataType
-    size: int
-    continued: int = 0
-    unfinished: int = 0
-    records: int = 0
-
-
 Items = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 """Takes some of the items of a header."""
 
@@ -93,7 +72,7 @@ class Layout(NamedTuple):
             items[position] = value
         return self.struct.pack(*items)
 
-    def decode(self, data: memoryview, start: int) -> tuple[Any, ...] | None:
+    def decode(self, data: bytearray | memoryview, start: int) -> tuple[Any, ...] | None:
         """Take the variable fields, in order; None if one of the constants is wrong."""
         items = self.struct.unpack_from(data, start)
         if self.constants_of(items) != self.constants_of(self.template):

@@ -7,6 +7,7 @@ import msgpack
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.segment import MemorySegment
 from flinknet.consumer.buffer_manager import BufferManager
+from flinknet.consumer.channel_buffers import ChannelBuffers
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.shared_buffers import SharedBuffers
@@ -28,10 +29,11 @@ from tests.model.shape import (
 from tests.model.sides import POLL, RELEASE, Account, Side
 
 
-def free_in(manager: BufferManager | SharedBuffers) -> list[MemorySegment]:
+def free_in(manager: ChannelBuffers) -> list[MemorySegment]:
     """Segments that a channel holds and that hold no data."""
     if isinstance(manager, SharedBuffers):
         return [manager._kept] if manager._kept is not None else []
+    assert isinstance(manager, BufferManager)
     return [*manager._exclusive, *manager._floating]
 
 

@@ -183,9 +183,9 @@ def _floating_back_and_credit(original: Callable[..., Any]) -> Callable[..., Any
 
 
 def _forgets_one(original: Callable[..., Any]) -> Callable[..., Any]:
-    def notify_channel_non_empty(self: InputGate, channel: Any, *, priority: bool = False) -> None:
+    def notify_channel_non_empty(self: InputGate, channel: Any, priority: bool = False) -> None:
         if not any(other.queued_in_gate for other in self.channels):
-            original(self, channel, priority=priority)
+            original(self, channel, priority)
 
     return notify_channel_non_empty
 

@@ -37,7 +37,7 @@ from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.writer import RecordWriter
-from flinknet.wire.messages import BufferHeader
+from flinknet.wire.buffer_header import BufferHeader
 from tests.unit.records.columns.cutting import records_in
 
 T = TypeVar("T")
@@ -89,12 +89,13 @@ def invariants_checked_after_every_call() -> Iterator[None]:
             try:
                 return method(self, *arguments, **options)
             finally:
-                depth -= 1
-                if depth == 0:
-                    objects = list(touched.values())
-                    touched.clear()
-                    for accounting in objects:
-                        accounting.check_invariants()
+                try:
+                    for accounting in list(touched.values()) if depth == 1 else ():
+                        accounting.check_invariants()  # which may ask others
+                finally:
+                    depth -= 1
+                    if depth == 0:
+                        touched.clear()
 
         return call
 

@@ -14,15 +14,11 @@ from typing import Any
 
 import msgpack
 
-from flinknet.buffer.builder import BufferBuilder
 from flinknet.records.serialization.extension_types import TIMESTAMP
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.value_forms import ValueForms
 
-__all__ = ["CPacker", "WriteRecord"]
-
-WriteRecord = Callable[[Any, BufferBuilder], bool]
-"""Appends a record to a builder: False if it does not fit, or is none."""
+__all__ = ["CPacker"]
 
 _BUFFER_BYTES = 1024
 
@@ -32,12 +28,7 @@ class CPacker:
 
     ``encode(value, form, options)`` is ``pack(value)`` for most values, and TypeError for the
     others, for ``pack_otherwise``. Who packs many saves a call.
-
-    ``write(value, builder)`` packs into a builder, if there is such a way, and returns whether that
-    was possible.
     """
-
-    write: WriteRecord | None = None
 
     def __init__(self, types: RecordTypes) -> None:
         import ormsgpack

@@ -19,17 +19,10 @@ from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from collections.abc import Callable
-from typing import Any
-
-from flinknet.buffer.builder cimport BufferBuilder
-from flinknet.buffer.builder import BufferBuilder
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.value_forms import ValueForms
 
-__all__ = ["CPacker", "WriteRecord"]
-
-WriteRecord = Callable[[Any, BufferBuilder], bool]
+__all__ = ["CPacker"]
 
 
 cdef extern from "Python.h":
@@ -116,36 +109,15 @@ cdef class CPacker:
         except Exception:
             raise TypeError from None
 
-    def write(self, value, BufferBuilder builder not None):
-        cdef Py_ssize_t start = self._size
-        cdef Py_ssize_t size
-        try:
-            self._pack(<PyObject *>value, 0)
-            size = self._size - start
-            if size > builder.remaining:
-                return False
-            builder._segment.take_bytes(self._scratch + start, size)
-        except Exception:
-            return False
-        finally:
-            self._release(start)
-        builder.remaining -= size
-        builder.records += 1
-        return True
-
     cdef inline bytes _packed(self, value):
         cdef Py_ssize_t start = self._size
         try:
             self._pack(<PyObject *>value, 0)
             return PyBytes_FromStringAndSize(<char *>self._scratch + start, self._size - start)
         finally:
-            self._release(start)
-
-    cdef inline int _release(self, Py_ssize_t start) noexcept:
-        self._size = start
-        if self._capacity > SCRATCH_KEPT_BYTES and start == 0:
-            self._shrink()
-        return 0
+            self._size = start
+            if self._capacity > SCRATCH_KEPT_BYTES and start == 0:
+                self._shrink()
 
     cdef int _shrink(self) noexcept:
         cdef uint8_t *scratch = <uint8_t *>PyMem_Realloc(self._scratch, SCRATCH_BYTES)

@@ -12,7 +12,6 @@ from typing import Any
 
 from flinknet.errors import SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
-from flinknet.records.serialization.c_packer import CPacker, WriteRecord
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.record_types import RecordTypes, Registered
@@ -34,10 +33,6 @@ class RecordPacker:
     form: Callable[[Any], Any]
     options: int
 
-    write: WriteRecord | None = None
-    """``write(record, builder)`` appends a record without making bytes of it first, if there is
-    such a way; where it returns False, ``encode`` says why."""
-
     def __init__(self, types: Registered = None) -> None:
         known = RecordTypes.of(types)
         self._pack: Callable[[Any], bytes]
@@ -48,10 +43,11 @@ class RecordPacker:
             self._pack = self._pack_otherwise = self.form = PythonPacker(known).pack
             self.encode, self.options = (lambda record, *_: self.pack(record)), 0
         else:
+            from flinknet.records.serialization.c_packer import CPacker
+
             packer = CPacker(known)
             self.encode, self.form, self.options = packer.encode, packer.form, packer.options
             self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
-            self.write = packer.write
 
     def pack(self, record: Any) -> bytes:
         """Return the bytes of a record. Raises SerializationError."""
@@ -78,7 +74,6 @@ class CheckedRecordPacker(RecordPacker):
 
     def __init__(self, types: Registered, limits: RecordLimits) -> None:
         super().__init__(types)
-        self.write = None
         self._limits = limits
         self._encode = self.encode
         self.encode = self._encode_checked

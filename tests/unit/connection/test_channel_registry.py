@@ -14,8 +14,8 @@ from flinknet.connection.channel_registry import ChannelRegistry
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.consumer.remote_channel import RemoteInputChannel
 from flinknet.errors import ProducerFailedError, RemoteProtocolError
+from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.codec import Stall
-from flinknet.wire.messages import BufferHeader
 from tests.unit.arrangements import (
     THERE,
     Client,

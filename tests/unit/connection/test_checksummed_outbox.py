@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flinknet.wire.buffer_header import BUFFER_PREFIX_BYTES
 from flinknet.wire.checksum import TRAILER_BYTES, crc32c, decode_trailer, seal
-from flinknet.wire.codec import BUFFER_PREFIX_BYTES, encode
+from flinknet.wire.codec import encode
 from flinknet.wire.messages import MessageType as M
 from tests.unit.arrangements import put
 from tests.unit.connection.joined import Joined

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from flinknet.consumer.input_channel import InputChannel
+from flinknet.consumer.input_channel import ChannelListener, InputChannel
 
 
-class NotingGate:
+class NotingGate(ChannelListener):
     """A ChannelListener that notes which channel has something, and whether it has priority."""
 
-    name = "gate"
-
     def __init__(self) -> None:
+        self.name = "gate"
         self.notices: list[tuple[int, bool]] = []
-        self.is_busy = False
+        self.busy = False
         self.held: list[InputChannel] = []
+
+    def is_busy(self) -> bool:
+        return self.busy
 
     def hold_credit(self, channel: InputChannel) -> None:
         self.held.append(channel)
@@ -22,5 +24,5 @@ class NotingGate:
         for channel in self.held:
             channel.announce_credit()
 
-    def notify_channel_non_empty(self, channel: InputChannel, *, priority: bool = False) -> None:
+    def notify_channel_non_empty(self, channel: InputChannel, priority: bool = False) -> None:
         self.notices.append((channel.index, priority))

@@ -127,7 +127,7 @@ def test_floating_buffers_follow_the_requirement() -> None:
     def state() -> tuple[int, int, bool, int, int]:
         """Available, required, waiting, listeners, idle in the pool."""
         counts = pool.statistics()
-        return manager.available, manager.required, manager.waiting, counts.listeners, counts.idle
+        return manager.available(), manager.required, manager.waiting, counts.listeners, counts.idle
 
     manager.require(14 + 2)
     assert state() == (13, 16, True, 1, 0)
@@ -154,14 +154,14 @@ def test_more_than_required_goes_back_to_the_pool() -> None:
     exclusive, _ = taken_from(manager)
     floating = requested(pool)
     manager.require(12 + 2)
-    assert (manager.available, manager.waiting, pool.statistics().idle) == (14, False, 0)
+    assert (manager.available(), manager.waiting, pool.statistics().idle) == (14, False, 0)
     manager.require(10 + 2)
-    assert (manager.available, manager.required) == (14, 12)
+    assert (manager.available(), manager.required) == (14, 12)
     credit = arranged.credits[0]
     manager.recycle(exclusive)
-    assert (manager.available, manager.required, pool.statistics().idle) == (14, 12, 1)
+    assert (manager.available(), manager.required, pool.statistics().idle) == (14, 12, 1)
     pool.recycle(floating)
-    assert (manager.available, manager.required, pool.statistics().idle) == (14, 12, 2)
+    assert (manager.available(), manager.required, pool.statistics().idle) == (14, 12, 2)
     assert arranged.credits[0] == credit
 
 
@@ -175,7 +175,7 @@ def test_starved_channels_get_one_buffer_each() -> None:
     for number in range(3):
         arranged.pool.recycle(held.pop())
         assert arranged.credits == [1] * (number + 1) + [0] * (2 - number)
-    assert [manager.available for manager in arranged.managers] == [3, 3, 3]
+    assert [manager.available() for manager in arranged.managers] == [3, 3, 3]
     assert all(manager.waiting for manager in arranged.managers)
 
 
@@ -200,9 +200,9 @@ def test_what_a_channel_needs_itself_it_does_not_give_back() -> None:
     manager.require(1)
     starved.require(2)
     manager.require(2)
-    assert (manager.available, manager.waiting, starved.waiting) == (1, True, True)
+    assert (manager.available(), manager.waiting, starved.waiting) == (1, True, True)
     manager.recycle(exclusive)
-    assert (manager.available, starved.available) == (2, 1)
+    assert (manager.available(), starved.available()) == (2, 1)
     assert arranged.credits == [2, 0]
 
 
@@ -234,7 +234,7 @@ def test_without_a_requirement_nothing_is_borrowed() -> None:
     arranged = Arranged(1, exclusive=2, floating=4)
     manager = arranged.managers[0]
     manager.require(2)
-    assert (manager.available, manager.waiting, arranged.credits) == (2, False, [0])
+    assert (manager.available(), manager.waiting, arranged.credits) == (2, False, [0])
 
 
 # -- giving back -----------------------------------------------------------------------------------
@@ -245,9 +245,9 @@ def test_a_blocked_channel_gives_its_floating_buffers_back() -> None:
     arranged = Arranged(1, exclusive=0, floating=4)
     manager = arranged.managers[0]
     manager.require(3)
-    assert (manager.available, arranged.credits) == (3, [3])
+    assert (manager.available(), arranged.credits) == (3, [3])
     manager.release_floating()
-    assert (manager.available, manager.required) == (0, 0)
+    assert (manager.available(), manager.required) == (0, 0)
     assert arranged.pool.statistics().idle == 4
 
 
@@ -268,7 +268,7 @@ def test_releasing_gives_everything_back() -> None:
         recycler.recycle(segment)
     arranged.pool.recycle(first)
     manager.require(5)
-    assert (manager.available, arranged.credits) == (0, credit)
+    assert (manager.available(), arranged.credits) == (0, credit)
     other.release()
     arranged.pool.destroy()
     assert_everything_returned(arranged.network)
@@ -283,7 +283,7 @@ def test_a_released_channel_refuses_a_floating_buffer() -> None:
     stays.require(1)
     left.release()
     arranged.pool.recycle(held.pop())
-    assert (left.available, stays.available) == (0, 1)
+    assert (left.available(), stays.available()) == (0, 1)
 
 
 def test_an_error_while_credit_is_told_loses_no_buffer() -> None:
@@ -300,10 +300,10 @@ def test_an_error_while_credit_is_told_loses_no_buffer() -> None:
     arranged.managers[0].require(1)
     with pytest.raises(RuntimeError, match="1 buffers"):
         arranged.pool.recycle(held.pop())
-    assert failing.available == 1
+    assert failing.available() == 1
     arranged.pool.check_invariants()
     arranged.pool.recycle(held.pop())
-    assert (arranged.managers[0].available, arranged.credits) == (1, [1])
+    assert (arranged.managers[0].available(), arranged.credits) == (1, [1])
     failing.release()
     arranged.managers[0].release()
     arranged.pool.destroy()
@@ -360,10 +360,10 @@ def test_credit_is_what_is_free(
             released.add(index)
             arranged.credits[index] = 0
         for each, manager in enumerate(arranged.managers):
-            assert manager.available == arranged.credits[each]
+            assert manager.available() == arranged.credits[each]
             if each in released:
                 assert not manager.waiting
-            elif manager.available < manager.required:
+            elif manager.available() < manager.required:
                 assert manager.waiting, "short of buffers, and nobody knows"
     for manager in arranged.managers:
         manager.release()

@@ -21,7 +21,7 @@ from flinknet.errors import (
 )
 from flinknet.partition.registry import PartitionRegistry
 from flinknet.partition.result_partition import ResultPartition
-from flinknet.wire.messages import BufferHeader
+from flinknet.wire.buffer_header import BufferHeader
 from tests.unit.arrangements import (
     HERE,
     THERE,
@@ -688,9 +688,9 @@ def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
     for channel in gate.remote_channels:
         for sequence in range(2):
             deliver(channel, sequence, backlog=5)
-    assert not gate.is_busy
+    assert not gate.is_busy()
     gate.reader_is_slow = True
-    assert gate.is_busy
+    assert gate.is_busy()
     offered = []
     for _ in range(8):
         polled = gate.poll()
@@ -698,7 +698,7 @@ def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
         polled[1].recycle()
         offered.append(client.sent.count(("credit", 0)))
     assert offered == [0] * 6 + [1] * 2
-    assert not gate.is_busy
+    assert not gate.is_busy()
     assert [channel.credit.take() for channel in gate.remote_channels] == [2] * 4
 
 

@@ -14,8 +14,8 @@ from flinknet.errors import (
     ProducerFailedError,
     RemoteProtocolError,
 )
+from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.codec import Stall
-from flinknet.wire.messages import BufferHeader
 from tests.unit.arrangements import (
     THERE,
     Client,
@@ -196,7 +196,7 @@ def test_a_frame_that_was_cut_off_gives_its_buffer_back(arranged: Arranged) -> N
     memory.release()
     arranged.channel.abort_buffer()
     arranged.channel.abort_buffer()
-    assert arranged.channel.manager.available == 2
+    assert arranged.channel.manager.available() == 2
     arranged.channel.begin_buffer(BufferHeader(0, 1, 0, EVENT, 10))
     arranged.channel.abort_buffer()
     assert arranged.channel.poll() is None
@@ -264,12 +264,12 @@ def test_credit_waits_while_the_gate_has_enough_to_do() -> None:
     arranged = Arranged(exclusive=4, borrowed=8)
     for sequence in range(4):
         deliver(arranged.channel, sequence, backlog=3)
-    arranged.gate.is_busy = True
+    arranged.gate.busy = True
     for _ in range(2):
         arranged.poll().recycle()
     assert (arranged.channel.credit.unannounced, arranged.credit_notices) == (2, 0)
     assert arranged.channel in arranged.gate.held
-    arranged.gate.is_busy = False
+    arranged.gate.busy = False
     for _ in range(2):
         arranged.channel.announce_credit()
         assert arranged.credit_notices == 1
@@ -281,7 +281,7 @@ def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
     arranged = Arranged(exclusive=8, borrowed=8)
     for sequence in range(8):
         deliver(arranged.channel, sequence, backlog=3)
-    arranged.gate.is_busy = True
+    arranged.gate.busy = True
     notices = []
     for _ in range(7):
         arranged.poll().recycle()
@@ -340,7 +340,7 @@ def test_without_exclusive_buffers_a_block_starts_credit_from_zero(data_type: Da
     arranged.channel.on_backlog(3)
     assert arranged.channel.credit.unannounced == 3
     deliver(arranged.channel, 0, b"barrier", data_type=data_type, backlog=0)
-    assert arranged.channel.manager.available == 0
+    assert arranged.channel.manager.available() == 0
     arranged.channel.resume_consumption()
     assert arranged.channel.credit.unannounced == 0
     assert arranged.client.sent[-1] == ("resume", 3)
@@ -556,13 +556,13 @@ def test_neither_data_nor_a_second_end_of_it_follows_the_end_of_data(
         arranged.end_data(0)
     else:
         deliver_end_of_data(arranged.channel, 0)
-    free = arranged.channel.manager.available
+    free = arranged.channel.manager.available()
     with pytest.raises(
         RemoteProtocolError,
         match=f"on channel 3 .*{'has been' if acknowledged else 'has not been'} ack",
     ):
         deliver(arranged.channel, 1, body, data_type=data_type)
-    assert arranged.channel.manager.available == free
+    assert arranged.channel.manager.available() == free
     arranged.close()
 
 
@@ -797,7 +797,7 @@ def test_credit_is_never_lost_nor_invented(exclusive: int, floating: int, steps:
             channel.resume_consumption()
             producer.resume()
         if exclusive or not producer.blocked:
-            assert producer.credit + channel.credit.unannounced == channel.manager.available
+            assert producer.credit + channel.credit.unannounced == channel.manager.available()
     for _ in range(4 * (len(steps) + 1)):
         if producer.blocked:
             channel.resume_consumption()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.buffer.network_pool import NetworkBufferPool
-from flinknet.consumer.buffer_manager import BufferManagerStatistics
+from flinknet.consumer.channel_buffers import BufferManagerStatistics
 from flinknet.consumer.shared_buffers import SharedBuffers
 from tests.unit.arrangements import assert_everything_returned
 
@@ -64,7 +64,7 @@ def test_who_finds_none_is_told_when_there_is_one(arranged: Arranged) -> None:
         pair[1].recycle(pair[0])
         arranged.check()
     assert arranged.told == [1, 2]
-    assert (second.available, third.available) == (1, 1)
+    assert (second.available(), third.available()) == (1, 1)
     for channel in (second, third):
         pair = channel.take()
         assert pair is not None
@@ -94,7 +94,7 @@ def test_a_released_channel_gives_back_what_was_kept_for_it(arranged: Arranged) 
     for pair in held:
         assert pair is not None
         pair[1].recycle(pair[0])
-    assert second.available == 1
+    assert second.available() == 1
     second.release()
     assert arranged.pool.statistics().idle == 2
     arranged.close()

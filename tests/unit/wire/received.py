@@ -8,9 +8,10 @@ from typing import Any
 
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
+from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.checksummed_decoder import ChecksummedFrameDecoder
-from flinknet.wire.codec import FrameDecoder
-from flinknet.wire.messages import BufferHeader, MessageType
+from flinknet.wire.codec import BufferReceiver, FrameDecoder
+from flinknet.wire.messages import MessageType
 
 SEGMENT_BYTES = 64
 HEARTBEAT = b"\x91\x0c"
@@ -30,18 +31,19 @@ def golden_messages(side: str) -> bytes:
 def buffer_event(header: BufferHeader, body: bytes) -> tuple[Any, ...]:
     """A BufferResponse as an event: type, channel, sequence, backlog, data type, body; and behind
     it, unless all are 0, ``continued``, ``unfinished`` and ``records``."""
-    event = (MessageType.BUFFER_RESPONSE, *header[:4], body)
+    event = (
+        MessageType.BUFFER_RESPONSE,
+        header.channel,
+        header.sequence,
+        header.backlog,
+        header.data_type,
+        body,
+    )
     cut = (header.continued, header.unfinished, header.records)
     return (*event, *cut) if any(cut) else event
 
 
-def buffer_header(event: tuple[Any, ...]) -> BufferHeader:
-    """The header of such an event."""
-    _, channel, sequence, backlog, data_type, body, *cut = event
-    return BufferHeader(channel, sequence, backlog, data_type, len(body), *cut)
-
-
-class Received:
+class Received(BufferReceiver):
     """A MessageReceiver that notes every event as a tuple; bodies of ``skipped`` channels are not
     wanted."""
 
@@ -85,6 +87,7 @@ def make_decoder(
     """Make a decoder for small segments."""
     decoder = ChecksummedFrameDecoder if checksums else FrameDecoder
     return decoder(
+        received,
         received,
         limits if limits is not None else WireLimits(),
         segment_bytes=segment_bytes,

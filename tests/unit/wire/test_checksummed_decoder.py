@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import DataType
 from flinknet.errors import CorruptedDataError, ErrorCode, RemoteProtocolError
+from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.checksum import crc32c, encode_trailer, seal
 from flinknet.wire.codec import Stall
-from flinknet.wire.messages import BufferHeader, MessageType
+from flinknet.wire.messages import MessageType
 from tests.unit.wire.received import (
     Received,
     about,

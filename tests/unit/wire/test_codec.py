@@ -14,18 +14,16 @@ from flinknet.config import WireLimits
 from flinknet.errors import RemoteProtocolError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.texts import printable
+from flinknet.wire.buffer_header import BufferHeader, encode_buffer_header, encode_credit
 from flinknet.wire.codec import (
     FrameDecoder,
     Stall,
     encode,
-    encode_buffer_header,
-    encode_credit,
     encode_error,
 )
 from flinknet.wire.messages import (
     CONNECTION_CHANNEL,
     LAYOUTS,
-    BufferHeader,
     MessageType,
 )
 from tests.traced_memory import traced_memory
@@ -34,7 +32,6 @@ from tests.unit.wire.received import (
     Received,
     about,
     buffer_event,
-    buffer_header,
     buffer_response,
     decode,
     error_response,
@@ -89,7 +86,9 @@ def encoded(event: tuple[Any, ...]) -> bytes:
     """Encode what ``Received`` would note."""
     message_type, *fields = event
     if message_type is MessageType.BUFFER_RESPONSE:
-        return encode_buffer_header(*buffer_header(event)) + bytes(event[5])
+        _, channel, sequence, backlog, data_type, body, *cut = event
+        header = encode_buffer_header(channel, sequence, backlog, data_type, len(body), *cut)
+        return header + bytes(body)
     if message_type is MessageType.ERROR_RESPONSE:
         channel, code, text = fields
         return encode_error(channel, code, text, LIMITS)

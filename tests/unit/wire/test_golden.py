@@ -9,8 +9,9 @@ import pytest
 from flinknet.buffer.buffer import DataType
 from flinknet.config import WireLimits
 from flinknet.errors import HandshakeError, RemoteProtocolError
+from flinknet.wire.buffer_header import encode_buffer_header
 from flinknet.wire.checksum import seal
-from flinknet.wire.codec import encode, encode_buffer_header, encode_error
+from flinknet.wire.codec import encode, encode_error
 from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,

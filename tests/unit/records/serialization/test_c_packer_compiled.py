@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.buffer.builder import BufferBuilder
-from flinknet.buffer.segment import MemorySegment
 from flinknet.compiled_modules import COMPILED
 from flinknet.records.serialization import c_packer
 from flinknet.records.serialization.extension_types import EXTENSIONS_NESTED_MAX, NESTING_MAX
@@ -20,7 +18,6 @@ from flinknet.records.serialization.python_unpacker import PythonUnpacker
 from flinknet.records.serialization.record_types import RecordTypes
 from tests.plain_module import plain_module
 from tests.traced_memory import traced_memory
-from tests.unit.arrangements import Recycler, builder_of, content_of
 from tests.unit.records.serialization.record_values import TYPES, Slotted
 from tests.unit.records.serialization.scalars import scalars
 
@@ -61,10 +58,6 @@ RECORDS = st.recursive(
 def test_any_record(record: Any) -> None:
     assert pack(record) == pack_in_python(record) == pack_in_c(record)
     assert packer.encode(record, packer.form, packer.options) == pack(record)
-    builder = builder_of(b"before", capacity=6 + len(pack(record)))
-    assert packer.write(record, builder)
-    assert (builder.remaining, builder.records) == (0, 2)
-    assert content_of(builder.seal()) == b"before" + pack(record)
 
 
 @pytest.mark.parametrize(
@@ -230,35 +223,3 @@ def test_the_deepest_record_needs_no_more_stack_than_there_is() -> None:
     data = pack(record)
     assert len(data) > EXTENSIONS_NESTED_MAX * NESTING_MAX
     assert PythonUnpacker(1 << 20, 1 << 20, lambda code, content: code).unpack(data) is not None
-
-
-def test_what_does_not_fit_a_builder_is_not_written() -> None:
-    builder = builder_of(b"before", capacity=6 + 3)
-    assert not packer.write("four", builder)
-    assert not packer.write(object(), builder)
-    assert (builder.remaining, builder.records) == (3, 1)
-    assert packer.write("ok", builder)
-    assert content_of(builder.seal()) == b"before" + pack("ok")
-    assert not packer.write(1, builder)
-    with pytest.raises(TypeError):
-        packer.write(1, None)
-
-
-def test_a_builder_that_is_sealed_by_what_is_packed_takes_no_more() -> None:
-    """An object's form may emit, and flush."""
-    builder = builder_of(b"before", capacity=64)
-    one, packer = meddling(lambda: builder.seal().size)
-    assert not packer.write(("first", one), builder)
-    assert content_of(builder.seal()) == b"before"
-    assert builder.records == 1
-
-
-def test_nothing_is_written_over_what_a_socket_looks_at() -> None:
-    """The route then asks for the bytes, and hears why."""
-    segment = MemorySegment(64)
-    builder = BufferBuilder(segment, Recycler())
-    with segment.view(1):
-        assert not packer.write(1, builder)
-        with pytest.raises(BufferError):
-            builder.append_whole(pack(1))
-    assert builder.records == 0
