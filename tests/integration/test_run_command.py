@@ -285,7 +285,7 @@ def test_too_few_buffers_are_refused(tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "cluster.toml").write_text('[network]\nnetwork_memory_bytes = "64KiB"\n')
     message = refused("--config", "cluster.toml")
     assert "worker-0 needs 7 network buffers of 33024 bytes" in message
-    assert "network.network_memory_bytes = 65536 holds 2: raise it to 294912 (at least" in message
+    assert "network.network_memory_bytes = 65536 holds 1: raise it to 297216 (at least" in message
 
 
 @pytest.mark.parametrize("option", ["coordinator_port", "data_port"])
