@@ -56,8 +56,15 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
 
 
 def test_the_consumer_may_start_first_and_says_for_whom_it_waits(tmp_path: Path) -> None:
-    """As the README says: in any order of starting, with one line after some seconds."""
+    """As the README says: in any order of starting, with one line after some seconds, or sooner."""
     write_snippets(tmp_path, "producer.py", "consumer.py")
+    consuming = (tmp_path / "consumer.py").read_text()
+    sooner = "NetworkEnvironment(config=NetworkConfig(rendezvous_notice_ms=100.0))"
+    (tmp_path / "consumer.py").write_text(
+        consuming.replace("NetworkEnvironment()", sooner).replace(
+            "import NetworkEnvironment", "import NetworkConfig, NetworkEnvironment"
+        )
+    )
     with subprocess.Popen(
         [sys.executable, tmp_path / "consumer.py"],
         stdout=subprocess.PIPE,

@@ -264,10 +264,11 @@ def test_a_waiting_request_that_cannot_be_met_does_not_hurt_the_others(
 
 
 def test_what_is_remembered_of_released_partitions_is_bounded(
-    registry: PartitionRegistry, produce: Produce
+    registry: PartitionRegistry, produce: Produce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long-lived worker does not grow with every job; the oldest is forgotten first."""
-    for number in range(10_001):
+    monkeypatch.setattr("flinknet.partition.registry.RELEASED_REMEMBERED_MAX", 100)
+    for number in range(101):
         produce(f"p{number}").release()
     first, second = Reader(), Reader()
     registry.request(wire_partition_id("p0"), 0, first, now=0.0)
