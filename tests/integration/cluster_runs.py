@@ -14,11 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["ENDLESS_JOB", "Run", "flinknet_run", "start_run"]
+__all__ = ["ENDLESS_JOB", "ONE_WORKER", "Run", "flinknet_run", "start_run"]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 """Only so that a hang ends with a message; nothing depends on it."""
+
+ONE_WORKER = "--workers=1"
+"""For what does not depend on there being two: each takes half a second to start."""
 
 INTERRUPTIBLE = """
 import signal, sys

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cluster_runs import ENDLESS_JOB, start_run
+from tests.integration.cluster_runs import ENDLESS_JOB, ONE_WORKER, start_run
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="processes are watched through pidfd, which is Linux's"
@@ -41,7 +41,7 @@ def test_a_worker_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str)
     (tmp_path / "cluster.toml").write_text(
         "[cluster]\nheartbeat_interval_ms = 100\nheartbeat_timeout_ms = 1000\nstop_timeout_ms = 500"
     )
-    with start_run(job, "--config", "cluster.toml", cwd=tmp_path) as run:
+    with start_run(job, ONE_WORKER, "--config", "cluster.toml", cwd=tmp_path) as run:
         worker = run.wait_until_running()["worker-0"]
         os.kill(worker, signal.SIGSTOP)
         status, output = run.wait()
@@ -140,7 +140,7 @@ def test_a_killed_launcher_leaves_no_orphans(tmp_path: Path, job: str) -> None:
 def test_a_signal_stops_the_run_in_order(
     tmp_path: Path, job: str, number: signal.Signals, expected: int
 ) -> None:
-    with start_run(job, cwd=tmp_path) as run:
+    with start_run(job, ONE_WORKER, cwd=tmp_path) as run:
         run.wait_until_running()
         run.kill(number)
         status, output = run.wait()
@@ -172,7 +172,7 @@ def test_what_user_code_has_started_does_not_survive_the_run(tmp_path: Path, end
     """It would keep its ports and its memory, until the next run wants them."""
     path = tmp_path / "job.py"
     path.write_text(STARTING_JOB.format(count=1000 if end == "finished" else None))
-    with start_run(str(path), cwd=tmp_path) as run:
+    with start_run(str(path), ONE_WORKER, cwd=tmp_path) as run:
         line = run.wait_for_line("has started ")
         run.hold("sleep", int(line.split()[-1]))
         if end == "worker killed":
@@ -219,7 +219,7 @@ def test_a_user_function_that_never_returns_does_not_keep_the_run(tmp_path: Path
         "environment.from_collection([1]).rebalance().map(hang).print()\n"
         "environment.execute('hanging')\n"
     )
-    with start_run(str(path), "--config", "cluster.toml", cwd=tmp_path) as run:
+    with start_run(str(path), ONE_WORKER, "--config", "cluster.toml", cwd=tmp_path) as run:
         run.wait_for_line("hanging")
         run.hold_children()
         run.kill(signal.SIGINT)
