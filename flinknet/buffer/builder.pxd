@@ -21,6 +21,8 @@ cdef class BufferBuilder:
     cdef public object write
 
     cpdef bint append_whole(self, object data, bytes head=*, Py_ssize_t records=*)
+    cpdef Py_ssize_t append(self, data, bytes head=*, bint continues=*) except -1
+    cpdef expand(self, Py_ssize_t size)
     cpdef resume(self)
     cpdef Buffer take(self, Py_ssize_t start, Py_ssize_t records)
     cpdef Buffer seal(self, Py_ssize_t start=*, Py_ssize_t records=*)

@@ -77,7 +77,6 @@ class BufferBuilder:
         self,
         segment: MemorySegment,
         recycler: BufferRecycler,
-        *,
         capacity: int | None = None,
         sharers: int = 1,
     ) -> None:
@@ -122,7 +121,7 @@ class BufferBuilder:
         self.records += records
         return True
 
-    def append(self, data: memoryview, *, head: bytes = b"", continues: bool = False) -> int:
+    def append(self, data: memoryview, head: bytes = b"", continues: bool = False) -> int:
         """Write as much of a record as fits; return how many bytes of ``data`` that was.
 
         ``head`` is the record's first bytes, if they do not stand in ``data``; unless there is room
@@ -212,10 +211,11 @@ class BufferBuilder:
             self._segment,
             self._recycler,
             self.end,
-            references=self.sharers,
-            continued=self._continued,
-            unfinished=self._unfinished,
-            records=self.records,
+            b"",
+            self.sharers,
+            self._continued,
+            self._unfinished,
+            self.records,
         )
 
     def _slice(self, shared: Buffer, start: int, records: int) -> BufferSlice:

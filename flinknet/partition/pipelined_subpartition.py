@@ -52,6 +52,7 @@ _BUFFER_LOAD = 1 << _BYTES_BITS
 _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
+_DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _OPEN = ChannelEnd.DATA
 
 
@@ -238,7 +239,8 @@ class PipelinedSubpartition:
         self._flush_requested = False
         self._queue.append(buffer)
         self._sealed_load += _BUFFER_LOAD + buffer.size
-        if buffer.data_type.is_buffer:
+        data_type = buffer.data_type
+        if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
             self._backlog += 1
         if not was_available and not self._blocked:
             self._notify()
@@ -300,12 +302,11 @@ class PipelinedSubpartition:
         else:
             return None
         data_type = buffer.data_type
-        if data_type.is_buffer:
+        if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
             self._backlog -= 1
-        elif data_type.has_priority:
-            self._priority -= 1
-        if data_type.is_blocking_upstream:
-            self._blocked = True
+        else:
+            self._priority -= data_type.has_priority
+            self._blocked = data_type.is_blocking_upstream
         sequence = self.sequence
         self.sequence = (sequence + 1) & 0xFFFFFFFF
         self._buffers_out += 1

@@ -182,9 +182,7 @@ class ResultPartition:
         segment = self._pool.request(index)
         if segment is None:
             return None
-        builder = BufferBuilder(
-            segment, self._pool.recyclers[index], capacity=subpartition.buffer_bytes
-        )
+        builder = BufferBuilder(segment, self._pool.recyclers[index], subpartition.buffer_bytes)
         subpartition.add_builder(builder)
         return builder
 
