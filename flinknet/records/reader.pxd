@@ -1,1 +1,41 @@
-# Compiled as it is: what happens for every record, ``record_iterator.pyx`` does.
+import cython
+
+from flinknet.buffer.buffer cimport Buffer
+from flinknet.records.serialization.serializer cimport RecordDeserializer
+
+# What happens for every record, ``record_iterator.pyx`` does.
+
+
+cdef class RecordBatch:
+    cdef object __weakref__
+    cdef public tuple records
+    cdef public Py_ssize_t channel
+    cdef public Py_ssize_t size_bytes
+
+
+cdef class RecordReader:
+    cdef object __weakref__
+    cdef public object gate
+    cdef public Py_ssize_t bytes_in
+    cdef public Py_ssize_t records_in
+    cdef object _wait
+    cdef list _deserializers
+    cdef object _event_handler
+    cdef Buffer _current
+    cdef RecordBatch _batch
+    cdef object _records
+    cdef object _budget
+    cdef bint _budget_is_spent
+    cdef bint _is_slow
+
+    @cython.locals(
+        deserializer=RecordDeserializer, records=tuple, count=Py_ssize_t, clear_end=bint
+    )
+    cdef RecordBatch _begin_batch(self, Py_ssize_t index, Buffer buffer)
+    cdef _say_whether_slow(self)
+    cdef _return_buffer(self)
+    cdef _on_event(self, Py_ssize_t index, Buffer buffer)
+
+
+cdef object _DATA
+cdef object _DATA_WITH_CLEAR_END

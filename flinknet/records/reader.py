@@ -39,6 +39,7 @@ from flinknet.wire.events import Event
 
 __all__ = ["EventHandler", "RecordBatch", "RecordReader"]
 
+_DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _END_OF_DATA = DataType.END_OF_DATA
 _IDLE = WaitReason.IDLE
@@ -137,7 +138,8 @@ class RecordReader:
                 await self._wait(gate.availability, _IDLE)
                 continue
             index, buffer = polled
-            if buffer.data_type.is_buffer:
+            data_type = buffer.data_type
+            if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
                 return self._begin_batch(index, buffer)
             self._on_event(index, buffer)
 
@@ -184,15 +186,15 @@ class RecordReader:
         self._current = buffer
         self.bytes_in += buffer.size
         clear_end = buffer.data_type is _DATA_WITH_CLEAR_END
+        deserializer = self._deserializers[index]
         try:
-            with buffer.view_with_room() as view:
-                records = self._deserializers[index].records(
-                    view,
-                    buffer.continued,
-                    buffer.unfinished,
-                    buffer.records,
-                    clear_end=clear_end,
+            view = buffer.view_with_room()
+            try:
+                records = deserializer.records(
+                    view, buffer.continued, buffer.unfinished, buffer.records, clear_end
                 )
+            finally:
+                view.release()
         except UNPACK_ERRORS as cause:
             error = SerializationError(
                 f"the bytes on {self.gate.channels[index]} are not a record within the limits "
@@ -203,9 +205,10 @@ class RecordReader:
         except (RemoteProtocolError, SerializationError) as error:
             self.gate.fail(error)
             raise
-        self.records_in += len(records)
-        self._budget_is_spent = self._budget.spend(1, len(records))
-        if self._is_slow is not (len(records) >= _MANY_RECORDS):
+        count = len(records)
+        self.records_in += count
+        self._budget_is_spent = self._budget.spend(1, count)
+        if self._is_slow != (count >= _MANY_RECORDS):
             self._say_whether_slow()
         return RecordBatch(records, index, buffer.size)
 

@@ -197,10 +197,12 @@ class RecordUnpacker:
         unpack_records = (
             self._unpack_records if size <= COUNTED_FROM_BYTES else self._unpack_records_few_keys
         )
+        records: tuple[Any, ...] = ()
         if unpack_records is not None:
-            with suppress(Exception):  # what is wrong with them is found again, and said, below
+            try:
                 return unpack_records(data, start, end, number)
-        records: tuple[Any, ...]
+            except Exception:
+                records = ()  # what is wrong with them is found again, and said, below
         if start == ARRAY_HEADER_BYTES:
             _ARRAY32.pack_into(data, 0, _ARRAY32_MARKER, number)
             if end == len(data):
@@ -275,7 +277,7 @@ class RecordDeserializer:
         return self._spanning.size > 0
 
     def records(
-        self, data: memoryview, continued: int, unfinished: int, whole: int, *, clear_end: bool
+        self, data: memoryview, continued: int, unfinished: int, whole: int, clear_end: bool
     ) -> tuple[Any, ...]:
         """Return the records that end in a buffer, whose bytes are copied.
 
