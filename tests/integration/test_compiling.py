@@ -22,7 +22,8 @@ from flinknet.compiled_modules import EXTENSION_SUFFIX, record_path
 from flinknet.interpreter import COMPILES_PYTHON
 
 ROOT = Path(__file__).parents[2]
-MODULE = "flinknet/records/cooperative_budget.py"
+MODULE = "flinknet/version.py"
+"""The smallest: to compile a larger one takes twice as long."""
 EXTENSION = MODULE.removesuffix(".py") + EXTENSION_SUFFIX
 RECORD = f"flinknet/{record_path(Path()).name}"
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -71,7 +72,7 @@ class Tree:
 
     def file_in_use(self, **environment: str) -> str:
         """Where a new process has the module from."""
-        program = "import flinknet.records.cooperative_budget as module; print(module.__file__)"
+        program = "import flinknet.version as module; print(module.__file__)"
         run = self.run("-c", program, **environment)
         assert run.stderr == ""
         return Path(run.stdout.strip()).relative_to(self.folder).as_posix()
@@ -202,7 +203,7 @@ def test_a_wheel_has_what_was_compiled_for_it(compiled: Tree, tmp_path: Path) ->
     assert MODULE in names
     assert MODULE.replace(".py", ".pxd") in names
     # -P: without the working directory, which has a package of the same name.
-    program = "import flinknet.records.cooperative_budget as module; print(module.__file__)"
+    program = "import flinknet.version as module; print(module.__file__)"
     run = compiled.run("-P", "-c", program, PYTHONPATH=str(tmp_path / "installed"))
     assert run.stdout.strip() == str(tmp_path / "installed" / EXTENSION)
 
