@@ -1,17 +1,29 @@
-"""What a demo refuses before anything starts; that it runs is for the integration tests."""
+"""What a demo refuses before anything starts, and what it says of a wrong answer; that it runs from
+its own start to its end is for the integration tests."""
 
 from __future__ import annotations
 
+import json
+import shutil
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
 
+from flinknet.cli import main as cli
 from flinknet.config import FlinknetConfig
+from flinknet.demo import flights_job
 from flinknet.demo.demo import run_demo
 from flinknet.demo.progress import DemoProgress
 from flinknet.demo.result import DemoParameters
+from flinknet.demo.workload import Workload
 from flinknet.errors import ConfigurationError
+from tests.unit.demo.conftest import SMALL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def refused(output: Path) -> str:
@@ -38,3 +50,43 @@ def test_a_place_that_cannot_be_used_is_refused(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     (tmp_path / "a file").write_text("of somebody's")
     assert "a file" in refused(tmp_path / "a file")
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
+    spark: SparkSession,
+    workload: Workload,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The workers run a wrong operator; Spark finds the one pair that it gets wrong."""
+
+    class Wrong(flights_job.FlightTotals):
+        """Loses one mile on every flight from Newark to Houston."""
+
+        def process_element(self, value: tuple[Any, ...], ctx: Any) -> None:
+            record_id, origin, dest, distance, *rest = value
+            distance -= (origin, dest) == ("EWR", "IAH")
+            super().process_element((record_id, origin, dest, distance, *rest), ctx)
+
+    monkeypatch.setattr(flights_job, "FlightTotals", Wrong)
+    monkeypatch.setattr("flinknet.demo.demo.spark_session", lambda log_file: nullcontext(spark))
+    shutil.copytree(workload.directory.parent, tmp_path / "wrong")
+    sizes = {"scale": SMALL.scale, "sources": SMALL.sources, "limit": SMALL.limit}
+    options = [f"--{name}={size}" for name, size in sizes.items()]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", f"--output={tmp_path / 'wrong'}", "--json", *options])
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    stored = json.loads(said.out)
+    assert stored["verified"] is False
+    for one in stored["runs"]:
+        (difference,) = one["verification"]["differences"]
+        assert (difference["origin"], difference["dest"]) == ("EWR", "IAH")
+        assert difference["aggregate"] == "distance"
+        assert difference["flinknet"] < difference["spark"]
+        assert difference["flinknet"] % SMALL.scale == difference["spark"] % SMALL.scale == 0
+        assert f"{difference['spark']:,}" in said.err
+    assert "from an earlier demo" in said.err
