@@ -1,3 +1,5 @@
+import cython
+
 from flinknet.buffer.segment cimport MemorySegment
 
 
@@ -28,6 +30,7 @@ cdef class BufferSlice(Buffer):
     cdef public Py_ssize_t _start
 
 
+@cython.locals(buffer=Buffer)
 cpdef Buffer make_pooled_buffer(
     data_type,
     MemorySegment segment,

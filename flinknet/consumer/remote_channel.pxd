@@ -38,6 +38,7 @@ cdef class RemoteInputChannel(InputChannel):
 
 
 cdef object _NONE
+cdef Py_ssize_t _SEQUENCE_MAX
 cdef object _DATA
 cdef object _DATA_WITH_CLEAR_END
 cdef object _PRIORITIZED

@@ -88,6 +88,7 @@ Received = tuple[Buffer, int]
 """What has arrived, with its sequence number."""
 
 _NONE = DataType.NONE
+_SEQUENCE_MAX = 0xFFFFFFFF
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
@@ -178,7 +179,7 @@ class RemoteInputChannel(InputChannel):
         else:
             self._arriving_event = bytearray(header.size)
             body = memoryview(self._arriving_event)
-        self._expected_sequence = (header.sequence + 1) & 0xFFFFFFFF
+        self._expected_sequence = (header.sequence + 1) & _SEQUENCE_MAX
         self._arriving_header = header
         return body
 
