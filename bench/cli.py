@@ -20,7 +20,7 @@ from bench.harness.family import Family, Selection, choose
 from bench.harness.machine import BUSY_LOAD, describe, machine_facts
 from bench.harness.pinning import choose_pinning
 from bench.harness.row import Row, read_json, write_json
-from bench.harness.table import SUBJECT
+from bench.harness.system import SUBJECT
 from bench.harness.trial import FULL, QUICK
 
 __all__ = ["main"]

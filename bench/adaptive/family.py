@@ -33,7 +33,8 @@ from bench.harness.pinning import Pinning
 from bench.harness.process import Part
 from bench.harness.row import Row, median_row
 from bench.harness.sides import answers, open_sides
-from bench.harness.table import CPU, RATE_COLUMNS, SUBJECT, Column, format_rate, print_table
+from bench.harness.system import SUBJECT
+from bench.harness.table import CPU, RATE_COLUMNS, Column, format_rate, print_table
 from bench.harness.trial import Plan
 
 __all__ = ["AdaptiveFamily", "Outcome", "make_adaptive_row", "outcome"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.harness.row import Row, ratio
-from bench.harness.table import SUBJECT
+from bench.harness.system import SUBJECT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,8 +23,7 @@ from typing import Any
 
 import flinknet
 from bench.harness.case import Block, Case, Tally, Weigh
-from bench.harness.system import System
-from bench.harness.table import SUBJECT
+from bench.harness.system import SUBJECT, System
 from flinknet import (
     NetworkConfig,
     NetworkEnvironment,

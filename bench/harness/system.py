@@ -9,7 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from bench.harness.case import Block, Case, Tally, Weigh
 
-__all__ = ["Consumer", "Contestant", "Feed", "Observing", "Producer", "System"]
+__all__ = ["SUBJECT", "Consumer", "Contestant", "Feed", "Observing", "Producer", "System"]
+
+SUBJECT = "flinknet"
+"""The system whose ratios to the others are shown."""
 
 
 class Feed(Protocol):

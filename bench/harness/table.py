@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness.row import Row, ratio
+from bench.harness.system import SUBJECT
 
 __all__ = [
     "CPU",
     "KEPT",
     "RATE",
     "RATE_COLUMNS",
-    "SUBJECT",
     "Column",
     "format_rate",
     "format_time",
@@ -26,9 +26,6 @@ __all__ = [
     "print_rows",
     "print_table",
 ]
-
-SUBJECT = "flinknet"
-"""The system whose ratios to the others are shown."""
 
 KEY = (
     "records/s: median of the interleaved runs, on the consumer's clock; low, high: the slowest "

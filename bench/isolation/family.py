@@ -23,7 +23,8 @@ from bench.harness.figure import (
 from bench.harness.flinknet_system import network_parameters, version
 from bench.harness.interleaving import interleave
 from bench.harness.row import Row, median_row, ratio
-from bench.harness.table import RATE, SUBJECT, Column, print_table
+from bench.harness.system import SUBJECT
+from bench.harness.table import RATE, Column, print_table
 from bench.isolation.producer import BARRIER_INTERVAL_S
 from bench.isolation.setting import RECORDS, OneMore, Setting
 from bench.isolation.trial import Outcome, measure

@@ -17,7 +17,8 @@ from bench.harness.figure import draw_bar_panel, open_panels
 from bench.harness.flinknet_system import version
 from bench.harness.interleaving import interleave
 from bench.harness.row import Row, median_row
-from bench.harness.table import SUBJECT, Column, print_table
+from bench.harness.system import SUBJECT
+from bench.harness.table import Column, print_table
 from bench.micro.instructions import Counter, count_instructions, find_counter
 from bench.micro.steps import STEPS
 from bench.micro.trial import Outcome, measure

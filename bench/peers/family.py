@@ -12,7 +12,8 @@ from rich.console import Console
 from bench.harness.contest import Entrant, print_absences, run_case
 from bench.harness.family import Progress, Selection, chosen, summaries
 from bench.harness.row import Row
-from bench.harness.table import RATE_COLUMNS, SUBJECT, Column, print_rows, print_table
+from bench.harness.system import SUBJECT
+from bench.harness.table import RATE_COLUMNS, Column, print_rows, print_table
 from bench.peers.cases import CASES, PING_PONG
 from bench.peers.figure import draw_cases
 from bench.peers.pypy import is_pypy

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.harness.figure import colour_of, draw_case_panels, label_lines, place_lines
 from bench.harness.row import Row
-from bench.harness.table import SUBJECT, format_rate
+from bench.harness.system import SUBJECT
+from bench.harness.table import format_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

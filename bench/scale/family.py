@@ -17,7 +17,8 @@ from bench.harness.figure import draw_bar_panel, open_panels
 from bench.harness.flinknet_system import network_parameters, version
 from bench.harness.interleaving import interleave
 from bench.harness.row import Row, median_row
-from bench.harness.table import RATE_COLUMNS, SUBJECT, Column, format_rate, print_table
+from bench.harness.system import SUBJECT
+from bench.harness.table import RATE_COLUMNS, Column, format_rate, print_table
 from bench.scale.setting import Setting
 from bench.scale.subtasks import CONFIG, SUBTASKS, SubtasksOutcome, make_record, measure_subtasks
 from bench.scale.trial import Outcome, measure

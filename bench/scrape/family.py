@@ -17,7 +17,8 @@ from bench.harness.family import Progress, Selection, chosen, summaries
 from bench.harness.figure import draw_bar_panel, open_panels
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row
-from bench.harness.table import CPU, RATE_COLUMNS, SUBJECT, Column, print_table
+from bench.harness.system import SUBJECT
+from bench.harness.table import CPU, RATE_COLUMNS, Column, print_table
 from bench.harness.trial import Measurement, Plan
 from bench.peers import flinknet_job
 from bench.peers.cases import KEYBY

@@ -17,8 +17,8 @@ from bench.harness.family import Progress, Selection, plan_parameters
 from bench.harness.interleaving import interleave
 from bench.harness.open_loop import load_parameters, measure_load
 from bench.harness.row import Row, median_latency, median_row, ratio
-from bench.harness.system import Contestant
-from bench.harness.table import KEPT, RATE, SUBJECT, Column, latency_columns, print_table
+from bench.harness.system import SUBJECT, Contestant
+from bench.harness.table import KEPT, RATE, Column, latency_columns, print_table
 from bench.harness.trial import TimedMeasurement
 from bench.peers import sockets
 from bench.peers.cases import PING_PONG

@@ -14,8 +14,8 @@ from bench.harness.comparison import ComparingFamily
 from bench.harness.figure import INK, PEER_COLOURS, SUBJECT_COLOURS, open_panels
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row, ratio
-from bench.harness.system import Contestant
-from bench.harness.table import SUBJECT, Column, print_table
+from bench.harness.system import SUBJECT, Contestant
+from bench.harness.table import Column, print_table
 from bench.harness.trial import Measurement, Plan
 from bench.window.link import measure_over_link
 from bench.window.system import CASES, DELAYS_S, LINK, SYSTEM, WINDOWS, window_bytes
