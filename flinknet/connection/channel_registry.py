@@ -88,10 +88,9 @@ class ChannelRegistry(BufferReceiver):
         """Find the memory for a frame's body; see MessageReceiver."""
         channel = self._channels.get(header.channel)
         if channel is None:
-            channel = self._find(header.channel, "data")
-            if channel is None:
-                self.buffers_dropped += 1
-                return None
+            self._find(header.channel, "data")  # it was requested, and is closed
+            self.buffers_dropped += 1
+            return None
         data_type = header.data_type
         is_event = data_type is not _DATA_WITH_CLEAR_END and data_type is not _DATA
         if is_event and channel.events_queued >= self._events_max:

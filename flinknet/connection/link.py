@@ -368,7 +368,4 @@ class _AfterGoodbye(BufferReceiver):
     def begin_buffer(self, header: BufferHeader) -> NoReturn:
         self._refuse()
 
-    def end_buffer(self) -> NoReturn:
-        self._refuse()
-
     on_credit = on_message = on_error_response = _refuse

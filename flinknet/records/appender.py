@@ -134,8 +134,8 @@ class RecordAppender:
             if not self._availability.available:
                 return False
             output.seal()
-            if not output.open():
-                return False
+            opened = output.open()
+            assert opened, "a pool was available and had no buffer"
             self.buffers_opened += 1
             output.builder.expand(size)
             output.builder.append_whole(data, head)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.buffer import segment as segments
-from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.buffer import Buffer, DataType, make_pooled_buffer
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
@@ -108,6 +108,19 @@ def test_a_buffer_shows_what_is_in_it_and_no_more() -> None:
     segment = MemorySegment(16)
     segment.writer()(b"twelve bytes----")
     assert content_of(Buffer(DataType.DATA_BUFFER, segment, Recycler(), 12)) == b"twelve bytes"
+
+
+def test_a_pooled_buffer_is_made_with_one_reference() -> None:
+    recycler, segment = Recycler(), MemorySegment(16)
+    segment.writer()(b"twelve bytes----")
+    buffer = make_pooled_buffer(DataType.DATA_BUFFER, segment, recycler, 12, 1, 2, 3)
+    assert content_of(buffer) == b"twelve bytes"
+    assert buffer.data_type is DataType.DATA_BUFFER
+    assert (buffer.continued, buffer.unfinished, buffer.records) == (1, 2, 3)
+    buffer.recycle()
+    assert recycler.segments == [segment]
+    with pytest.raises(AssertionError):
+        buffer.recycle()
 
 
 def test_in_front_of_the_content_is_room_for_the_header_of_an_array() -> None:
