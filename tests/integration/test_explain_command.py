@@ -67,7 +67,7 @@ def test_a_job_is_explained_and_not_run(tmp_path: Path) -> None:
 
 
 def test_options_shape_the_cluster(tmp_path: Path) -> None:
-    (tmp_path / "cluster.toml").write_text('[network]\nnetwork_memory_bytes = "320KiB"\n')
+    (tmp_path / "cluster.toml").write_text("[network]\nnetwork_memory_bytes = 330_240\n")
     options = ("--workers", "1", "--slots", "4", "--config", "cluster.toml", "--json")
     run = explain(tmp_path, *options, "a b")
     assert run.returncode == 0, run.stderr
@@ -83,7 +83,7 @@ def test_a_cluster_that_is_too_small_is_told_what_would_do(tmp_path: Path) -> No
     run = explain(tmp_path, "--config", "cluster.toml", "a b")
     assert run.returncode == 0, run.stderr
     assert "too small; it is refused" in run.stdout
-    for setting in (229376, 294912, 1114112):
+    for setting in (231168, 297216, 1122816):
         assert f"network.network_memory_bytes = {setting} " in run.stdout
 
 

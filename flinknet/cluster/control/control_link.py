@@ -161,6 +161,11 @@ class ControlLink:
                 return content
         except TimeoutError as error:
             raise LocalTransportError(self.unanswered()) from error
+        except aiohttp.ClientConnectionError as error:
+            raise LocalTransportError(
+                f"the connection to the coordinator at {self._coordinator} was lost during "
+                f"{method} {path}: {error}"
+            ) from error
         except aiohttp.ClientError as error:
             raise LocalTransportError(f"{method} {path} to the coordinator: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.messages import Register
 from flinknet.config import ClusterConfig
-from flinknet.errors import RemoteTransportError
+from flinknet.errors import LocalTransportError, RemoteTransportError
 from tests.unit.cluster.control_plane import (
     CONFIG,
     mute_server,
@@ -73,3 +74,19 @@ async def test_a_worker_that_registers_with_a_mute_coordinator_gives_up() -> Non
     ):
         with pytest.raises(RemoteTransportError, match=UNANSWERED):
             await link.register(REGISTER)
+
+
+async def test_a_coordinator_whose_connection_breaks_during_a_call_is_named() -> None:
+    """Whatever the library below says of it."""
+
+    def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        async with ControlLink(f"{host}:{port}", new_token(), CONFIG) as link:
+            with pytest.raises(
+                LocalTransportError,
+                match=rf"^the connection to the coordinator at {host}:{port} was lost during GET /",
+            ):
+                await link.fetch_committables("job", 0)

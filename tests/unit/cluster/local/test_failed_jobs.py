@@ -21,7 +21,7 @@ from flinknet.task.graph import JobGraph
 from tests.traced_memory import TracedMemory, traced_memory
 from tests.unit.cluster.running_cluster import running_cluster
 
-FAILED_JOBS = 100
+FAILED_JOBS = 250
 """For each of two places."""
 
 WARM_UP_JOBS = 50
@@ -79,7 +79,7 @@ def kept_bytes(traced: TracedMemory) -> int:
 
 
 @pytest.mark.parametrize("place", ["producer", "consumer"])
-async def test_200_failed_jobs_leave_nothing_behind(place: str) -> None:
+async def test_500_failed_jobs_leave_nothing_behind(place: str) -> None:
     """What is kept of a failed partition is a line of text."""
     submission = Submission.of_graph(failing(place))
     async with running_cluster() as cluster, cluster.served.client() as client:
