@@ -112,7 +112,7 @@ class PeerProtocol(asyncio.BufferedProtocol):
         self.handshake = self._registrar.begin_handshake(self)
         self._timer = self._loop.call_at(self.handshake.deadline, self._time_out)
         self._registrar.on_connected(self)
-        if not self._transport.is_closing():
+        if self.in_handshake and not self._transport.is_closing():  # it may be turned away already
             self._transport.write(self.handshake.start())
 
     def carry(self, make_session: SessionMaker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
@@ -232,6 +233,14 @@ async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEn
             return [open_sockets.enter_context(connect(environment.address)) for _ in range(count)]
 
         silent = await asyncio.to_thread(open_all)
+
+        def come_until_the_oldest_goes() -> None:
+            """As long as all have only just come, it is the newcomer that has to go."""
+            while not select.select([silent[0].socket], [], [], 0.01)[0]:
+                with connect(environment.address):
+                    pass
+
+        await asyncio.to_thread(come_until_the_oldest_goes)
         async with consumer("python", environment.address, CONSUMED) as foreigner:
             async with environment.open_writer(CONSUMED) as writer:
                 await writer.emit(1)

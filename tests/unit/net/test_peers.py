@@ -704,7 +704,7 @@ async def test_a_handshake_may_come_byte_by_byte_with_messages_behind_it() -> No
         await stranger.close()
 
 
-async def test_strangers_that_say_nothing_are_few() -> None:
+async def test_strangers_that_say_nothing_are_few(caplog: pytest.LogCaptureFixture) -> None:
     """Reliability 6: further ones hear FULL at once, and there is still room for who is quick."""
     config = quick(wire=WireLimits(pending_handshakes_max=3))
     async with NetworkEnvironment(config=config) as environment:
@@ -719,6 +719,7 @@ async def test_strangers_that_say_nothing_are_few() -> None:
         await until(lambda: peers(environment).pending == 0)
         async with Stranger.meet(environment) as good:
             assert good.verdict is Verdict.WELCOME
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reason() -> None:
