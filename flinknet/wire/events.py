@@ -1,17 +1,58 @@
-"""Events: what stands between records, and the bodies of those that ``SPEC.md`` lists."""
+"""Events: what stands between records, and their bodies, as ``SPEC.md`` defines them.
+
+| event | data type | priority | blocks | credit |
+|---|---|---|---|---|
+| CheckpointBarrier, aligned or forced to be | ALIGNED_CHECKPOINT_BARRIER | no | yes | none |
+| CheckpointBarrier, with a time-out | TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER | no | yes | none |
+| CheckpointBarrier, unaligned | PRIORITIZED_EVENT_BUFFER | yes | no | none |
+| CheckpointBarrier, at least once | EVENT_BUFFER | no | no | none |
+| CancelCheckpointMarker | EVENT_BUFFER | no | no | none |
+| Watermark | EVENT_BUFFER | no | no | none |
+| WatermarkStatus | EVENT_BUFFER | no | no | none |
+| LatencyMarker | EVENT_BUFFER | no | no | none |
+| EventAnnouncement, never on the wire | PRIORITIZED_EVENT_BUFFER | yes | no | none |
+| EndOfChannelState | RECOVERY_COMPLETION | no | yes | none |
+| EndOfData | END_OF_DATA | no | no | none |
+| EndOfPartition | END_OF_PARTITION | no | no | none |
+
+A body is one msgpack array. Where a data type carries events of several kinds, its first element is
+the kind, and a kind that is not known is skipped by whoever reads it (``decode_event`` gives None),
+so that others may be added. Integers behind the kind have a fixed width: a body is compared with
+its one form, and no other encoding of the same values is taken.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple, TypeAlias
 
 from flinknet.buffer.buffer import DataType
-from flinknet.errors import RemoteProtocolError
+from flinknet.errors import LocalProtocolError, RemoteProtocolError
+from flinknet.wire.checkpoint_options import Alignment, CheckpointKind, CheckpointOptions
 
 __all__ = [
     "END_OF_PARTITION",
+    "Alignment",
+    "CancelCheckpointMarker",
+    "CheckpointBarrier",
+    "CheckpointKind",
+    "CheckpointOptions",
+    "DecodedEvent",
+    "EndOfChannelState",
+    "EndOfData",
+    "EndOfPartition",
     "Event",
+    "EventAnnouncement",
+    "LatencyMarker",
+    "Watermark",
+    "WatermarkStatus",
     "check_end_of_partition",
+    "check_received",
     "decode_end_of_data",
+    "decode_event",
     "encode_end_of_data",
 ]
 
@@ -28,11 +69,299 @@ class Event(NamedTuple):
     body: bytes
 
 
-END_OF_PARTITION = b"\x90"
-"""``[]``."""
+# -- forms -----------------------------------------------------------------------------------------
 
+_ANNOUNCEMENT = 0
+_BARRIER = 1
+_CANCEL = 2
+_WATERMARK = 3
+_STATUS = 4
+_LATENCY = 5
+
+_INT64 = 0xD3
+_UINT32 = 0xCE
+_STR8 = 0xD9
+_NIL = 0xC0
+_UID_BYTES_MAX = 255
+
+_MOMENT = Struct(">BBBq")
+"""Array of two, kind, and a 64-bit integer: a cancel marker, and a watermark."""
+_STATUS_FORM = Struct(">BBB")
+_BARRIER_FORM = Struct(">BBBqBqBB")
+"""Array of six, kind, checkpoint, moment, kind of checkpoint, alignment; the time-out follows."""
+_TIMEOUT_FORM = Struct(">BI")
+_NO_TIMEOUT = bytes((_NIL,))
+_LATENCY_HEAD = Struct(">BBBqBB")
+"""Array of four, kind, moment, and how long the name is that follows."""
+_LATENCY_TAIL = Struct(">BI")
+_ANNOUNCEMENT_HEAD = bytes((0x92, _ANNOUNCEMENT))
+
+_WHOLE = slice(None)
+
+_BARRIER_TYPES = (
+    DataType.ALIGNED_CHECKPOINT_BARRIER,
+    DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
+)
+_ALIGNED = CheckpointOptions()
+_EMPTY = b"\x90"
 _DRAIN = b"\x91\x01"
 _NO_DRAIN = b"\x91\x00"
+END_OF_PARTITION = _EMPTY
+"""``[]``."""
+
+
+def _pack(noun: str, form: Struct, *values: int) -> bytes:
+    try:
+        return form.pack(*values)
+    except struct.error as error:
+        raise LocalProtocolError(f"{noun} does not fit its form on the wire: {error}") from error
+
+
+def _refuse(noun: str, what: str, body: bytes) -> RemoteProtocolError:
+    shown = body[:16].hex() + ("..." if len(body) > 16 else "")
+    return RemoteProtocolError(f"the body of {noun} {what}: it is {shown}, {len(body)} bytes")
+
+
+def _unpack(
+    noun: str, form: Struct, body: bytes, constants: tuple[int | None, ...], part: slice = _WHOLE
+) -> tuple[int, ...]:
+    """Return the values of a body, or of a part of it, that must have this form and these
+    constants, in order, None standing for a value. Raises RemoteProtocolError."""
+    data = body[part]
+    if len(data) != form.size:
+        raise _refuse(noun, "is too short or too long", body)
+    values = []
+    for item, constant in zip(form.unpack(data), constants, strict=True):
+        if constant is None:
+            values.append(item)
+        elif item != constant:
+            raise _refuse(noun, "has not the elements of its form", body)
+    return tuple(values)
+
+
+def _checkpoint_id(noun: str, checkpoint_id: int, body: bytes) -> int:
+    if checkpoint_id < 0:
+        raise _refuse(noun, f"names checkpoint {checkpoint_id}, which is below 0", body)
+    return checkpoint_id
+
+
+def _check_checkpoint_id(noun: str, checkpoint_id: int) -> None:
+    if checkpoint_id < 0:
+        raise LocalProtocolError(f"{noun} names checkpoint {checkpoint_id}: ids begin with 0")
+
+
+# -- checkpoints -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointBarrier:
+    """Separates what belongs to a checkpoint from what comes after it.
+
+    ``timestamp_ms`` is when the coordinator has created it, in milliseconds since 1970; the
+    alignment's time-out is counted from there.
+    """
+
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions = _ALIGNED
+
+    def event(self) -> Event:
+        """The event that travels; how, depends on the alignment. Raises LocalProtocolError for a
+        number out of range."""
+        options = self.options
+        noun = "a checkpoint barrier"
+        _check_checkpoint_id(noun, self.checkpoint_id)
+        body = _pack(
+            noun,
+            _BARRIER_FORM,
+            *(0x96, _BARRIER, _INT64, self.checkpoint_id, _INT64, self.timestamp_ms),
+            *(options.kind, options.alignment),
+        )
+        timeout = options.aligned_timeout_ms
+        body += _NO_TIMEOUT if timeout is None else _TIMEOUT_FORM.pack(_UINT32, timeout)
+        return Event(options.data_type, body)
+
+    def to_unaligned(self) -> CheckpointBarrier:
+        """The barrier when its time is over. Raises LocalProtocolError if it has no time-out."""
+        return CheckpointBarrier(self.checkpoint_id, self.timestamp_ms, self.options.to_unaligned())
+
+
+def _decode_barrier(event: Event) -> CheckpointBarrier:
+    noun, body = "a checkpoint barrier", event.body
+    constants = (0x96, _BARRIER, _INT64, None, _INT64, None, None, None)
+    head, tail = slice(_BARRIER_FORM.size), slice(_BARRIER_FORM.size, None)
+    values = _unpack(noun, _BARRIER_FORM, body, constants, head)
+    checkpoint_id, timestamp_ms, kind, alignment = values
+    timeout_ms: int | None = None
+    if body[tail] != _NO_TIMEOUT:
+        (timeout_ms,) = _unpack(noun, _TIMEOUT_FORM, body, (_UINT32, None), tail)
+    try:
+        options = CheckpointOptions(CheckpointKind(kind), Alignment(alignment), timeout_ms)
+    except (ValueError, LocalProtocolError) as error:
+        raise _refuse(noun, f"has options that do not exist ({error})", body) from error
+    if options.data_type is not event.data_type:
+        raise _refuse(noun, f"does not belong in a {event.data_type.name}", body)
+    return CheckpointBarrier(_checkpoint_id(noun, checkpoint_id, body), timestamp_ms, options)
+
+
+@dataclass(frozen=True, slots=True)
+class EventAnnouncement:
+    """A barrier that can time out has come, and waits behind data (Flink's EventAnnouncement).
+
+    The receiver makes it, in front of what has arrived; it never travels.
+    """
+
+    barrier: CheckpointBarrier
+
+    def event(self) -> Event:
+        """The event that is polled in front of everything else."""
+        body = _ANNOUNCEMENT_HEAD + self.barrier.event().body
+        return Event(DataType.PRIORITIZED_EVENT_BUFFER, body)
+
+
+def _decode_announcement(event: Event) -> EventAnnouncement:
+    if event.body[:2] != _ANNOUNCEMENT_HEAD:
+        raise _refuse("an announcement", "has not the elements of its form", event.body)
+    announced = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
+    return EventAnnouncement(_decode_barrier(Event(announced, event.body[2:])))
+
+
+@dataclass(frozen=True, slots=True)
+class CancelCheckpointMarker:
+    """A checkpoint has failed upstream: its barriers that have not come will not."""
+
+    checkpoint_id: int
+
+    def event(self) -> Event:
+        """The event that travels. Raises LocalProtocolError for a number out of range."""
+        noun = "a cancel marker"
+        _check_checkpoint_id(noun, self.checkpoint_id)
+        body = _pack(noun, _MOMENT, 0x92, _CANCEL, _INT64, self.checkpoint_id)
+        return Event(DataType.EVENT_BUFFER, body)
+
+
+def _decode_cancel(event: Event) -> CancelCheckpointMarker:
+    noun, body = "a cancel marker", event.body
+    (checkpoint_id,) = _unpack(noun, _MOMENT, body, (0x92, _CANCEL, _INT64, None))
+    return CancelCheckpointMarker(_checkpoint_id(noun, checkpoint_id, body))
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfChannelState:
+    """Everything before it was in flight when the checkpoint was taken that a task started from;
+    what it writes itself comes behind (Flink's EndOfChannelStateEvent)."""
+
+    def event(self) -> Event:
+        """The event that travels."""
+        return Event(DataType.RECOVERY_COMPLETION, _EMPTY)
+
+
+# -- event time, latency ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """No record with this event time, or an earlier one, comes behind it."""
+
+    timestamp_ms: int
+
+    def event(self) -> Event:
+        """The event that travels. Raises LocalProtocolError for a number out of range."""
+        body = _pack("a watermark", _MOMENT, 0x92, _WATERMARK, _INT64, self.timestamp_ms)
+        return Event(DataType.EVENT_BUFFER, body)
+
+
+def _decode_watermark(event: Event) -> Watermark:
+    constants = (0x92, _WATERMARK, _INT64, None)
+    (timestamp_ms,) = _unpack("a watermark", _MOMENT, event.body, constants)
+    return Watermark(timestamp_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkStatus:
+    """Whether the watermarks of a channel are waited for: not while it is idle."""
+
+    idle: bool
+
+    def event(self) -> Event:
+        """The event that travels."""
+        return Event(DataType.EVENT_BUFFER, _STATUS_FORM.pack(0x92, _STATUS, self.idle))
+
+
+def _decode_status(event: Event) -> WatermarkStatus:
+    noun = "a watermark status"
+    (idle,) = _unpack(noun, _STATUS_FORM, event.body, (0x92, _STATUS, None))
+    if idle > 1:
+        raise _refuse(noun, "says neither 0, active, nor 1, idle", event.body)
+    return WatermarkStatus(bool(idle))
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyMarker:
+    """Says when it was made, by the clock of which source's worker; it goes along with records,
+    and overtakes none.
+
+    ``operator_uid`` is at most 255 bytes of UTF-8.
+    """
+
+    marked_time_ms: int
+    operator_uid: str
+    subtask_index: int
+
+    def event(self) -> Event:
+        """The event that travels. Raises LocalProtocolError for what does not fit."""
+        noun = "a latency marker"
+        try:
+            uid = self.operator_uid.encode()
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(f"{noun} names an operator not in Unicode: {error}") from error
+        if len(uid) > _UID_BYTES_MAX:
+            raise LocalProtocolError(
+                f"{noun} has room for {_UID_BYTES_MAX} bytes of an operator's uid, and "
+                f"{self.operator_uid!r} has {len(uid)}: choose a shorter one"
+            )
+        head = (0x94, _LATENCY, _INT64, self.marked_time_ms, _STR8, len(uid))
+        body = _pack(noun, _LATENCY_HEAD, *head) + uid
+        body += _pack(noun, _LATENCY_TAIL, _UINT32, self.subtask_index)
+        return Event(DataType.EVENT_BUFFER, body)
+
+
+def _decode_latency(event: Event) -> LatencyMarker:
+    noun, body = "a latency marker", event.body
+    start = _LATENCY_HEAD.size
+    constants = (0x94, _LATENCY, _INT64, None, _STR8, None)
+    values = _unpack(noun, _LATENCY_HEAD, body, constants, slice(start))
+    marked_time_ms, uid_bytes = values
+    end = start + uid_bytes
+    (subtask_index,) = _unpack(noun, _LATENCY_TAIL, body, (_UINT32, None), slice(end, None))
+    try:
+        uid = body[start:end].decode()
+    except UnicodeDecodeError as error:
+        raise _refuse(noun, f"names an operator not in UTF-8 ({error.reason})", body) from error
+    return LatencyMarker(marked_time_ms, uid, subtask_index)
+
+
+# -- ends ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfData:
+    """No more records come: the job has read all of its input (``drain``), or was stopped."""
+
+    drain: bool
+
+    def event(self) -> Event:
+        """The event that travels."""
+        return Event(DataType.END_OF_DATA, encode_end_of_data(drain=self.drain))
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfPartition:
+    """Nothing comes any more."""
+
+    def event(self) -> Event:
+        """The event that travels."""
+        return Event(DataType.END_OF_PARTITION, END_OF_PARTITION)
 
 
 def encode_end_of_data(*, drain: bool) -> bytes:
@@ -54,3 +383,76 @@ def check_end_of_partition(body: bytes) -> None:
     """Raise RemoteProtocolError for anything but ``[]``."""
     if body != END_OF_PARTITION:
         raise RemoteProtocolError(f"the body of an END_OF_PARTITION is {body[:8].hex()}, not 90")
+
+
+def check_received(data_type: DataType, body: bytes) -> None:
+    """Raise RemoteProtocolError for what no peer may send, whatever the reader makes of events: an
+    end in another form, and an announcement."""
+    if data_type is DataType.END_OF_DATA:
+        decode_end_of_data(body)
+    elif data_type is DataType.END_OF_PARTITION:
+        check_end_of_partition(body)
+    elif data_type is DataType.PRIORITIZED_EVENT_BUFFER and _is_announcement(body):
+        raise _refuse("a PRIORITIZED_EVENT_BUFFER", "is an announcement, which never travels", body)
+
+
+def _is_announcement(body: bytes) -> bool:
+    return _has_kind(body) and body[1] == _ANNOUNCEMENT
+
+
+# -- all of them -----------------------------------------------------------------------------------
+
+DecodedEvent: TypeAlias = (
+    CheckpointBarrier
+    | EventAnnouncement
+    | CancelCheckpointMarker
+    | EndOfChannelState
+    | Watermark
+    | WatermarkStatus
+    | LatencyMarker
+    | EndOfData
+    | EndOfPartition
+)
+
+_KINDS: dict[DataType, dict[int, Callable[[Event], DecodedEvent]]] = {
+    DataType.EVENT_BUFFER: {
+        _BARRIER: _decode_barrier,
+        _CANCEL: _decode_cancel,
+        _WATERMARK: _decode_watermark,
+        _STATUS: _decode_status,
+        _LATENCY: _decode_latency,
+    },
+    DataType.PRIORITIZED_EVENT_BUFFER: {
+        _ANNOUNCEMENT: _decode_announcement,
+        _BARRIER: _decode_barrier,
+    },
+}
+
+
+def decode_event(event: Event) -> DecodedEvent | None:
+    """Return what an event says; None for one of a kind that this version does not know, which is
+    to be skipped. Raises RemoteProtocolError for a body that is not one of its type."""
+    data_type, body = event
+    kinds = _KINDS.get(data_type)
+    if kinds is not None:
+        if not _has_kind(body):
+            raise _refuse(f"an {data_type.name}", "is no array that begins with its kind", body)
+        decode = kinds.get(body[1])
+        return None if decode is None else decode(event)
+    if data_type in _BARRIER_TYPES:
+        return _decode_barrier(event)
+    if data_type is DataType.RECOVERY_COMPLETION:
+        if body != _EMPTY:
+            raise _refuse("the end of a channel's state", "is not 90", body)
+        return EndOfChannelState()
+    if data_type is DataType.END_OF_DATA:
+        return EndOfData(decode_end_of_data(body))
+    if data_type is DataType.END_OF_PARTITION:
+        check_end_of_partition(body)
+        return EndOfPartition()
+    return None
+
+
+def _has_kind(body: bytes) -> bool:
+    """Whether a body begins like an array of one to fifteen elements, the first from 0 to 127."""
+    return len(body) >= 2 and 0x91 <= body[0] <= 0x9F and body[1] < 0x80
