@@ -24,6 +24,11 @@
     │   ├── ProducerFailedError            the producing task failed first
     │   ├── ConsumerCancelledError         the consuming task went away
     │   └── ConsumerNotFoundError          the consuming task never came
+    ├── CheckpointError                    a checkpoint was not made, or cannot be used
+    │   ├── CheckpointStorageError         where checkpoints are kept did not take or give one
+    │   ├── CheckpointNotFoundError
+    │   ├── CheckpointCorruptedError       a file of it is missing, damaged, foreign or newer
+    │   └── CheckpointFencedError          a later attempt of the job has taken over
     └── JobError                           a job did not end well
         ├── JobFailedError
         ├── JobFileError                   the job file failed before, between or after its jobs
@@ -47,6 +52,11 @@ from flinknet.texts import text_of
 __all__ = [
     "BufferPoolDestroyedError",
     "BufferReorderingError",
+    "CheckpointCorruptedError",
+    "CheckpointError",
+    "CheckpointFencedError",
+    "CheckpointNotFoundError",
+    "CheckpointStorageError",
     "ClosedResourceError",
     "ConfigurationError",
     "ConsumerCancelledError",
@@ -221,6 +231,27 @@ class ConsumerCancelledError(RemoteError):
 
 class ConsumerNotFoundError(RemoteError):
     """Nobody came to read what the writer waits to write; its consumers get ProducerFailedError."""
+
+
+class CheckpointError(FlinknetError):
+    """A checkpoint was not made, or cannot be used; the job may go on without it."""
+
+
+class CheckpointStorageError(CheckpointError):
+    """Where checkpoints are kept did not take or give what was asked: a full disk, a limit."""
+
+
+class CheckpointNotFoundError(CheckpointError):
+    """There is no such checkpoint, or none at all."""
+
+
+class CheckpointCorruptedError(CheckpointError):
+    """A file of a checkpoint is missing, torn, damaged, foreign or of a newer version; the message
+    names it."""
+
+
+class CheckpointFencedError(CheckpointError):
+    """A later attempt of the job has taken over its checkpoints; this one completes none."""
 
 
 class JobError(FlinknetError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from flinknet.config.checkpointing import CheckpointingConfig
 from flinknet.config.checks import check_fields
 from flinknet.config.cluster import ClusterConfig
 from flinknet.config.network import (
@@ -30,6 +31,7 @@ __all__ = [
     "REMEMBERED_KEYS_BYTES",
     "BufferDebloatConfig",
     "BufferTimeout",
+    "CheckpointingConfig",
     "Checksums",
     "ClusterConfig",
     "FlinknetConfig",
@@ -46,6 +48,7 @@ class FlinknetConfig:
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    checkpointing: CheckpointingConfig = field(default_factory=CheckpointingConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)

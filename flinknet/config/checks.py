@@ -11,6 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from flinknet.errors import ConfigurationError
 
 __all__ = [
+    "GIB",
     "KIB",
     "MIB",
     "check_fields",
@@ -22,6 +23,7 @@ __all__ = [
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 
 _INTEGER_MAX = 2**63 - 1
 """What counters, sizes and other programs' integers hold."""
