@@ -1,0 +1,1 @@
+"""Checkpoints: barriers, what they capture, and the bookkeeping of those under way."""

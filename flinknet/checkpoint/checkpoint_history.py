@@ -1,0 +1,132 @@
+"""What is remembered of the checkpoints of a job: counts, and the story of the last ones.
+
+Theory of operation. A checkpoint enters when it is triggered and is told of again when it ends; the
+oldest of more than ``retained`` stories that have ended is forgotten. The last completed one is
+remembered apart, whatever comes after it: its *age* is how much work the job would do again if it
+failed now. Flink: CheckpointStatsTracker.
+
+Owned counters: triggered, completed, failed. Invariant: the first is the sum of the others and of
+those under way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskReport
+from flinknet.wire.checkpoint_options import CheckpointKind
+
+__all__ = ["CheckpointHistory", "CheckpointStory"]
+
+_SUMS = ("state_bytes", "processed_bytes", "persisted_bytes")
+_LONGEST = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStory:
+    """How one checkpoint went. Times are the coordinator's clock, in seconds."""
+
+    checkpoint_id: int
+    kind: CheckpointKind
+    triggered_at: float
+    timestamp_ms: int
+    """When it was triggered, by the clock on the wall."""
+    seconds: float
+    """From its trigger to its end."""
+    subtasks: int
+    acknowledged: int
+    """Subtasks that took part, those included that had finished."""
+    reason: CheckpointFailureReason | None
+    """Why it failed; None if it is complete."""
+    explanation: str
+    """What is known beyond the reason."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Sizes in sum over the subtasks, durations of the slowest, as ``SubtaskReport`` has them."""
+
+    def to_dict(self, now: float) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "checkpoint_id": self.checkpoint_id,
+            "kind": self.kind.name,
+            "timestamp_ms": self.timestamp_ms,
+            "age_s": now - self.triggered_at,
+            "seconds": self.seconds,
+            "subtasks": self.subtasks,
+            "acknowledged": self.acknowledged,
+            "reason": None if self.reason is None else self.reason.name,
+            "explanation": self.explanation,
+            **self.metrics,
+        }
+
+
+class CheckpointHistory:
+    """The stories of a job's checkpoints, at most ``retained``."""
+
+    def __init__(self, retained: int) -> None:
+        self.triggered = 0
+        self.completed = 0
+        self.failed = 0
+        self.last_completed: CheckpointStory | None = None
+        self._stories: deque[CheckpointStory] = deque(maxlen=retained)
+
+    @property
+    def stories(self) -> tuple[CheckpointStory, ...]:
+        """Those that are remembered, in the order of their ends."""
+        return tuple(self._stories)
+
+    def note_trigger(self) -> None:
+        """A checkpoint is under way."""
+        self.triggered += 1
+
+    def note_end(self, checkpoint: PendingCheckpoint, now: float, explanation: str = "") -> None:
+        """A checkpoint is complete, or has failed for its ``reason``."""
+        reports = list(checkpoint.reports.values())
+        story = CheckpointStory(
+            checkpoint_id=checkpoint.checkpoint_id,
+            kind=checkpoint.kind,
+            triggered_at=checkpoint.triggered_at,
+            timestamp_ms=checkpoint.timestamp_ms,
+            seconds=now - checkpoint.triggered_at,
+            subtasks=len(reports) + len(checkpoint.finished) + len(checkpoint.missing),
+            acknowledged=len(reports) + len(checkpoint.finished),
+            reason=checkpoint.reason,
+            explanation=explanation,
+            metrics=_metrics(reports),
+        )
+        self._stories.append(story)
+        if checkpoint.reason is None:
+            self.completed += 1
+            self.last_completed = story
+        else:
+            self.failed += 1
+
+    def age_s(self, now: float) -> float | None:
+        """Seconds since the last completed checkpoint was triggered; None if there is none."""
+        return None if self.last_completed is None else now - self.last_completed.triggered_at
+
+    def to_dict(self, now: float) -> dict[str, Any]:
+        """The whole history: plain JSON types."""
+        last = self.last_completed
+        return {
+            "triggered": self.triggered,
+            "completed": self.completed,
+            "failed": self.failed,
+            "in_progress": self.triggered - self.completed - self.failed,
+            "last_completed": None if last is None else last.to_dict(now),
+            "history": [story.to_dict(now) for story in self._stories],
+        }
+
+    def check_invariants(self, under_way: int) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        assert self.triggered == self.completed + self.failed + under_way, "one is lost"
+
+
+def _metrics(reports: list[SubtaskReport]) -> dict[str, float]:
+    sums = {name: sum(getattr(report, name) for report in reports) for name in _SUMS}
+    longest = {
+        name: max((getattr(report, name) for report in reports), default=0.0) for name in _LONGEST
+    }
+    return {**sums, **longest}

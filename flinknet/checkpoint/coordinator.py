@@ -1,0 +1,356 @@
+"""The checkpoint coordinator: when checkpoints are triggered, and what becomes of them.
+
+Theory of operation
+-------------------
+One coordinator keeps the books of one job, over all its attempts; it knows no I/O and no clock.
+What happens comes in through methods, with ``now`` in seconds; each returns *orders* for who can
+carry them out, and ``deadline`` says when to call ``tick``.
+
+- A *periodic* checkpoint is triggered ``interval_ms`` after the one before, unless that would be
+  less than ``min_pause_ms`` after the end of the last one, or one too many at a time: then as soon
+  as it may. None is triggered before every subtask runs, after the last has finished, or while a
+  savepoint is under way with which the job ends.
+- A *savepoint* is triggered when it is asked for, beside whatever is under way.
+- Barriers start at the *roots*: the subtasks that have not finished, of vertices whose inputs come
+  from finished ones alone; at first, the sources.
+- Each subtask acknowledges, declines, or finishes (``pending_checkpoint.py``). After the last one
+  the metadata is to be written (``Complete``); ``completed`` or ``completion_failed`` is the
+  answer.
+- A complete checkpoint *subsumes* the pending ones before it, but for savepoints, and is what the
+  next attempt is restored from. A savepoint is neither: users may delete it at any time.
+- One that is declined, not in time, or cannot be written is *aborted*. So many periodic ones may
+  fail in a row as ``tolerable_failures`` says; one more, and the job is to fail. A complete one
+  begins the count anew; those that were subsumed, or ended with their attempt, do not count.
+
+What is told of a checkpoint that is not under way any more comes too late and changes nothing, but
+that of one whose metadata was written after all, which is to be discarded.
+
+Owned: the number of the next checkpoint, which never repeats in a job; the checkpoints under way;
+failures in a row; the history. Flink: CheckpointCoordinator, CheckpointRequestDecider,
+CheckpointFailureManager, DefaultCheckpointPlanCalculator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from flinknet.checkpoint.checkpoint_history import CheckpointHistory
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.pending_checkpoint import (
+    CheckpointState,
+    PendingCheckpoint,
+    SubtaskId,
+    SubtaskReport,
+)
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.errors import LocalProtocolError
+from flinknet.wire.checkpoint_options import CheckpointKind
+
+__all__ = [
+    "CheckpointCoordinator",
+    "Complete",
+    "Discard",
+    "FailJob",
+    "NotifyAborted",
+    "NotifyCompleted",
+    "Order",
+    "Trigger",
+]
+
+HISTORY_RETAINED = 10
+"""Ended checkpoints whose story is kept. Flink: web.checkpoints.history (10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Have these subtasks begin the checkpoint."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    kind: CheckpointKind
+    subtasks: tuple[SubtaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """Write the metadata of this checkpoint, and say how that went."""
+
+    checkpoint: PendingCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyCompleted:
+    """Tell every subtask that the checkpoint is complete."""
+
+    checkpoint_id: int
+    kind: CheckpointKind
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyAborted:
+    """Tell every subtask that the checkpoint will not come about."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Remove what was written of a checkpoint that did not come about."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob:
+    """Too many checkpoints have failed in a row."""
+
+    explanation: str
+
+
+Order: TypeAlias = Trigger | Complete | NotifyCompleted | NotifyAborted | Discard | FailJob
+
+
+class CheckpointCoordinator:
+    """The checkpoints of one job."""
+
+    def __init__(
+        self,
+        config: JobCheckpointingConfig,
+        inputs: Mapping[int, Iterable[int]],
+        *,
+        epoch_s: float,
+        first_id: int = 1,
+    ) -> None:
+        """``inputs`` says for every vertex of the job of which vertices it reads; ``epoch_s`` is
+        what the clock on the wall shows when the coordinator's shows 0."""
+        self.config = config
+        self.history = CheckpointHistory(HISTORY_RETAINED)
+        self.latest: PendingCheckpoint | None = None
+        """What an attempt is to be restored from: the last complete checkpoint of this job."""
+        self._inputs = {vertex: frozenset(read) for vertex, read in inputs.items()}
+        self._epoch_s = epoch_s
+        self._next_id = first_id
+        self._pending: dict[int, PendingCheckpoint] = {}
+        self._subtasks: tuple[SubtaskId, ...] = ()
+        self._finished: set[SubtaskId] = set()
+        self._running = False
+        self._due_at = 0.0
+        self._ended_at: float | None = None
+        self._failures_in_a_row = 0
+
+    @property
+    def pending(self) -> tuple[PendingCheckpoint, ...]:
+        """Those under way, oldest first."""
+        return tuple(self._pending.values())
+
+    # -- the job's attempts
+
+    def attempt_runs(
+        self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId], now: float
+    ) -> None:
+        """Every subtask of an attempt runs; those in ``finished`` have been restored as such, and
+        may say so again."""
+        self._subtasks = tuple(subtasks)
+        self._finished = set(finished)
+        self._running = True
+        self._failures_in_a_row = 0
+        self._due_at = now + self._interval_s
+
+    def attempt_ends(self, now: float) -> list[Order]:
+        """The attempt has failed, is cancelled or comes to its end; idempotent."""
+        self._running = False
+        orders: list[Order] = []
+        for checkpoint in self.pending:
+            orders += self._abort(checkpoint, CheckpointFailureReason.ATTEMPT_ENDED, now)
+        return orders
+
+    def subtask_finished(self, subtask: SubtaskId, now: float) -> list[Order]:
+        """A subtask has come to its end."""
+        self._finished.add(subtask)
+        orders: list[Order] = []
+        for checkpoint in self.pending:
+            before = checkpoint.state
+            checkpoint.subtask_finished(subtask)
+            if checkpoint.state is not before:
+                orders.append(Complete(checkpoint))
+        return orders
+
+    # -- what is asked for
+
+    def trigger_savepoint(self, kind: CheckpointKind, now: float) -> Trigger:
+        """Trigger a savepoint.
+
+        LocalProtocolError if not all subtasks run, or the job already ends with a savepoint.
+        """
+        if not self._running or not self._roots():
+            raise LocalProtocolError(
+                "a savepoint needs a job whose subtasks all run: try again when it does"
+            )
+        if self._is_stopping:
+            raise LocalProtocolError("the job already ends with a savepoint that is under way")
+        return self._trigger(kind, now)
+
+    # -- what subtasks and the store say
+
+    def acknowledge(
+        self, checkpoint_id: int, subtask: SubtaskId, report: SubtaskReport
+    ) -> Order | None:
+        """A subtask has written its state."""
+        checkpoint = self._pending.get(checkpoint_id)
+        if checkpoint is None or not checkpoint.acknowledge(subtask, report):
+            return None
+        return Complete(checkpoint) if checkpoint.state is CheckpointState.COMPLETING else None
+
+    def decline(
+        self,
+        checkpoint_id: int,
+        reason: CheckpointFailureReason,
+        explanation: str,
+        now: float,
+    ) -> list[Order]:
+        """A subtask could not take part, or could not write its state."""
+        checkpoint = self._pending.get(checkpoint_id)
+        if checkpoint is None or checkpoint.state is not CheckpointState.PENDING:
+            return []
+        return self._abort(checkpoint, reason, now, explanation)
+
+    def completed(self, checkpoint_id: int, now: float) -> list[Order]:
+        """The metadata of a checkpoint is written."""
+        checkpoint = self._pending.pop(checkpoint_id, None)
+        if checkpoint is None:
+            # What was promised to nobody: the next attempt may already run from the one before.
+            return [Discard(checkpoint_id)]
+        checkpoint.complete()
+        self._ended(checkpoint, now)
+        orders: list[Order] = []
+        if checkpoint.can_be_subsumed:
+            self._failures_in_a_row = 0
+            self.latest = checkpoint
+            for other in self.pending:
+                if other.can_be_subsumed and other.checkpoint_id < checkpoint_id:
+                    orders += self._abort(other, CheckpointFailureReason.SUBSUMED, now)
+        orders.append(NotifyCompleted(checkpoint_id, checkpoint.kind))
+        return orders
+
+    def completion_failed(self, checkpoint_id: int, explanation: str, now: float) -> list[Order]:
+        """The metadata of a checkpoint could not be written."""
+        checkpoint = self._pending.get(checkpoint_id)
+        if checkpoint is None:
+            return []
+        reason = CheckpointFailureReason.COMPLETION_FAILURE
+        return self._abort(checkpoint, reason, now, explanation)
+
+    # -- time
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``tick`` must be called at the latest; None for as long as nothing else happens."""
+        times = [self._expires_at(checkpoint) for checkpoint in self.pending]
+        due_at = self._next_trigger_at
+        return min(times if due_at is None else [*times, due_at], default=None)
+
+    def tick(self, now: float) -> list[Order]:
+        """Act on what time has brought."""
+        orders: list[Order] = []
+        for checkpoint in self.pending:
+            if now >= self._expires_at(checkpoint):
+                orders += self._abort(checkpoint, CheckpointFailureReason.EXPIRED, now)
+        due_at = self._next_trigger_at
+        if due_at is not None and now >= due_at:
+            orders.append(self._trigger(CheckpointKind.CHECKPOINT, now))
+        return orders
+
+    @property
+    def _next_trigger_at(self) -> float | None:
+        periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
+        if not self._running or self._is_stopping or periodic >= self.config.concurrent:
+            return None
+        if len(self._finished) == len(self._subtasks):
+            return None
+        if self._ended_at is None:
+            return self._due_at
+        return max(self._due_at, self._ended_at + self.config.min_pause_ms / 1000)
+
+    @property
+    def _interval_s(self) -> float:
+        return self.config.interval_ms / 1000
+
+    @property
+    def _is_stopping(self) -> bool:
+        return any(checkpoint.stops for checkpoint in self.pending)
+
+    def _expires_at(self, checkpoint: PendingCheckpoint) -> float:
+        return checkpoint.triggered_at + self.config.timeout_ms / 1000
+
+    def _trigger(self, kind: CheckpointKind, now: float) -> Trigger:
+        checkpoint = PendingCheckpoint(
+            self._next_id,
+            kind,
+            (subtask for subtask in self._subtasks if subtask not in self._finished),
+            self._finished,
+            triggered_at=now,
+            timestamp_ms=round((self._epoch_s + now) * 1000),
+        )
+        self._next_id += 1
+        self._pending[checkpoint.checkpoint_id] = checkpoint
+        self.history.note_trigger()
+        if checkpoint.can_be_subsumed:
+            self._due_at = now + self._interval_s
+        return Trigger(checkpoint.checkpoint_id, checkpoint.timestamp_ms, kind, self._roots())
+
+    def _roots(self) -> tuple[SubtaskId, ...]:
+        unfinished = [subtask for subtask in self._subtasks if subtask not in self._finished]
+        alive = {vertex for vertex, _ in unfinished}
+        return tuple(
+            (vertex, index) for vertex, index in unfinished if not self._inputs[vertex] & alive
+        )
+
+    def _abort(
+        self,
+        checkpoint: PendingCheckpoint,
+        reason: CheckpointFailureReason,
+        now: float,
+        explanation: str = "",
+    ) -> list[Order]:
+        del self._pending[checkpoint.checkpoint_id]
+        checkpoint.abort(reason)
+        self._ended(checkpoint, now, explanation)
+        orders: list[Order] = [
+            NotifyAborted(checkpoint.checkpoint_id),
+            Discard(checkpoint.checkpoint_id),
+        ]
+        if reason.counts and checkpoint.can_be_subsumed:
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row > self.config.tolerable_failures:
+                orders.append(FailJob(self._too_many_failures(checkpoint, reason, explanation)))
+        return orders
+
+    def _too_many_failures(
+        self, checkpoint: PendingCheckpoint, reason: CheckpointFailureReason, explanation: str
+    ) -> str:
+        missing = len(checkpoint.missing)
+        waited = f"; {missing} subtasks had not acknowledged it" if missing else ""
+        detail = f": {explanation}" if explanation else ""
+        return (
+            f"{self._failures_in_a_row} checkpoints failed in a row, of which "
+            f"{self.config.tolerable_failures} may (set_tolerable_checkpoint_failure_number); the "
+            f"last one, {checkpoint.checkpoint_id}, because {reason.value}{detail}{waited}"
+        )
+
+    def _ended(self, checkpoint: PendingCheckpoint, now: float, explanation: str = "") -> None:
+        self.history.note_end(checkpoint, now, explanation)
+        if checkpoint.can_be_subsumed:
+            self._ended_at = now
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the accounts do not add up."""
+        for checkpoint_id, checkpoint in self._pending.items():
+            checkpoint.check_invariants()
+            assert checkpoint_id == checkpoint.checkpoint_id < self._next_id, "numbered wrongly"
+            assert not checkpoint.state.is_terminal, "one that has ended is still under way"
+        periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
+        assert periodic <= self.config.concurrent, "more at a time than may be"
+        assert self._running or not self._pending, "under way without an attempt"
+        self.history.check_invariants(len(self._pending))

@@ -1,0 +1,89 @@
+"""What a job says of its checkpoints: when they are taken, how, and when they have failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flinknet.config.checks import (
+    check_fields,
+    require,
+    require_at_least,
+    require_positive,
+)
+
+__all__ = ["CheckpointingMode", "JobCheckpointingConfig", "Retention"]
+
+CheckpointingMode = Literal["exactly_once", "at_least_once"]
+
+Retention = Literal["delete_on_cancellation", "retain_on_cancellation", "no_externalized"]
+
+INTERVAL_LEAST_MS = 10.0
+"""Flink's MINIMAL_CHECKPOINT_TIME: below it, a job would do little else."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobCheckpointingConfig:
+    """The checkpoints of one job; it travels with the job graph."""
+
+    interval_ms: float
+    """Time from one periodic checkpoint to the next, as long as none holds it up. Flink:
+    execution.checkpointing.interval."""
+
+    mode: CheckpointingMode = "exactly_once"
+    """Whether a record that was processed before a failure may be processed again after it with
+    its effect on the state still there. Flink: execution.checkpointing.mode."""
+
+    timeout_ms: float = 600_000.0
+    """Time after which a checkpoint that is still under way is given up. Flink:
+    execution.checkpointing.timeout (10 min)."""
+
+    min_pause_ms: float = 0.0
+    """Least time between the end of one periodic checkpoint and the start of the next, so that a
+    job which needs long for each still gets on with its work. Flink:
+    execution.checkpointing.min-pause."""
+
+    max_concurrent: int = 1
+    """Periodic checkpoints under way at a time; one if there is a pause between them, or if they
+    may become unaligned, whose in-flight data would be kept several times over. Flink:
+    execution.checkpointing.max-concurrent-checkpoints."""
+
+    tolerable_failures: int = 0
+    """Periodic checkpoints that may fail one after the other; one more fails the job. Flink:
+    execution.checkpointing.tolerable-failed-checkpoints."""
+
+    unaligned: bool = False
+    """Whether barriers overtake the records in flight, which become part of the checkpoint. Flink:
+    execution.checkpointing.unaligned.enabled."""
+
+    aligned_timeout_ms: float = 0.0
+    """How long after its trigger an unaligned checkpoint still tries to be an aligned one. Flink:
+    execution.checkpointing.aligned-checkpoint-timeout (0: does not try)."""
+
+    retention: Retention = "no_externalized"
+    """Whether the last checkpoints stay when the job is cancelled or fails; savepoints always do.
+    Flink: execution.checkpointing.externalized-checkpoint-retention."""
+
+    directory: str = ""
+    """Where the job's checkpoints are kept; empty takes the cluster's directory
+    (checkpointing.directory). Flink: execution.checkpointing.dir."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(
+            self.interval_ms >= INTERVAL_LEAST_MS,
+            f"the checkpoint interval is {self.interval_ms} ms: choose {INTERVAL_LEAST_MS:g} ms or "
+            "more",
+        )
+        require_positive(self, "timeout_ms")
+        require_at_least(self, 0, "min_pause_ms", "tolerable_failures", "aligned_timeout_ms")
+        require_at_least(self, 1, "max_concurrent")
+        require(
+            not (self.unaligned and self.mode == "at_least_once"),
+            "unaligned checkpoints are exactly once: choose the mode exactly_once, or aligned ones",
+        )
+
+    @property
+    def concurrent(self) -> int:
+        """How many periodic checkpoints may be under way at a time."""
+        return 1 if self.min_pause_ms or self.unaligned else self.max_concurrent

@@ -1,0 +1,93 @@
+"""What is remembered of checkpoints: counts, sizes, durations, and the age of the last one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flinknet.checkpoint.checkpoint_history import CheckpointHistory
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskReport
+from flinknet.wire.checkpoint_options import CheckpointKind
+
+
+def ended(
+    number: int, *reports: SubtaskReport, reason: CheckpointFailureReason | None = None
+) -> PendingCheckpoint:
+    subtasks = [(0, index) for index in range(len(reports))]
+    checkpoint = PendingCheckpoint(
+        number,
+        CheckpointKind.CHECKPOINT,
+        [*subtasks, (1, 0)],
+        [(2, 0)],
+        triggered_at=10.0 * number,
+        timestamp_ms=number,
+    )
+    for subtask, report in zip(subtasks, reports, strict=True):
+        checkpoint.acknowledge(subtask, report)
+    if reason is not None:
+        checkpoint.abort(reason)
+    else:
+        checkpoint.acknowledge((1, 0), SubtaskReport())
+        checkpoint.complete()
+    return checkpoint
+
+
+def test_sizes_add_up_and_the_slowest_subtask_counts() -> None:
+    history = CheckpointHistory(3)
+    assert history.age_s(5.0) is None
+    assert history.to_dict(5.0)["last_completed"] is None
+    history.note_trigger()
+    one = SubtaskReport(b"", 1.0, 20.0, 3.0, 40.0, 5, 6, 7)
+    other = SubtaskReport(b"", 10.0, 2.0, 30.0, 4.0, 50, 60, 70)
+    history.note_end(ended(1, one, other), 12.5)
+    story = history.last_completed
+    assert story is not None
+    assert story.metrics == {
+        "state_bytes": 55,
+        "processed_bytes": 66,
+        "persisted_bytes": 77,
+        "start_delay_ms": 10.0,
+        "alignment_ms": 20.0,
+        "sync_ms": 30.0,
+        "async_ms": 40.0,
+    }
+    assert (story.seconds, story.subtasks, story.acknowledged) == (2.5, 4, 4)
+    assert history.age_s(15.0) == 5.0, "from its trigger: what would be done again"
+    history.check_invariants(under_way=0)
+
+
+def test_a_failure_is_told_and_leaves_the_last_one_where_it_was() -> None:
+    history = CheckpointHistory(3)
+    for _ in range(3):
+        history.note_trigger()
+    history.note_end(ended(1), 11.0)
+    history.note_end(ended(2, reason=CheckpointFailureReason.EXPIRED), 25.0, "nobody answered")
+    told = history.to_dict(30.0)
+    assert json.loads(json.dumps(told)) == told
+    assert (told["triggered"], told["completed"], told["failed"], told["in_progress"]) == (
+        3,
+        1,
+        1,
+        1,
+    )
+    assert told["last_completed"]["checkpoint_id"] == 1
+    assert told["last_completed"]["age_s"] == 20.0
+    failure = told["history"][1]
+    assert failure["reason"] == "EXPIRED"
+    assert failure["explanation"] == "nobody answered"
+    assert failure["acknowledged"] == 1
+    assert failure["kind"] == "CHECKPOINT"
+    history.check_invariants(under_way=1)
+    with pytest.raises(AssertionError):
+        history.check_invariants(under_way=0)
+
+
+def test_the_oldest_story_is_forgotten() -> None:
+    history = CheckpointHistory(2)
+    for number in (1, 2, 3):
+        history.note_trigger()
+        history.note_end(ended(number), 100.0)
+    assert [story.checkpoint_id for story in history.stories] == [2, 3]
+    assert history.completed == 3

@@ -1,0 +1,301 @@
+"""The checkpoint coordinator: when checkpoints begin, and how they end."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from flinknet.checkpoint.coordinator import (
+    CheckpointCoordinator,
+    Complete,
+    Discard,
+    FailJob,
+    NotifyAborted,
+    NotifyCompleted,
+    Order,
+    Trigger,
+)
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.errors import LocalProtocolError
+from flinknet.wire.checkpoint_options import CheckpointKind
+
+SOURCES = ((0, 0), (0, 1))
+SINK = (1, 0)
+SUBTASKS = (*SOURCES, SINK)
+INPUTS: dict[int, tuple[int, ...]] = {0: (), 1: (0,)}
+REPORT = SubtaskReport()
+
+
+def coordinator(**options: Any) -> CheckpointCoordinator:
+    """One with an interval of a second, whose subtasks all run since second 0."""
+    made = CheckpointCoordinator(
+        JobCheckpointingConfig(**{"interval_ms": 1000.0, "timeout_ms": 5000.0, **options}),
+        INPUTS,
+        epoch_s=100.0,
+    )
+    made.attempt_runs(SUBTASKS, (), 0.0)
+    return made
+
+
+def triggered(coordinator: CheckpointCoordinator, now: float) -> Trigger:
+    """The one checkpoint that begins now."""
+    (order,) = coordinator.tick(now)
+    assert isinstance(order, Trigger)
+    coordinator.check_invariants()
+    return order
+
+
+def acknowledged(coordinator: CheckpointCoordinator, checkpoint_id: int) -> list[Order]:
+    orders = [coordinator.acknowledge(checkpoint_id, subtask, REPORT) for subtask in SUBTASKS]
+    coordinator.check_invariants()
+    return [order for order in orders if order is not None]
+
+
+def complete(coordinator: CheckpointCoordinator, checkpoint_id: int, now: float) -> list[Order]:
+    (order,) = acknowledged(coordinator, checkpoint_id)
+    assert isinstance(order, Complete)
+    assert order.checkpoint.checkpoint_id == checkpoint_id
+    orders = coordinator.completed(checkpoint_id, now)
+    coordinator.check_invariants()
+    return orders
+
+
+def aborts(*checkpoint_ids: int) -> list[Order]:
+    return [
+        order
+        for checkpoint_id in checkpoint_ids
+        for order in (NotifyAborted(checkpoint_id), Discard(checkpoint_id))
+    ]
+
+
+CHECKPOINT, SAVEPOINT = CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT
+
+
+def test_checkpoints_begin_at_the_sources_an_interval_apart() -> None:
+    books = coordinator()
+    assert books.deadline == 1.0
+    assert books.tick(0.5) == []
+    assert triggered(books, 1.0) == Trigger(1, 101_000, CHECKPOINT, SOURCES)
+    assert complete(books, 1, 1.25) == [NotifyCompleted(1, CHECKPOINT)]
+    assert books.latest is not None
+    assert books.latest.checkpoint_id == 1
+    assert books.deadline == 2.0
+    assert triggered(books, 2.5).checkpoint_id == 2, "late, and not caught up"
+    complete(books, 2, 2.5)
+    assert books.deadline == 3.5
+
+
+def test_no_checkpoint_before_all_subtasks_run() -> None:
+    books = CheckpointCoordinator(JobCheckpointingConfig(1000.0), INPUTS, epoch_s=0.0)
+    assert books.deadline is None
+    assert books.tick(1e6) == []
+    with pytest.raises(LocalProtocolError, match="subtasks all run"):
+        books.trigger_savepoint(SAVEPOINT, 0.0)
+
+
+def test_the_next_one_waits_for_one_too_many() -> None:
+    books = coordinator()
+    triggered(books, 1.0)
+    assert books.deadline == 6.0, "its time-out"
+    assert books.tick(3.0) == []
+    complete(books, 1, 3.5)
+    assert books.deadline == 3.5, "at once"
+    assert triggered(books, 3.5).checkpoint_id == 2
+
+
+def test_as_many_at_a_time_as_may() -> None:
+    books = coordinator(max_concurrent=2)
+    triggered(books, 1.0)
+    triggered(books, 2.0)
+    assert books.deadline == 6.0
+    assert books.tick(3.0) == []
+    assert [one.checkpoint_id for one in books.pending] == [1, 2]
+
+
+def test_the_pause_begins_at_the_end_of_the_one_before() -> None:
+    books = coordinator(min_pause_ms=700.0)
+    triggered(books, 1.0)
+    complete(books, 1, 1.75)
+    assert books.deadline == pytest.approx(2.45)
+    assert books.tick(2.0) == []
+    assert triggered(books, 2.5).checkpoint_id == 2
+    books.decline(2, CheckpointFailureReason.DECLINED, "", 3.0)
+    assert books.deadline == pytest.approx(3.7), "one that fails ends, too"
+
+
+def test_a_later_one_subsumes_those_before_it() -> None:
+    """What was subsumed counts neither as failure nor as complete."""
+    books = coordinator(max_concurrent=3)
+    for now in (1.0, 2.0, 3.0):
+        triggered(books, now)
+    assert complete(books, 2, 3.5) == [*aborts(1), NotifyCompleted(2, CHECKPOINT)]
+    assert acknowledged(books, 1) == []
+    assert books.decline(1, CheckpointFailureReason.DECLINED, "", 3.5) == []
+    assert [one.checkpoint_id for one in books.pending] == [3]
+    assert books.history.stories[-1].reason is CheckpointFailureReason.SUBSUMED
+
+
+def test_one_whose_metadata_came_too_late_is_discarded() -> None:
+    books = coordinator(max_concurrent=2)
+    triggered(books, 1.0)
+    triggered(books, 2.0)
+    acknowledged(books, 1)
+    complete(books, 2, 2.5)
+    assert books.completed(1, 2.5) == [Discard(1)]
+    assert books.completion_failed(1, "full", 2.5) == []
+    assert books.latest is not None
+    assert books.latest.checkpoint_id == 2
+
+
+def test_one_that_is_not_in_time_is_given_up() -> None:
+    books = coordinator(tolerable_failures=5)
+    triggered(books, 1.0)
+    books.acknowledge(1, SINK, REPORT)
+    assert books.tick(6.0)[:2] == aborts(1)
+    assert books.acknowledge(1, SOURCES[0], REPORT) is None
+    assert books.history.stories[-1].reason is CheckpointFailureReason.EXPIRED
+    books.check_invariants()
+
+
+def test_the_time_for_the_metadata_is_limited_too() -> None:
+    books = coordinator(tolerable_failures=5)
+    triggered(books, 1.0)
+    acknowledged(books, 1)
+    assert books.tick(6.0)[:2] == aborts(1)
+    assert books.completed(1, 6.5) == [Discard(1)]
+
+
+def test_one_failure_more_than_may_be_fails_the_job() -> None:
+    books = coordinator(tolerable_failures=1)
+    triggered(books, 1.0)
+    assert books.decline(1, CheckpointFailureReason.DECLINED, "not now", 1.5) == aborts(1)
+    triggered(books, 2.0)
+    acknowledged(books, 2)
+    *ended, failure = books.completion_failed(2, "the disk is full", 2.5)
+    assert ended == aborts(2)
+    assert failure == FailJob(
+        "2 checkpoints failed in a row, of which 1 may (set_tolerable_checkpoint_failure_number); "
+        "the last one, 2, because its metadata could not be written: the disk is full"
+    )
+
+
+def test_a_complete_one_begins_the_count_anew() -> None:
+    books = coordinator(tolerable_failures=1)
+    for number in range(1, 7, 2):
+        triggered(books, float(number))
+        ended = books.decline(number, CheckpointFailureReason.ASYNC_FAILURE, "", float(number))
+        assert ended == aborts(number)
+        triggered(books, number + 1.0)
+        complete(books, number + 1, number + 1.0)
+
+
+def test_who_did_not_answer_is_counted_for_the_user() -> None:
+    books = coordinator()
+    triggered(books, 1.0)
+    *_, failure = books.tick(6.0)[:3]
+    assert isinstance(failure, FailJob)
+    assert failure.explanation.endswith("at its time-out; 3 subtasks had not acknowledged it")
+
+
+def test_an_attempt_that_ends_takes_its_checkpoints_along() -> None:
+    books = coordinator(max_concurrent=2)
+    triggered(books, 1.0)
+    triggered(books, 2.0)
+    acknowledged(books, 2)
+    assert books.attempt_ends(2.5) == aborts(1, 2)
+    assert books.attempt_ends(2.5) == []
+    assert books.deadline is None
+    books.check_invariants()
+    books.attempt_runs(SUBTASKS, (), 10.0)
+    assert books.deadline == 11.0
+    assert triggered(books, 11.0).checkpoint_id == 3, "numbers never repeat"
+
+
+def test_a_job_goes_on_with_checkpoints_when_sources_have_finished() -> None:
+    """O2: finished subtasks take part in no checkpoint, and the next ones begin behind them."""
+    books = coordinator()
+    assert books.subtask_finished(SOURCES[0], 0.5) == []
+    assert triggered(books, 1.0).subtasks == (SOURCES[1],)
+    books.acknowledge(1, SINK, REPORT)
+    (order,) = books.subtask_finished(SOURCES[1], 1.5)
+    assert isinstance(order, Complete)
+    assert order.checkpoint.finished == set(SOURCES)
+    assert books.subtask_finished((7, 7), 1.5) == []
+    books.completed(1, 1.5)
+    books.attempt_runs(SUBTASKS, SOURCES, 1.5)
+    assert triggered(books, 2.5).subtasks == (SINK,)
+    books.subtask_finished(SINK, 2.5)
+    books.completed(2, 2.5)
+    assert books.deadline is None
+    assert books.tick(99.0) == []
+    with pytest.raises(LocalProtocolError):
+        books.trigger_savepoint(SAVEPOINT, 99.0)
+
+
+def test_a_savepoint_stands_beside_the_checkpoints() -> None:
+    books = coordinator()
+    triggered(books, 1.0)
+    assert books.trigger_savepoint(SAVEPOINT, 1.5) == Trigger(2, 101_500, SAVEPOINT, SOURCES)
+    books.check_invariants()
+    complete(books, 1, 1.5)
+    triggered(books, 2.0)
+    assert complete(books, 3, 2.5) == [NotifyCompleted(3, CHECKPOINT)], "not subsumed"
+    assert complete(books, 2, 2.5) == [NotifyCompleted(2, SAVEPOINT)]
+    assert books.latest is not None
+    assert books.latest.checkpoint_id == 3, "users may delete a savepoint"
+
+
+def test_a_savepoint_that_fails_is_the_users_matter() -> None:
+    books = coordinator()
+    books.trigger_savepoint(SAVEPOINT, 0.5)
+    assert books.decline(1, CheckpointFailureReason.DECLINED, "", 0.5) == aborts(1)
+
+
+def test_no_checkpoint_beside_the_savepoint_that_ends_the_job() -> None:
+    books = coordinator()
+    books.trigger_savepoint(CheckpointKind.SAVEPOINT_SUSPEND, 0.5)
+    assert books.deadline == 5.5
+    assert books.tick(1.0) == []
+    with pytest.raises(LocalProtocolError, match="already ends"):
+        books.trigger_savepoint(SAVEPOINT, 1.0)
+    books.decline(1, CheckpointFailureReason.DECLINED, "", 1.5)
+    assert triggered(books, 1.5).checkpoint_id == 2, "it goes on"
+
+
+def random_subtask(random: Random) -> SubtaskId:
+    return random.choice(SUBTASKS)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_order_of_what_happens_keeps_the_books(seed: int) -> None:
+    random = Random(seed)
+    books = coordinator(max_concurrent=random.randint(1, 3), tolerable_failures=100)
+    now = 0.0
+    completing: list[int] = []
+    for _ in range(400):
+        now += random.choice((0.0, 0.05, 0.3))
+        checkpoint_id = max(1, books.history.triggered - random.randint(0, 2))
+        orders: list[Order] = []
+        match random.randrange(8):
+            case 0 | 1:
+                orders = books.tick(now)
+            case 2 | 3 | 4:
+                order = books.acknowledge(checkpoint_id, random_subtask(random), REPORT)
+                orders = [] if order is None else [order]
+            case 5:
+                if completing:
+                    orders = books.completed(completing.pop(), now)
+            case 6 if random.random() < 0.3:
+                orders = books.decline(checkpoint_id, CheckpointFailureReason.DECLINED, "", now)
+            case 7 if random.random() < 0.1:
+                orders = books.attempt_ends(now)
+                books.attempt_runs(SUBTASKS, (), now)
+        completing += [
+            order.checkpoint.checkpoint_id for order in orders if isinstance(order, Complete)
+        ]
+        books.check_invariants()
+    assert books.history.completed > 0
