@@ -81,16 +81,14 @@ _LATENCY = 5
 _INT64 = 0xD3
 _UINT32 = 0xCE
 _STR8 = 0xD9
-_NIL = 0xC0
 _UID_BYTES_MAX = 255
 
 _MOMENT = Struct(">BBBq")
 """Array of two, kind, and a 64-bit integer: a cancel marker, and a watermark."""
 _STATUS_FORM = Struct(">BBB")
-_BARRIER_FORM = Struct(">BBBqBqBB")
-"""Array of six, kind, checkpoint, moment, kind of checkpoint, alignment; the time-out follows."""
-_TIMEOUT_FORM = Struct(">BI")
-_NO_TIMEOUT = bytes((_NIL,))
+_BARRIER_FORM = Struct(">BBBqBqBBBI")
+"""Array of six, kind, checkpoint, moment, kind of checkpoint, alignment, time-out, 0 for none. So a
+barrier has as many bytes before its time is over as afterwards."""
 _LATENCY_HEAD = Struct(">BBBqBB")
 """Array of four, kind, moment, and how long the name is that follows."""
 _LATENCY_TAIL = Struct(">BI")
@@ -175,10 +173,8 @@ class CheckpointBarrier:
             noun,
             _BARRIER_FORM,
             *(0x96, _BARRIER, _INT64, self.checkpoint_id, _INT64, self.timestamp_ms),
-            *(options.kind, options.alignment),
+            *(options.kind, options.alignment, _UINT32, options.aligned_timeout_ms or 0),
         )
-        timeout = options.aligned_timeout_ms
-        body += _NO_TIMEOUT if timeout is None else _TIMEOUT_FORM.pack(_UINT32, timeout)
         return Event(options.data_type, body)
 
     def to_unaligned(self) -> CheckpointBarrier:
@@ -188,19 +184,15 @@ class CheckpointBarrier:
 
 def _decode_barrier(event: Event) -> CheckpointBarrier:
     noun, body = "a checkpoint barrier", event.body
-    constants = (0x96, _BARRIER, _INT64, None, _INT64, None, None, None)
-    head, tail = slice(_BARRIER_FORM.size), slice(_BARRIER_FORM.size, None)
-    values = _unpack(noun, _BARRIER_FORM, body, constants, head)
-    checkpoint_id, timestamp_ms, kind, alignment = values
-    timeout_ms: int | None = None
-    if body[tail] != _NO_TIMEOUT:
-        (timeout_ms,) = _unpack(noun, _TIMEOUT_FORM, body, (_UINT32, None), tail)
+    constants = (0x96, _BARRIER, _INT64, None, _INT64, None, None, None, _UINT32, None)
+    values = _unpack(noun, _BARRIER_FORM, body, constants)
+    checkpoint_id, timestamp_ms, kind, alignment, timeout_ms = values
     try:
-        options = CheckpointOptions(CheckpointKind(kind), Alignment(alignment), timeout_ms)
+        options = CheckpointOptions(CheckpointKind(kind), Alignment(alignment), timeout_ms or None)
     except (ValueError, LocalProtocolError) as error:
         raise _refuse(noun, f"has options that do not exist ({error})", body) from error
     if options.data_type is not event.data_type:
-        raise _refuse(noun, f"does not belong in a {event.data_type.name}", body)
+        raise _refuse(noun, f"does not belong in data type {event.data_type.name}", body)
     return CheckpointBarrier(_checkpoint_id(noun, checkpoint_id, body), timestamp_ms, options)
 
 
@@ -436,7 +428,9 @@ def decode_event(event: Event) -> DecodedEvent | None:
     kinds = _KINDS.get(data_type)
     if kinds is not None:
         if not _has_kind(body):
-            raise _refuse(f"an {data_type.name}", "is no array that begins with its kind", body)
+            raise _refuse(
+                f"an event of type {data_type.name}", "is no array that begins with its kind", body
+            )
         decode = kinds.get(body[1])
         return None if decode is None else decode(event)
     if data_type in _BARRIER_TYPES:
