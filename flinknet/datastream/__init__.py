@@ -6,7 +6,7 @@ contexts, state, sources and sinks."""
 from __future__ import annotations
 
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
-from flinknet.datastream.environment import StreamExecutionEnvironment
+from flinknet.datastream.environment import ExecutionConfig, StreamExecutionEnvironment
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.sources import (
     CollectionSource,
@@ -16,6 +16,7 @@ from flinknet.datastream.sources import (
 )
 from flinknet.datastream.streams import DataStream, DataStreamSink, KeyedStream
 from flinknet.task.context import ProcessContext, RuntimeContext
+from flinknet.task.durations import Duration, Time
 from flinknet.task.functions import (
     AggregateFunction,
     FilterFunction,
@@ -30,9 +31,11 @@ from flinknet.task.functions import (
     ReduceFunction,
     SinkFunction,
 )
+from flinknet.task.side_outputs import OutputTag
 from flinknet.task.sink import CommitContext, Committer, Sink, TwoPhaseSink
 from flinknet.task.source import Source
 from flinknet.task.state import ValueState, ValueStateDescriptor
+from flinknet.task.watermark_strategy import TimestampAssigner, WatermarkStrategy
 
 __all__ = [
     "AggregateFunction",
@@ -42,6 +45,8 @@ __all__ = [
     "Committer",
     "DataStream",
     "DataStreamSink",
+    "Duration",
+    "ExecutionConfig",
     "FileSource",
     "FilterFunction",
     "FlatMapFunction",
@@ -52,6 +57,7 @@ __all__ = [
     "KeyedStream",
     "MapBatchFunction",
     "MapFunction",
+    "OutputTag",
     "ParquetSink",
     "PrintSink",
     "ProcessBatchFunction",
@@ -64,8 +70,11 @@ __all__ = [
     "SinkFunction",
     "Source",
     "StreamExecutionEnvironment",
+    "Time",
+    "TimestampAssigner",
     "TwoPhaseSink",
     "ValueState",
     "ValueStateDescriptor",
+    "WatermarkStrategy",
     "append_time",
 ]

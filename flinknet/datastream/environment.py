@@ -10,6 +10,7 @@ from flinknet.config import BufferTimeout, FlinknetConfig, check_buffer_timeout
 from flinknet.datastream import executor
 from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.streams import DataStream, checked_parallelism
+from flinknet.errors import ConfigurationError
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.graph import JobGraph, OperatorFactory
 from flinknet.task.graph_generator import GraphDefaults, generate_job_graph
@@ -19,9 +20,30 @@ from flinknet.task.transformation import OperatorKind, StreamInput, Transformati
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
 
-__all__ = ["StreamExecutionEnvironment"]
+__all__ = ["ExecutionConfig", "StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "flinknet job"
+
+
+class ExecutionConfig:
+    """Settings of the whole job (PyFlink's ExecutionConfig)."""
+
+    def __init__(self, defaults: GraphDefaults) -> None:
+        self._defaults = defaults
+
+    def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
+        """Set after how many milliseconds a stream says again how far event time has come; 0 for
+        only at its end. The default is 200."""
+        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 0:
+            raise ConfigurationError(
+                f"the auto watermark interval is {interval!r}: choose 0 or more milliseconds"
+            )
+        self._defaults.auto_watermark_interval_ms = interval
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """Return the interval in milliseconds."""
+        return self._defaults.auto_watermark_interval_ms
 
 
 class StreamExecutionEnvironment:
@@ -82,6 +104,10 @@ class StreamExecutionEnvironment:
         RecordTypes(registered)
         self._defaults.types = registered
         return self
+
+    def get_config(self) -> ExecutionConfig:
+        """Return what else can be set for the whole job."""
+        return ExecutionConfig(self._defaults)
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
         """Give every operator a task of its own."""

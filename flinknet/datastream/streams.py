@@ -47,7 +47,9 @@ from flinknet.task.operators import (
     bound_function,
     is_awaiting,
 )
+from flinknet.task.side_outputs import OutputTag
 from flinknet.task.sink import Sink, SinkOperator
+from flinknet.task.timestamps import AssignTimestampsOperator
 from flinknet.task.transformation import (
     ADAPTIVE_REBALANCE,
     ADAPTIVE_RESCALE,
@@ -66,6 +68,7 @@ from flinknet.task.transformation import (
     custom_partitioning,
     hash_partitioning,
 )
+from flinknet.task.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
@@ -167,6 +170,11 @@ class DataStream(OperatorSettings):
                 "on them before the union"
             )
         (only,) = self._inputs
+        if only.tag is not None:
+            raise ConfigurationError(
+                f'{method} is about an operator, not about its side output "{only.tag}": call it '
+                f'on "{only.transformation.display_name}"'
+            )
         if only.partitioning is not None:
             raise ConfigurationError(
                 f'{method} is about an operator: call it on "{only.transformation.display_name}" '
@@ -195,13 +203,39 @@ class DataStream(OperatorSettings):
         return self._one_input("Filter", partial(FilterOperator, func))
 
     def process(self, func: ProcessFunction | AnyCallable) -> DataStream:
-        """As flat_map; the function takes the record and a ``ProcessContext``."""
+        """As flat_map; the function takes the record and a ``ProcessContext``, and may yield
+        ``tag, value`` for a side output."""
         if isinstance(func, KeyedProcessFunction):
             raise ConfigurationError(
                 f"{type(func).__name__} is a KeyedProcessFunction, but the stream has no key: call "
                 "key_by first"
             )
-        return self._one_input("Process", partial(ProcessOperator, func))
+        return self._one_input("Process", partial(ProcessOperator, func), side_outputs=True)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give the records timestamps, and say how far event time has come.
+
+        Functions see values as before; a process function asks ``ctx.timestamp()``.
+        """
+        factory = partial(AssignTimestampsOperator, watermark_strategy)
+        stream = self._one_input("Timestamps/Watermarks", factory)
+        operator = stream._operator("assign_timestamps_and_watermarks")
+        operator.assigns_timestamps = True
+        operator.needs_timestamps = watermark_strategy.timestamp_assigner is None
+        return stream
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """Return the stream of the values that the operator's function yields with this tag:
+        ``yield tag, value``. What is yielded with a tag that nobody reads is dropped."""
+        operator = self._operator("get_side_output")
+        if not operator.side_outputs:
+            raise ConfigurationError(
+                f'"{operator.display_name}" has no side outputs: those are of process functions '
+                "and windows"
+            )
+        if not isinstance(output_tag, OutputTag):
+            raise ConfigurationError(f"get_side_output needs an OutputTag, not {output_tag!r}")
+        return DataStream(self._program, (StreamInput(operator, tag=output_tag.tag_id),))
 
     def union(self, *streams: DataStream) -> DataStream:
         """Merge with other streams; records of different streams come in any order."""
@@ -312,8 +346,11 @@ class DataStream(OperatorSettings):
         collected: list[Any] = result.collected[name]
         return collected[:limit]
 
-    def _one_input(self, name: str, factory: OperatorFactory) -> DataStream:
+    def _one_input(
+        self, name: str, factory: OperatorFactory, *, side_outputs: bool = False
+    ) -> DataStream:
         transformation = self._add(OperatorKind.ONE_INPUT, name, factory)
+        transformation.side_outputs = side_outputs
         return DataStream(self._program, (StreamInput(transformation),))
 
     def _add(self, kind: OperatorKind, name: str, factory: OperatorFactory) -> Transformation:
@@ -365,7 +402,8 @@ class KeyedStream(DataStream):
 
     def process(self, func: KeyedProcessFunction | ProcessFunction | AnyCallable) -> DataStream:
         """As flat_map; the function takes the record and a ``ProcessContext`` with its key."""
-        return self._one_input("KeyedProcess", partial(KeyedProcessOperator, func, self._key))
+        factory = partial(KeyedProcessOperator, func, self._key)
+        return self._one_input("KeyedProcess", factory, side_outputs=True)
 
     def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:
         """As flat_map, but the function takes a key and the list of its records in a batch.

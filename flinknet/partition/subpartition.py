@@ -76,6 +76,10 @@ class ResultSubpartition(Protocol):
         """Whether somebody reads this, or has read it."""
 
     @property
+    def events_queued(self) -> int:
+        """Events that the reader has not taken."""
+
+    @property
     def load(self) -> int:
         """The queue's length as one number to compare: its buffers, and of as many its bytes."""
 

@@ -70,8 +70,10 @@ class RecordBatch:
 class EventHandler(Protocol):
     """What a task does with the events among its records (Flink's CheckpointedInputGate)."""
 
-    def on_event(self, channel: int, event: Event) -> None:
+    def on_event(self, channel: int, event: Event) -> bool | None:
         """An event came, the ends of a channel included; what it raises, the reading raises.
+
+        True if the task has something to do before more is read: it gets an empty batch then.
 
         Who handles a blocking event has the channel go on: ``resume_consumption`` of
         ``reader.gate.channels[channel]``, now or later.
@@ -115,7 +117,8 @@ class RecordReader:
 
     async def next_batch(self) -> RecordBatch | None:
         """Return the next batch, None at the end of all channels; after an iteration over records
-        what that has left of its batch, with the size of all of it.
+        what that has left of its batch, with the size of all of it. A batch is empty if the event
+        handler has asked for the task's turn.
 
         The buffer of the batch before is returned: its records count as processed. Raises the first
         error of a channel (ProducerFailedError, RemoteTransportError, ...), SerializationError for
@@ -141,7 +144,8 @@ class RecordReader:
             data_type = buffer.data_type
             if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
                 return self._begin_batch(index, buffer)
-            self._on_event(index, buffer)
+            if self._on_event(index, buffer):
+                return RecordBatch((), index, 0)
 
     async def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over batches until the end of all channels."""
@@ -226,7 +230,7 @@ class RecordReader:
         for deserializer in self._deserializers:
             deserializer.release()
 
-    def _on_event(self, index: int, buffer: Buffer) -> None:
+    def _on_event(self, index: int, buffer: Buffer) -> bool | None:
         channel, data_type = self.gate.channels[index], buffer.data_type
         body = bytes(buffer.view())
         buffer.recycle()
@@ -241,10 +245,12 @@ class RecordReader:
                 )
         elif inside_record and not data_type.has_priority:
             self._refuse(f"{channel} delivered {data_type.name} inside a record")
+        has_work = None
         if handler is not None:
-            handler.on_event(index, Event(data_type, body))
+            has_work = handler.on_event(index, Event(data_type, body))
         if data_type is _END_OF_DATA:
             self.gate.acknowledge(index)
+        return has_work
 
     def _refuse(self, reason: str) -> NoReturn:
         error = RemoteProtocolError(reason)

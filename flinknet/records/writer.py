@@ -155,6 +155,11 @@ class RecordWriter:
 
     # -- events -----------------------------------------------------------------------------------
 
+    @property
+    def events_queued(self) -> int:
+        """Events that the slowest reader of a subpartition has not taken."""
+        return max(one.events_queued for one in self.partition.subpartitions)
+
     async def broadcast_event(self, event: Event) -> None:
         """Write an event behind everything that is written, in every subpartition; one with
         priority in front of what is not read yet (Flink's RecordWriter.broadcastEvent).

@@ -5,31 +5,45 @@ operators behind it and to the record writers of its edges; with one of them, ``
 method, so that nothing stands between two operators. Operators are opened from the end to the
 start, so that whoever emits finds its successors ready; they end in the direction of the data, so
 that what one emits at the end of its input is processed by those behind it before these end too.
+Watermarks go the way of the records, to all operators behind and to all subpartitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
-from flinknet.task.graph import JobVertex
-from flinknet.task.operators import Emit, Operator, on_records
+from flinknet.task.graph import ChainedOperator, JobVertex
+from flinknet.task.operators import Emit, Operator, PassOn, on_records
+from flinknet.task.side_outputs import split_outputs
+from flinknet.task.watermark_valve import MAX_WATERMARK, WatermarkElement
 from flinknet.texts import text_of
+from flinknet.wire.events import Watermark
 
-__all__ = ["OperatorChain", "RecordWriterOutput"]
+__all__ = ["WATERMARKS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput"]
+
+T = TypeVar("T")
+
+WATERMARKS_QUEUED_MAX = 100
+"""Unread events of one consumer from which on watermarks are left out: far fewer than its channel
+takes, ``wire.events_per_channel_max``, and more than it needs to know."""
 
 
 class RecordWriterOutput:
     """The end of a chain at the network: one edge's writer, which names who made a bad record."""
 
-    def __init__(self, writer: RecordWriter, edge_name: str, operator_name: str) -> None:
+    def __init__(
+        self, writer: RecordWriter, edge_name: str, operator_name: str, tag: str | None = None
+    ) -> None:
         self.writer = writer
+        self.tag = tag
         self._edge_name = edge_name
         self._operator_name = operator_name
+        self._held_back: Watermark | None = None
 
     async def emit(self, records: list[Any]) -> None:
         """Write the records; this is where a chain feels backpressure."""
@@ -46,6 +60,22 @@ class RecordWriterOutput:
                 f'the {self._edge_name} partitioning behind operator "{self._operator_name}" '
                 f"failed {on_records(records)}: {type(error).__name__}: {text_of(error)}"
             ) from error
+
+    async def pass_on(self, element: WatermarkElement) -> None:
+        """Write a watermark or a status to all consumers.
+
+        While one of them leaves ``WATERMARKS_QUEUED_MAX`` events unread, a watermark is held back:
+        the next one says more. Only the last one of all, and a status, go in any case.
+        """
+        if isinstance(element, Watermark):
+            is_last = element.timestamp_ms == MAX_WATERMARK
+            if not is_last and self.writer.events_queued >= WATERMARKS_QUEUED_MAX:
+                self._held_back = element
+                return
+        elif self._held_back is not None:
+            await self.writer.broadcast_event(self._held_back.event())
+        self._held_back = None
+        await self.writer.broadcast_event(element.event())
 
 
 class OperatorChain:
@@ -66,14 +96,31 @@ class OperatorChain:
         self._contexts = [_own_context(context, one.name) for one in chained]
         self._uids = [one.uid for one in chained]
         self._opened: list[Operator] = []
-        for index, operator in enumerate(self._operators):
-            behind = [
-                other.process
-                for other, one in zip(self._operators, chained, strict=True)
-                if one.input == index
-            ]
-            operator.connect(_to_all(behind + [output.emit for output in outputs.get(index, ())]))
+        for index, one in enumerate(chained):
+            self._connect(index, one, chained, outputs.get(index, ()))
         self.head = self._operators[0]
+
+    def _connect(
+        self,
+        index: int,
+        one: ChainedOperator,
+        chained: Sequence[ChainedOperator],
+        outputs: Sequence[RecordWriterOutput],
+    ) -> None:
+        targets: dict[str | None, list[Emit]] = {}
+        told: list[PassOn] = []
+        for other, behind in zip(self._operators, chained, strict=True):
+            if behind.input == index:
+                targets.setdefault(behind.tag, []).append(other.process)
+                told.append(other.process_event_time)
+        for output in outputs:
+            targets.setdefault(output.tag, []).append(output.emit)
+            told.append(output.pass_on)
+        emit = _to_all(targets.pop(None, []))
+        if one.splits_outputs:
+            sides = {tag: _to_all(some) for tag, some in targets.items() if tag is not None}
+            emit = split_outputs(emit, sides, stamped=one.stamped)
+        self._operators[index].connect(emit, _to_all(told))
 
     def set_channel(self, channel: int) -> None:
         """Tell process functions which input channel the next batch came through."""
@@ -131,12 +178,12 @@ def _own_context(context: RuntimeContext, name: str) -> RuntimeContext:
     )
 
 
-def _to_all(targets: list[Emit]) -> Emit:
+def _to_all(targets: list[Callable[[T], Awaitable[None]]]) -> Callable[[T], Awaitable[None]]:
     if len(targets) == 1:
         return targets[0]
 
-    async def emit_to_all(records: list[Any]) -> None:
+    async def give_to_all(what: T) -> None:
         for target in targets:
-            await target(records)
+            await target(what)
 
-    return emit_to_all
+    return give_to_all

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.state import KeyedState, ValueState, ValueStateDescriptor
+from flinknet.task.watermark_valve import MIN_WATERMARK
 
 __all__ = ["ProcessContext", "RuntimeContext"]
 
@@ -16,17 +18,23 @@ __all__ = ["ProcessContext", "RuntimeContext"]
 class ProcessContext:
     """What a process function sees beside the record; valid during the call."""
 
-    __slots__ = ("channel", "current_key")
+    __slots__ = ("channel", "current_key", "current_timestamp", "current_watermark")
 
     def __init__(self) -> None:
         self.channel = 0
         """Index of the input channel that the record came through, over all inputs of the subtask.
         With one hash, rebalance or broadcast input it is the index of the producing subtask."""
         self.current_key: Any = None
+        self.current_timestamp: int | None = None
+        self.current_watermark = MIN_WATERMARK
 
     def get_current_key(self) -> Any:
         """Return the key of the record; None on a stream that is not keyed."""
         return self.current_key
+
+    def timestamp(self) -> int | None:
+        """Return the event time of the record in milliseconds; None if it has none."""
+        return self.current_timestamp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +46,11 @@ class RuntimeContext:
     index: int
     parallelism: int
     max_parallelism: int
+    processing_time: ProcessingTimeService
+    """The subtask's clock and timers."""
+    auto_watermark_interval_ms: int = 200
+    channels_of_first_input: int = 0
+    """How many of the subtask's input channels belong to the first of two inputs."""
     job_id: str = "embedded"
     attempt: int = 0
     metrics: dict[str, Any] = field(default_factory=dict)

@@ -13,7 +13,7 @@ for long, is better a coroutine function around ``asyncio.to_thread``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinknet.interpreter import COMPILES_PYTHON
@@ -35,6 +35,7 @@ __all__ = [
     "ReduceFunction",
     "SinkFunction",
     "find_attributes_fast",
+    "key_of_value",
 ]
 
 
@@ -171,3 +172,9 @@ def find_attributes_fast(function: Any) -> None:
     owner = getattr(function, "__self__", function)
     if not COMPILES_PYTHON and isinstance(owner, Function | KeySelector):
         owner.__dict__ = dict(vars(owner))
+
+
+def key_of_value(key_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the key selector of tuples ``(timestamp, value)``."""
+    find_attributes_fast(key_of)
+    return lambda record: key_of(record[1])

@@ -51,6 +51,12 @@ class ChainedOperator:
     """Makes the operator of one subtask."""
     input: int | None
     """Index in the chain of the operator that feeds this one; None for the first."""
+    tag: str | None = None
+    """Which side output of that operator this one reads; None for its main output."""
+    stamped: bool = False
+    """Whether what it emits are tuples ``(timestamp, value)``."""
+    splits_outputs: bool = False
+    """Whether it may emit ``(tag, value)``, for a side output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,12 @@ class JobEdge:
     """None takes the timeout of the worker's configuration."""
     exchange_mode: ExchangeMode
     """When the target may read what the source writes."""
+    tag: str | None = None
+    """The side output of the operator that the edge carries; None for its main output."""
+    stamped: bool = False
+    """Whether records are tuples ``(timestamp, value)``, with watermarks between them."""
+    input: int = 0
+    """Which of its inputs it is for the target: 0, or 1 for the second of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,8 @@ class JobGraph:
     edges: tuple[JobEdge, ...]
     types: tuple[type, ...] = ()
     """The classes whose objects may be in records, see ``RecordTypes``."""
+    auto_watermark_interval_ms: int = 200
+    """How often subtasks that make watermarks say how far event time has come; 0 for never."""
 
     def slots_by_group(self) -> dict[str, int]:
         """Return how many slots each slot sharing group needs: its highest parallelism."""

@@ -3,6 +3,10 @@
 An operator joins the task of the one before it if that is its only input, the records are
 forwarded, both have the same parallelism, max parallelism and slot sharing group, and neither was
 told not to. An operator may have several others behind it in its chain, so chains are trees.
+
+Here it is decided which streams have timestamps: those behind an operator that assigns them. There
+a record is a tuple ``(timestamp, value)``, and what looks at values is replaced by what looks at
+the value in the tuple (``stamps.py``). Other streams are as if there were no event time.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.key_groups import default_max_parallelism
-from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex
+from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex, OperatorFactory
+from flinknet.task.stamps import with_timestamps
 from flinknet.task.transformation import (
     FORWARD,
     REBALANCE,
@@ -41,6 +46,7 @@ class GraphDefaults:
     buffer_timeout_ms: BufferTimeout | None = None
     chaining: bool = True
     types: tuple[type, ...] = ()
+    auto_watermark_interval_ms: int = 200
 
 
 def generate_job_graph(
@@ -117,6 +123,7 @@ class _Placed:
     parallelism: int
     max_parallelism: int
     slot_sharing_group: str
+    factory: OperatorFactory
 
     @property
     def name(self) -> str:
@@ -149,18 +156,26 @@ class _Generator:
         self._placed: dict[Transformation, _Placed] = {}
         self._chains: list[_Chain] = []
         self._place: dict[Transformation, tuple[int, int]] = {}
+        self._stamped: dict[Transformation, bool] = {}
+        self._splits = any(one.tag is not None for read in program for one in read.inputs)
 
     def generate(self) -> JobGraph:
         for transformation in self._program:
             placed = self._placed[transformation] = self._decide(transformation)
             self._add_to_chain(placed)
         edges = [
-            self._edge(one, chain.operators[0])
+            self._edge(one, number, chain.operators[0])
             for chain in self._chains
-            for one in chain.operators[0].transformation.inputs
+            for number, one in enumerate(chain.operators[0].transformation.inputs)
         ]
         vertices = [self._vertex(number, chain) for number, chain in enumerate(self._chains)]
-        return JobGraph(self._name, tuple(vertices), tuple(edges), self._defaults.types)
+        return JobGraph(
+            self._name,
+            tuple(vertices),
+            tuple(edges),
+            self._defaults.types,
+            self._defaults.auto_watermark_interval_ms,
+        )
 
     def _decide(self, transformation: Transformation) -> _Placed:
         parallelism = transformation.parallelism or self._defaults.parallelism
@@ -179,7 +194,40 @@ class _Generator:
         }
         inherited = groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
         group = transformation.slot_sharing_group or inherited
-        return _Placed(transformation, parallelism, max_parallelism, group)
+        factory = self._with_timestamps(transformation)
+        return _Placed(transformation, parallelism, max_parallelism, group, factory)
+
+    def _with_timestamps(self, transformation: Transformation) -> OperatorFactory:
+        """Find out whether the operator's records have timestamps; return its factory for them."""
+        stamped = tuple(
+            self._same_for_all(transformation, read) for read in transformation.logical_inputs
+        )
+        self._stamped[transformation] = transformation.assigns_timestamps or any(stamped)
+        if transformation.needs_timestamps and not all(stamped):
+            raise ConfigurationError(
+                f'operator "{transformation.display_name}" needs records with timestamps: call '
+                "assign_timestamps_and_watermarks, with a timestamp assigner, before it"
+            )
+        if not any(stamped):
+            return transformation.factory
+        return with_timestamps(transformation.factory, transformation.display_name, stamped)
+
+    def _same_for_all(
+        self, transformation: Transformation, inputs: tuple[StreamInput, ...]
+    ) -> bool:
+        """Whether the streams of a union have timestamps: all of them, or none."""
+        with_, without = (
+            [one.transformation for one in inputs if self._stamped[one.transformation] is stamped]
+            for stamped in (True, False)
+        )
+        if with_ and without:
+            raise ConfigurationError(
+                f'operator "{transformation.display_name}" reads a union of '
+                f'"{with_[0].display_name}", whose records have timestamps, and '
+                f'"{without[0].display_name}", whose records have none: call '
+                "assign_timestamps_and_watermarks on each of them, or on the union"
+            )
+        return bool(with_)
 
     def _add_to_chain(self, placed: _Placed) -> None:
         if self._joins_its_input(placed):
@@ -219,8 +267,12 @@ class _Generator:
             )
         return read.partitioning
 
-    def _edge(self, read: StreamInput, target: _Placed) -> JobEdge:
+    def _edge(self, read: StreamInput, number: int, target: _Placed) -> JobEdge:
         partitioning = self._partitioning(read, target)
+        stamped = self._stamped[read.transformation]
+        if stamped and partitioning.with_timestamps is not None:
+            partitioning = partitioning.with_timestamps()
+        first = target.transformation.first_inputs
         source, operator = self._place[read.transformation]
         make_partitioner = partitioning.factory(target.max_parallelism)
         timeout = read.transformation.buffer_timeout_ms
@@ -233,6 +285,9 @@ class _Generator:
             pointwise=make_partitioner().is_pointwise,
             buffer_timeout_ms=self._defaults.buffer_timeout_ms if timeout is None else timeout,
             exchange_mode=self._exchange_mode(read, target),
+            tag=read.tag,
+            stamped=stamped,
+            input=int(first is not None and number >= first),
         )
 
     def _exchange_mode(self, read: StreamInput, target: _Placed) -> ExchangeMode:
@@ -253,8 +308,11 @@ class _Generator:
             ChainedOperator(
                 name=placed.transformation.name,
                 uid=placed.transformation.uid or f"{number}.{index}",
-                factory=placed.transformation.factory,
+                factory=placed.factory,
                 input=feeder,
+                tag=None if feeder is None else placed.transformation.inputs[0].tag,
+                stamped=self._stamped[placed.transformation],
+                splits_outputs=self._splits and placed.transformation.side_outputs,
             )
             for index, (placed, feeder) in enumerate(
                 zip(chain.operators, chain.inputs, strict=True)

@@ -5,7 +5,8 @@ subtask may look at it at any time, but what he finds may be in the middle of a 
 has taken a record into its state, and what it made of it is not written yet. A *mail* is a call
 that the subtask makes by itself where it stands between two batches: everything that came of the
 one is with its writers, and nothing of the next one has begun. Mails are run in the order in which
-they came, and no batch is processed meanwhile. What a mail returns or raises is its sender's.
+they came, and no batch is processed meanwhile. What a mail returns or raises is its sender's; one
+that the subtask has posted itself, a timer, has no sender, and what it raises fails the subtask.
 
 ::
 
@@ -25,8 +26,8 @@ between its records nothing is left over.)
 How long mails wait says how long a batch keeps the subtask, backpressure included:
 ``measure_latency`` sends one to find out (Flink's MailboxMetricsController).
 
-Owned counters: the mails run so far, the last time measured. Invariant: a mailbox that is not open
-takes no mail, a closed one is empty.
+Owned counters: the subtask's own mails, the mails run so far, the last time measured. Invariant: a
+mailbox that is not open takes no mail, a closed one is empty.
 """
 
 from __future__ import annotations
@@ -85,10 +86,10 @@ class MailboxStatistics(NamedTuple):
 
 
 class Mail(NamedTuple):
-    """A call, and the future of whoever wants it made."""
+    """A call, and the future of whoever wants it made; None for the subtask itself."""
 
     action: Callable[[], Any]
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[Any] | None
 
 
 class Mailbox:
@@ -101,6 +102,7 @@ class Mailbox:
         self._owner = owner
         self._mails_max = mails_max
         self._woken = Availability()
+        self._own = 0
         self._run = 0
         self._clock = clock
         self._measured_since: float | None = None
@@ -118,9 +120,10 @@ class Mailbox:
         """
         if self.state is not MailboxState.OPEN:
             raise self._closed()
-        if len(self.mails) >= self._mails_max:
+        waiting = len(self.mails) - self._own
+        if waiting >= self._mails_max:
             raise LocalProtocolError(
-                f"{len(self.mails)} calls wait for subtask {self._owner} to come between two "
+                f"{waiting} calls wait for subtask {self._owner} to come between two "
                 f"batches, as many as may (mailbox_mails_max)"
             )
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -128,10 +131,19 @@ class Mailbox:
         self._woken.set(True)
         return answer
 
+    def post(self, action: Callable[[], Any]) -> None:
+        """Have a function or coroutine function of the subtask's own called between two batches;
+        what it raises fails the subtask. Nothing is called once no mail is taken any more."""
+        if self.state is MailboxState.OPEN:
+            self.mails.append(Mail(action, None))
+            self._own += 1
+            self._woken.set(True)
+
     def measure_latency(self) -> None:
         """Find out how long a mail waits now, unless that is under way; harmless if none is
         taken."""
-        takes_mail = self.state is MailboxState.OPEN and len(self.mails) < self._mails_max
+        has_room = len(self.mails) - self._own < self._mails_max
+        takes_mail = self.state is MailboxState.OPEN and has_room
         if self._measured_since is None and takes_mail:
             self._measured_since = self._clock()
             self.submit(self._end_measurement)
@@ -153,6 +165,11 @@ class Mailbox:
             if not self.mails:
                 return
             mail = self.mails.popleft()
+            if mail.answer is None:
+                self._own -= 1
+                self._run += 1
+                await _called(mail.action)
+                continue
             if mail.answer.done():
                 continue
             try:
@@ -216,9 +233,10 @@ class Mailbox:
         self.state = TRANSITIONS[self.state, MailboxStep.CLOSE]
         while self.mails:
             self._return(self.mails.popleft())
+        self._own = 0
 
     def _return(self, mail: Mail) -> None:
-        if not mail.answer.done():
+        if mail.answer is not None and not mail.answer.done():
             mail.answer.set_exception(self._closed())
             mail.answer.exception()  # Who does not ask does not mind.
 
@@ -235,7 +253,8 @@ class Mailbox:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
-        assert len(self.mails) <= self._mails_max, "more mails wait than may"
+        assert self._own == sum(mail.answer is None for mail in self.mails), "own mails miscounted"
+        assert len(self.mails) - self._own <= self._mails_max, "more mails wait than may"
         assert not (self.state is MailboxState.CLOSED and self.mails), "closed but not empty"
 
 

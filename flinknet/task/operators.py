@@ -29,7 +29,9 @@ from typing import Any, NoReturn
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function, find_attributes_fast
+from flinknet.task.watermark_valve import WatermarkElement
 from flinknet.texts import text_of
+from flinknet.wire.events import Watermark, WatermarkStatus
 
 __all__ = [
     "BATCH_RECORDS",
@@ -40,6 +42,7 @@ __all__ = [
     "FunctionOperator",
     "MapOperator",
     "Operator",
+    "PassOn",
     "ProcessOperator",
     "bound_function",
     "is_awaiting",
@@ -52,6 +55,7 @@ BATCH_RECORDS = 1024
 a batch vanishes beside its records, few enough that other subtasks of the worker get their turn."""
 
 Emit = Callable[[list[Any]], Awaitable[None]]
+PassOn = Callable[[WatermarkElement], Awaitable[None]]
 
 
 class Operator:
@@ -61,17 +65,38 @@ class Operator:
     well, and ``close``, which comes in any case once ``open`` was called.
     """
 
+    takes_timestamps = False
+    """Whether it is made with ``stamped=True``, or with a tuple of that for each of its inputs,
+    where its records have timestamps; the functions of others are wrapped."""
+
     process: Emit
     """Takes a batch; returns when everything that came of it has been taken by the next
     operators."""
 
-    def connect(self, emit: Emit) -> None:
-        """Set where results go."""
+    def connect(self, emit: Emit, pass_on: PassOn | None = None) -> None:
+        """Set where results go, and who is told of event time."""
         self._emit = emit
+        self._pass_on = pass_on if pass_on is not None else _tell_nobody
 
     async def open(self, context: RuntimeContext) -> None:
         """Prepare for the first record."""
         self._context = context
+
+    async def process_watermark(self, watermark: Watermark) -> None:
+        """Event time has come further: everything before has been processed."""
+        self._context.process_context.current_watermark = watermark.timestamp_ms
+        await self._pass_on(watermark)
+
+    async def process_watermark_status(self, status: WatermarkStatus) -> None:
+        """Event time is waited for no longer, or again."""
+        await self._pass_on(status)
+
+    async def process_event_time(self, element: WatermarkElement) -> None:
+        """Take a watermark or a status."""
+        if isinstance(element, Watermark):
+            await self.process_watermark(element)
+        else:
+            await self.process_watermark_status(element)
 
     async def end_of_input(self) -> None:
         """Emit what was held back until the last record."""
@@ -254,6 +279,10 @@ class CallableSinkOperator(FunctionOperator):
     async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
         await self._call(record)
         return ()
+
+
+async def _tell_nobody(element: WatermarkElement) -> None:
+    """There is no operator behind."""
 
 
 def in_batches(call: Callable[..., Any], results: Iterator[Any]) -> Iterator[list[Any]]:

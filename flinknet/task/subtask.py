@@ -10,7 +10,8 @@ The states, and which may follow which, are those of ``execution_state.py``:
   from the gates, one buffer each. Several gates are read as one, in turn (``UnionInputGate``). A
   batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
   when the chain has taken the last one. The reader yields to the event loop once per buffer, the
-  source once per batch. Between two batches the mails are run that have come (``mailbox.py``).
+  source once per batch. Between two batches the mails are run that have come (``mailbox.py``),
+  timers among them, and the operators are told how far event time has come.
 - At the end of the input operators emit what they held back and close, two-phase sinks prepare;
   then every writer finishes, which waits until the consumers have processed everything: FINISHED.
 - FAILED, or CANCELING: the partitions are failed with the cause before anything else, so that
@@ -25,7 +26,7 @@ while no gate has data.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,9 +46,12 @@ from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
 from flinknet.task.execution_state import ExecutionState, ExecutionStep
-from flinknet.task.graph import JobGraph
+from flinknet.task.graph import JobEdge, JobGraph
+from flinknet.task.input_events import InputEvents
 from flinknet.task.mailbox import Mailbox, MailboxStatistics
+from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.source import SourceOperator
+from flinknet.task.watermark_valve import StatusWatermarkValve
 
 if TYPE_CHECKING:
     from flinknet.net.network_environment import NetworkEnvironment
@@ -107,6 +111,9 @@ class Subtask:
         self._reader: RecordReader | None = None
         self._chain: OperatorChain | None = None
         self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
+        self._processing_time = ProcessingTimeService(self._mailbox.post)
+        edges = [(graph.edges[gate.edge], len(gate.locations)) for gate in descriptor.gates]
+        self._events = _event_handler(edges)
         self._times = TaskTimes(descriptor.name, task_time())
         self._times.begin_wait(WaitReason.IDLE, task_time())
         self._context = RuntimeContext(
@@ -118,6 +125,9 @@ class Subtask:
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
             collect_records_max=collect_records_max,
+            processing_time=self._processing_time,
+            auto_watermark_interval_ms=graph.auto_watermark_interval_ms,
+            channels_of_first_input=sum(count for edge, count in edges if edge.input == 0),
             idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
         )
 
@@ -166,6 +176,7 @@ class Subtask:
             self._take(ExecutionStep.RUNNING)
             await self._process_input(chain)
             await chain.end_of_input()
+            self._processing_time.close()
             await chain.close()
             await self._finish_outputs()
             self._take(ExecutionStep.FINISHED)
@@ -189,6 +200,7 @@ class Subtask:
             self._take(ExecutionStep.CLOSED)
         elif not self.state.is_terminal:
             self._take(ExecutionStep.CANCEL)
+        self._processing_time.close()
         self._mailbox.close()
         if self._reader is not None:
             self._reader.close()
@@ -258,7 +270,8 @@ class Subtask:
             task_times=self._times,
             types=self._types,
         )
-        output = RecordWriterOutput(writer, edge.name, self._vertex.operators[edge.operator].name)
+        operator_name = self._vertex.operators[edge.operator].name
+        output = RecordWriterOutput(writer, edge.name, operator_name, edge.tag)
         self._outputs.append(output)
         return output
 
@@ -276,6 +289,7 @@ class Subtask:
             task_times=self._times,
             types=self._types,
             interruptible=self._mailbox.interruptible,
+            event_handler=self._events,
         )
 
     async def _process_input(self, chain: OperatorChain) -> None:
@@ -284,7 +298,11 @@ class Subtask:
             await chain.head.run(mailbox)
             return
         assert self._reader is not None, "a vertex without a source has a gate"
+        events = self._events
         while (batch := await self._reader.next_batch()) is not None:
+            if events is not None and events.pending:
+                for element in events.take():
+                    await chain.head.process_event_time(element)
             records = list(batch)
             if records:
                 chain.set_channel(batch.channel)
@@ -306,6 +324,16 @@ class Subtask:
             error = JobCancelledError(f'subtask "{self.descriptor.name}" was cancelled')
         for output in self._outputs:
             output.writer.fail(error)
+
+
+def _event_handler(gates: Sequence[tuple[JobEdge, int]]) -> InputEvents | None:
+    """Make the handler of gates, each with its edge and how many channels it has; None if no record
+    there has a timestamp. Channels whose records have none do not hold event time back."""
+    if not any(edge.stamped for edge, _ in gates):
+        return None
+    stamped = [edge.stamped for edge, channels in gates for _ in range(channels)]
+    silent = [channel for channel, has_time in enumerate(stamped) if not has_time]
+    return InputEvents(StatusWatermarkValve(len(stamped), silent))
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -30,7 +30,7 @@ from flinknet.records.partitioner import (
     RescalePartitioner,
     ShufflePartitioner,
 )
-from flinknet.task.functions import find_attributes_fast
+from flinknet.task.functions import find_attributes_fast, key_of_value
 from flinknet.task.graph import OperatorFactory, PartitionerFactory
 
 __all__ = [
@@ -59,6 +59,8 @@ class Partitioning:
 
     name: str
     factory: Callable[[int], PartitionerFactory]
+    with_timestamps: Callable[[], Partitioning] | None = None
+    """Makes the same for tuples ``(timestamp, value)``; None if it looks at no record."""
 
 
 def _shuffle_partitioner() -> ShufflePartitioner:
@@ -81,12 +83,20 @@ GLOBAL = _keyless("GLOBAL", GlobalPartitioner)
 
 def hash_partitioning(key: Callable[[Any], Any]) -> Partitioning:
     """By key group of the key."""
-    return Partitioning("HASH", lambda groups: partial(_hash_partitioner, key, groups))
+    return Partitioning(
+        "HASH",
+        lambda groups: partial(_hash_partitioner, key, groups),
+        lambda: Partitioning("HASH", lambda groups: partial(_hash_values, key, groups)),
+    )
 
 
 def _hash_partitioner(key: Callable[[Any], Any], groups: int) -> Partitioner:
     find_attributes_fast(key)
     return HashPartitioner(key, groups)
+
+
+def _hash_values(key: Callable[[Any], Any], groups: int) -> Partitioner:
+    return HashPartitioner(key_of_value(key), groups)
 
 
 def column_hash_partitioning(columns: tuple[str, ...]) -> Partitioning:
@@ -96,7 +106,16 @@ def column_hash_partitioning(columns: tuple[str, ...]) -> Partitioning:
     """
     _column_hash_partitioner(columns, 1)
     return Partitioning(
-        "COLUMN HASH", lambda groups: partial(_column_hash_partitioner, columns, groups)
+        "COLUMN HASH",
+        lambda groups: partial(_column_hash_partitioner, columns, groups),
+        _refuse_timestamps,
+    )
+
+
+def _refuse_timestamps() -> Partitioning:
+    raise ConfigurationError(
+        "key_by_columns cuts Arrow record batches, and the records here have timestamps: call "
+        "assign_timestamps_and_watermarks behind it"
     )
 
 
@@ -114,7 +133,15 @@ def custom_partitioning(
     function: Callable[[Any, int], int], key: Callable[[Any], Any]
 ) -> Partitioning:
     """By a user's function of the key and the number of subtasks."""
-    return _keyless("CUSTOM", partial(CustomPartitioner, function, key))
+    return Partitioning(
+        "CUSTOM",
+        lambda max_parallelism: partial(CustomPartitioner, function, key),
+        lambda: _keyless("CUSTOM", partial(_custom_values, function, key)),
+    )
+
+
+def _custom_values(function: Callable[[Any, int], int], key: Callable[[Any], Any]) -> Partitioner:
+    return CustomPartitioner(function, key_of_value(key))
 
 
 class ChainingStrategy(Enum):
@@ -149,11 +176,28 @@ class Transformation:
     buffer_timeout_ms: BufferTimeout | None = None
     collects: bool = False
     """Whether records come back under the operator's name, which is unique then."""
+    first_inputs: int | None = None
+    """How many of the inputs are one, the first of two; None for an operator with one input."""
+    assigns_timestamps: bool = False
+    """Whether its results have timestamps whatever its input has."""
+    needs_timestamps: bool = False
+    """Whether its input must have some."""
+    side_outputs: bool = False
+    """Whether its function may yield ``tag, value``."""
 
     @property
     def display_name(self) -> str:
         """The name in vertices and errors, ``"Source: flights"``."""
         return self.kind.value + self.name
+
+    @property
+    def logical_inputs(self) -> tuple[tuple[StreamInput, ...], ...]:
+        """The inputs, those that are one stream for the operator together."""
+        if not self.inputs:
+            return ()
+        if self.first_inputs is None:
+            return (self.inputs,)
+        return (self.inputs[: self.first_inputs], self.inputs[self.first_inputs :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +207,5 @@ class StreamInput:
     transformation: Transformation
     partitioning: Partitioning | None = None
     exchange_mode: ExchangeMode = ExchangeMode.PIPELINED_BOUNDED
+    tag: str | None = None
+    """The side output that is read; None for the main output."""

@@ -23,6 +23,7 @@ SCENARIOS = {
     "I": [*range(1, 12), *range(13, 16)],
     "P": [*range(2, 5)],
     "Q": [*range(1, 6)],
+    "R": [*range(1, 5), *range(6, 9)],
     "S": [*range(1, 6)],
     "V": [*range(3, 8)],
 }

@@ -23,6 +23,7 @@ from flinknet.demo.flights_job import (
     route,
 )
 from flinknet.task.context import ProcessContext, RuntimeContext
+from flinknet.task.processing_time import ProcessingTimeService
 
 FLIGHTS = [
     (0, "EWR", "IAH", 1_400, 11),
@@ -40,6 +41,7 @@ def context(index: int = 0) -> RuntimeContext:
         index=index,
         parallelism=2,
         max_parallelism=128,
+        processing_time=ProcessingTimeService(lambda action: None),
     )
 
 

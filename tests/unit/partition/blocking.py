@@ -83,6 +83,10 @@ class BlockingSubpartition:
         return self.acknowledged
 
     @property
+    def events_queued(self) -> int:
+        return 0
+
+    @property
     def load(self) -> int:
         return 0
 

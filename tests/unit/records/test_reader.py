@@ -616,3 +616,23 @@ def test_the_reader_says_whether_a_buffer_takes_it_long() -> None:
         slow.append(arranged.gate.reader_is_slow)
     assert slow == [False, True, False, True]
     arranged.close()
+
+
+def test_a_handler_may_ask_for_its_turn() -> None:
+    """The task gets an empty batch, before anything behind the event is read."""
+
+    class Asking:
+        def on_event(self, channel: int, event: Event) -> bool:
+            return event.data_type is DataType.EVENT_BUFFER
+
+    arranged = Arranged(event_handler=Asking())
+    arranged.arrive(packed("before"))
+    arranged.arrive(b"\x90", data_type=DataType.EVENT_BUFFER)
+    arranged.arrive(packed("behind"))
+    arranged.end()
+    batches = []
+    while (batch := run(arranged.reader.next_batch())) is not None:
+        batches.append((list(batch), batch.size_bytes))
+    assert [records for records, _ in batches] == [["before"], [], ["behind"]]
+    assert batches[1][1] == 0
+    arranged.close()

@@ -118,6 +118,16 @@ def test_a_broadcast_event_needs_no_record() -> None:
     assert arranged.writer.buffers_opened == 0
 
 
+def test_the_slowest_reader_says_how_many_events_are_queued() -> None:
+    arranged = Arranged(2)
+    assert arranged.writer.events_queued == 0
+    run(arranged.writer.broadcast_event(EVENT))
+    run(arranged.writer.emit_event(EVENT, 1))
+    assert arranged.writer.events_queued == 2
+    arranged.take(1)
+    assert arranged.writer.events_queued == 1
+
+
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_an_event_stands_behind_what_was_written(broadcast: bool) -> None:
     """A17: the open buffers are ended, and can be read at once with the event."""

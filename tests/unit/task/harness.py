@@ -8,6 +8,8 @@ import pytest
 
 from flinknet.task.context import RuntimeContext
 from flinknet.task.operators import Operator
+from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.task.watermark_valve import WatermarkElement
 
 
 def context(**fields: Any) -> RuntimeContext:
@@ -18,6 +20,7 @@ def context(**fields: Any) -> RuntimeContext:
         "index": 0,
         "parallelism": 1,
         "max_parallelism": 128,
+        "processing_time": ProcessingTimeService(lambda action: None),
     }
     return RuntimeContext(**(defaults | fields))
 
@@ -29,7 +32,9 @@ class Harness:
         self.operator = operator
         self.context = runtime_context if runtime_context is not None else context()
         self.batches: list[list[Any]] = []
-        operator.connect(self._keep)
+        self.event_time: list[WatermarkElement] = []
+        """Watermarks and statuses that were passed on."""
+        operator.connect(self._keep, self._keep_event_time)
 
     async def __aenter__(self) -> Self:
         await self.operator.open(self.context)
@@ -58,6 +63,9 @@ class Harness:
     async def _keep(self, records: list[Any]) -> None:
         assert records, "an emitted batch is never empty"
         self.batches.append(records)
+
+    async def _keep_event_time(self, element: WatermarkElement) -> None:
+        self.event_time.append(element)
 
 
 class _EnoughError(Exception):

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from flinknet.task.chain import OperatorChain
+from flinknet.task.chain import WATERMARKS_QUEUED_MAX, OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
 from flinknet.task.operators import Operator
+from flinknet.task.side_outputs import OutputTag
+from flinknet.task.watermark_valve import MAX_WATERMARK
+from flinknet.wire.events import Watermark, WatermarkStatus
+from tests.unit.records.writing import Arranged
 from tests.unit.task.harness import context
 
 DIARY: list[Any] = []
@@ -31,6 +35,10 @@ class Noting(Operator):
     async def process(self, records: list[Any]) -> None:
         DIARY.append((self.name, self.context.process_context.channel, records))
         await self._emit(records)
+
+    async def process_watermark(self, watermark: Watermark) -> None:
+        DIARY.append((self.name, watermark.timestamp_ms))
+        await self._pass_on(watermark)
 
     async def end_of_input(self) -> None:
         DIARY.append(f"{self.name} ends")
@@ -111,3 +119,44 @@ async def test_what_was_not_opened_is_not_closed() -> None:
     chain = chain_of(("a", None))
     await chain.close()
     assert DIARY == []
+
+
+async def test_watermarks_go_down_every_branch() -> None:
+    chain = chain_of(("a", None), ("b", 0), ("c", 0), ("d", 1))
+    await chain.head.process_event_time(Watermark(7))
+    await chain.head.process_event_time(WatermarkStatus(idle=True))
+    assert DIARY == [("a", 7), ("b", 7), ("d", 7), ("c", 7)]
+
+
+async def test_an_operator_in_the_task_may_read_a_side_output() -> None:
+    DIARY.clear()
+    operators = (
+        ChainedOperator("a", "a", Made("a"), None, splits_outputs=True),
+        ChainedOperator("b", "b", Made("b"), 0, "odd"),
+        ChainedOperator("c", "c", Made("c"), 0),
+    )
+    chain = OperatorChain(JobVertex(0, "v", 1, 128, "default", operators), context(), {})
+    await chain.open()
+    DIARY.clear()
+    await chain.head.process([1, (OutputTag("odd"), 2)])
+    assert DIARY[1:] == [("c", 0, [1]), ("b", 0, [2])]
+
+
+def watermarks_in(arranged: Arranged) -> int:
+    return len(arranged.take())
+
+
+async def test_watermarks_are_held_back_from_a_reader_that_reads_none() -> None:
+    """The next one says more; the last of all and a status are written in any case."""
+    arranged = Arranged()
+    output = RecordWriterOutput(arranged.writer, "FORWARD", "a")
+    for number in range(WATERMARKS_QUEUED_MAX + 5):
+        await output.pass_on(Watermark(number))
+    assert arranged.writer.events_queued == WATERMARKS_QUEUED_MAX
+    await output.pass_on(WatermarkStatus(idle=True))
+    assert arranged.writer.events_queued == WATERMARKS_QUEUED_MAX + 2
+    await output.pass_on(Watermark(1000))
+    await output.pass_on(Watermark(MAX_WATERMARK))
+    assert watermarks_in(arranged) == WATERMARKS_QUEUED_MAX + 3
+    await output.pass_on(WatermarkStatus(idle=False))
+    assert watermarks_in(arranged) == 1, "what was held back was said by the last"

@@ -303,3 +303,37 @@ async def test_latency_is_not_measured_where_no_mail_is_taken(mailbox: Mailbox) 
     mailbox.close()
     mailbox.measure_latency()
     assert mailbox.statistics().waiting == 0
+
+
+async def test_the_subtask_s_own_mail_is_run_among_the_others(mailbox: Mailbox) -> None:
+    """It takes no place of theirs, and nobody is told what it returns."""
+    done: list[int] = []
+    for number in range(4):
+        mailbox.post(partial(done.append, number))
+    answers = [mailbox.submit(partial(done.append, number)) for number in (4, 5, 6)]
+    mailbox.check_invariants()
+    with pytest.raises(LocalProtocolError, match="3 calls wait"):
+        mailbox.submit(print)
+    await mailbox.run_mails()
+    assert done == [0, 1, 2, 3, 4, 5, 6]
+    assert all(answer.done() for answer in answers)
+    assert mailbox.statistics().run == 7
+    mailbox.check_invariants()
+
+
+async def test_what_the_subtask_s_own_mail_raises_fails_the_subtask(mailbox: Mailbox) -> None:
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    mailbox.post(fail)
+    with pytest.raises(ZeroDivisionError):
+        await mailbox.run_mails()
+    mailbox.check_invariants()
+
+
+async def test_nothing_is_posted_to_a_mailbox_that_takes_no_mail(mailbox: Mailbox) -> None:
+    mailbox.post(print)
+    mailbox.close()
+    mailbox.check_invariants()
+    mailbox.post(print)
+    assert not mailbox.mails

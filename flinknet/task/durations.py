@@ -1,0 +1,96 @@
+"""Spans of time, in PyFlink's two names for them, both in whole milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flinknet.errors import ConfigurationError
+
+__all__ = ["Duration", "Time"]
+
+SECOND_MS = 1000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """So many milliseconds; ConfigurationError for anything but a whole number of them."""
+
+    milliseconds_count: int
+
+    def __post_init__(self) -> None:
+        count = self.milliseconds_count
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise ConfigurationError(f"a span of time is {count!r}: choose a whole number")
+
+
+class Duration(Span):
+    """A span of time (PyFlink's Duration)."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of_days(cls, days: int) -> Duration:
+        """Return so many days of 24 hours."""
+        return cls(days * DAY_MS)
+
+    @classmethod
+    def of_hours(cls, hours: int) -> Duration:
+        """Return so many hours."""
+        return cls(hours * HOUR_MS)
+
+    @classmethod
+    def of_minutes(cls, minutes: int) -> Duration:
+        """Return so many minutes."""
+        return cls(minutes * MINUTE_MS)
+
+    @classmethod
+    def of_seconds(cls, seconds: int) -> Duration:
+        """Return so many seconds."""
+        return cls(seconds * SECOND_MS)
+
+    @classmethod
+    def of_millis(cls, millis: int) -> Duration:
+        """Return so many milliseconds."""
+        return cls(millis)
+
+    def to_millis(self) -> int:
+        """Return it in milliseconds."""
+        return self.milliseconds_count
+
+
+class Time(Span):
+    """The size, the slide, the offset or the gap of windows (PyFlink's Time)."""
+
+    __slots__ = ()
+
+    @classmethod
+    def days(cls, days: int) -> Time:
+        """Return so many days of 24 hours."""
+        return cls(days * DAY_MS)
+
+    @classmethod
+    def hours(cls, hours: int) -> Time:
+        """Return so many hours."""
+        return cls(hours * HOUR_MS)
+
+    @classmethod
+    def minutes(cls, minutes: int) -> Time:
+        """Return so many minutes."""
+        return cls(minutes * MINUTE_MS)
+
+    @classmethod
+    def seconds(cls, seconds: int) -> Time:
+        """Return so many seconds."""
+        return cls(seconds * SECOND_MS)
+
+    @classmethod
+    def milliseconds(cls, milliseconds: int) -> Time:
+        """Return so many milliseconds."""
+        return cls(milliseconds)
+
+    def to_milliseconds(self) -> int:
+        """Return it in milliseconds."""
+        return self.milliseconds_count
