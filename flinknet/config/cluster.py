@@ -111,6 +111,11 @@ class ClusterConfig:
     (a user function that blocks never sees the cancellation). Flink: task.cancellation.timeout
     (180 s)."""
 
+    restart_slots_timeout_ms: float = 60_000.0
+    """How long a job that is to be restarted waits for slots: its own, which a user function may
+    still keep, or those of a worker that is started in place of a lost one. Flink:
+    slot.request.timeout (5 min)."""
+
     commit_timeout_ms: float = 60_000.0
     """Time for one worker to commit what the two-phase sinks of a job have prepared, or to abort
     it: some renames, on a file system that may be far away."""
@@ -166,6 +171,7 @@ class ClusterConfig:
             "statistics_interval_ms",
             "http_request_timeout_ms",
             "cancel_timeout_ms",
+            "restart_slots_timeout_ms",
             "commit_timeout_ms",
         )
         for name in ("heartbeat_timeout_ms", "coordinator_timeout_ms"):

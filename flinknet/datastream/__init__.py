@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
 from flinknet.datastream.environment import ExecutionConfig, StreamExecutionEnvironment
+from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.sources import (
     CollectionSource,
@@ -65,6 +66,7 @@ __all__ = [
     "ProcessFunction",
     "RateLimitedSource",
     "ReduceFunction",
+    "RestartStrategies",
     "RuntimeContext",
     "Sink",
     "SinkFunction",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flinknet.config import BufferTimeout, FlinknetConfig, check_buffer_timeout
+from flinknet.config.restart_strategy import NO_RESTART, RestartStrategy
 from flinknet.datastream import executor
 from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.streams import DataStream, checked_parallelism
@@ -57,6 +59,7 @@ class StreamExecutionEnvironment:
         self._config = config
         self._transformations: list[Transformation] = []
         self._defaults = GraphDefaults()
+        self._restart: RestartStrategy = NO_RESTART
 
     @classmethod
     def get_execution_environment(
@@ -109,6 +112,12 @@ class StreamExecutionEnvironment:
         """Return what else can be set for the whole job."""
         return ExecutionConfig(self._defaults)
 
+    def set_restart_strategy(self, strategy: RestartStrategy) -> StreamExecutionEnvironment:
+        """Set whether, and how soon, a job that failed is run again: one of
+        ``RestartStrategies``; by default it is not."""
+        self._restart = strategy
+        return self
+
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
         """Give every operator a task of its own."""
         self._defaults.chaining = False
@@ -138,6 +147,7 @@ class StreamExecutionEnvironment:
         """Return the job that ``execute`` would run, and forget it if ``clear``."""
         name = job_name or DEFAULT_JOB_NAME
         graph = generate_job_graph(name, self._transformations, self._defaults)
+        graph = replace(graph, restart=self._restart)
         if clear:
             self._transformations.clear()
         return graph

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flinknet.config import BufferTimeout
+from flinknet.config.restart_strategy import NO_RESTART, RestartStrategy
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.operators import Operator
@@ -115,6 +116,8 @@ class JobGraph:
     """The classes whose objects may be in records, see ``RecordTypes``."""
     auto_watermark_interval_ms: int = 200
     """How often subtasks that make watermarks say how far event time has come; 0 for never."""
+    restart: RestartStrategy = NO_RESTART
+    """Whether the job is run again after a failure."""
 
     def slots_by_group(self) -> dict[str, int]:
         """Return how many slots each slot sharing group needs: its highest parallelism."""

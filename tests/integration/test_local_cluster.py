@@ -15,7 +15,14 @@ import pytest
 from flinknet.cluster import JobProgress, LocalCluster, run_job
 from flinknet.cluster.control.credentials import authorization_headers, cluster_id
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
-from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import (
+    CollectSink,
+    GeneratorSource,
+    MapFunction,
+    RestartStrategies,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
 from flinknet.errors import (
     InsufficientSlotsError,
     JobFailedError,
@@ -140,6 +147,28 @@ async def test_a_lost_worker_leaves_a_smaller_cluster(cluster: LocalCluster) -> 
     environment.from_collection([1]).rebalance().map(lambda record: record).print()
     with pytest.raises(InsufficientSlotsError, match="needs 3 slots"):
         await cluster.execute(environment.job_graph("wide"))
+
+
+async def test_a_job_is_restarted_and_the_lost_worker_replaced(cluster: LocalCluster) -> None:
+    """The first attempt kills its worker; the second, on a new one beside the other, does not."""
+    environment = StreamExecutionEnvironment()
+    environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, 0.0))
+
+    class KillOnce(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            if runtime_context.attempt == 0 and runtime_context.index == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def map(self, value: int) -> int:
+            return value
+
+    numbers = environment.from_collection(range(10)).rebalance()
+    numbers.map(KillOnce()).set_parallelism(4).sink_to(CollectSink()).name("all")
+    result = await cluster.execute(environment.job_graph("restarted"))
+    assert sorted(result.collected["all"]) == list(range(10))
+    assert len(result.workers) == 2
+    assert sum(worker_id.endswith(".1") for worker_id in result.workers) == 1
+    assert len(cluster.pids()) == 3
 
 
 async def test_a_job_that_does_not_fit_leaves_the_cluster_as_it_was(cluster: LocalCluster) -> None:

@@ -9,7 +9,8 @@
     FAILING     END -> FAILED
     CANCELLING  END -> CANCELED
 
-What brings each event about is told by ``coordinator/job_execution.py``.
+What brings each event about is told by ``coordinator/job_execution.py``. RESTARTING is no state of
+an attempt: it is what the job is in between one that has FAILED and the next.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class JobState(Enum):
     FINISHED = "FINISHED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
+    RESTARTING = "RESTARTING"
 
     def takes(self, event: JobEvent) -> bool:
         """Whether the event may happen in this state."""
@@ -61,7 +63,7 @@ class JobState(Enum):
     @property
     def is_terminal(self) -> bool:
         """Nothing changes any more."""
-        return not any(map(self.takes, JobEvent))
+        return self is not JobState.RESTARTING and not any(map(self.takes, JobEvent))
 
 
 _S, _E = JobState, JobEvent

@@ -6,16 +6,19 @@ coordinator plans with the *shape*, the same graph without its functions, and pa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NoReturn
+from dataclasses import asdict, dataclass, field
+from typing import Any, NoReturn, get_args
 
 import msgpack
 
+from flinknet.config.restart_strategy import RestartStrategy
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.graph import JobEdge, JobGraph, JobVertex
 
 __all__ = ["Submission"]
+
+_RESTART_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in get_args(RestartStrategy)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +54,25 @@ class Submission:
             (e.source, e.target, e.operator, e.name, e.pointwise, e.exchange_mode)
             for e in self.shape.edges
         ]
-        body: bytes = msgpack.packb([self.shape.name, vertices, edges, self.commits, self.graph])
+        body: bytes = msgpack.packb(
+            [self.shape.name, vertices, edges, self._settings(), self.commits, self.graph]
+        )
         return body
+
+    def _settings(self) -> dict[str, Any]:
+        restart = self.shape.restart
+        return {"restart": [type(restart).__name__, asdict(restart)]}
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Submission:
         """Inverse of ``to_bytes``; ConfigurationError if the body is none."""
         try:
-            name, vertices, edges, commits, graph = msgpack.unpackb(body)
+            name, vertices, edges, settings, commits, graph = msgpack.unpackb(body)
             shape = JobGraph(
                 name=name,
                 vertices=tuple(_vertex(*fields) for fields in vertices),
                 edges=tuple(_edge(*fields) for fields in edges),
+                restart=_restart_strategy(*settings["restart"]),
             )
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
         except Exception as error:
@@ -73,6 +83,11 @@ class Submission:
         if ids != list(range(len(ids))) or not ends <= set(ids):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
         return cls(shape, graph, bool(commits))
+
+
+def _restart_strategy(name: str, fields: dict[str, Any]) -> RestartStrategy:
+    strategy: RestartStrategy = _RESTART_STRATEGIES[name](**fields)
+    return strategy
 
 
 def _vertex(

@@ -85,7 +85,7 @@ class ClientRoutes:
                 "workers": len(workers),
                 "slots": sum(worker.slots for worker in workers),
                 "free_slots": sum(worker.free_slots for worker in workers),
-                "jobs": Counter(job.execution.state.value for job in self._dispatcher.jobs()),
+                "jobs": Counter(job.state.value for job in self._dispatcher.jobs()),
             }
         )
 
@@ -169,8 +169,8 @@ class ClientRoutes:
 
     async def _result(self, request: web.Request) -> web.Response:
         record = named_job(request, self._dispatcher)
-        if record.execution.state is not JobState.FINISHED:
-            raise web.HTTPConflict(text=f"the job is {record.execution.state.value}: no result")
+        if record.state is not JobState.FINISHED:
+            raise web.HTTPConflict(text=f"the job is {record.state.value}: no result")
         body = msgpack.packb(record.present.result())
         record.present.forget_collected()
         return web.Response(body=body, content_type="application/msgpack")

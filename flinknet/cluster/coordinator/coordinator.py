@@ -4,8 +4,9 @@ It gives the dispatcher (which has neither) a clock and connections, and serves 
 (``rest.py``). The cluster token comes in the environment, see ``credentials.py``. With
 ``--watch-parent`` it belongs to a launcher: it ends when the launcher does, writes what the
 launcher must know as JSON lines to standard output (``listening`` with the address; ``ready`` once
-the expected workers have registered), and reads the launcher's news from standard input
-(``worker_started``, ``worker_exited``).
+the expected workers have registered; ``worker_wanted`` for one that is lost, and missed by a job
+that is to be restarted), and reads the launcher's news from standard input (``worker_started``,
+``worker_exited``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,7 +50,13 @@ log = logging.getLogger("flinknet.coordinator")
 class Coordinator:
     """The dispatcher on the running event loop. Used from that loop only."""
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(
+        self, config: ClusterConfig, want_worker: Callable[[str], None] = lambda lost: None
+    ) -> None:
+        """``want_worker`` hears of each lost worker that a job needs to have replaced."""
+        self._want_worker = want_worker
+        self._wanted: set[str] = set()
+        self._told: dict[str, int] = {}
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, WorkerConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -184,17 +192,43 @@ class Coordinator:
         self._progressed = asyncio.Event()
         for job_id in list(self._ends):
             record = self.dispatcher.job(job_id)
+            if record is not None and record.restart_at is not None:
+                self._log_restart(record)
             if record is None or record.ended_at is not None:
                 self._ends.pop(job_id).set()
+                self._told.pop(job_id, None)
                 if record is not None:
                     _log_end(record)
         for lost in self.dispatcher.workers.workers():
             if lost.loss is not None and lost.worker_id in self._connections:
                 self._connections[lost.worker_id].abort()
+        self._have_workers_replaced()
         if self._timer is not None:
             self._timer.cancel()
         if not self._closed:
             self._timer = self._loop.call_at(self.dispatcher.deadline, self._tick)
+
+    def _log_restart(self, record: JobRecord) -> None:
+        """Say once of each attempt that another one follows it."""
+        attempt, cause = record.present.number, record.execution.cause
+        if self._told.get(record.job_id) != attempt:
+            self._told[record.job_id] = attempt
+            reason = "" if cause is None else cause.message
+            log.warning(
+                'job "%s": attempt %d failed, and the next one is to follow: %s',
+                record.submission.name,
+                attempt,
+                reason,
+            )
+
+    def _have_workers_replaced(self) -> None:
+        """Say once of each lost worker that a job which waits to be restarted misses it."""
+        if not self.dispatcher.waits_to_restart or self._closed:
+            return
+        for worker in self.dispatcher.workers.workers():
+            if worker.is_lost and worker.worker_id not in self._wanted:
+                self._wanted.add(worker.worker_id)
+                self._want_worker(worker.worker_id)
 
     def _tick(self) -> None:
         self.dispatcher.tick(self.now())
@@ -203,7 +237,7 @@ class Coordinator:
 
 def _log_end(record: JobRecord) -> None:
     name, execution = record.submission.name, record.execution
-    log.info('job "%s": %s', name, execution.state.value)
+    log.info('job "%s": %s', name, record.state.value)
     for worker_id in execution.holders:
         log.warning('job "%s" has ended, but worker %s has not let go of it', name, worker_id)
 
@@ -211,7 +245,7 @@ def _log_end(record: JobRecord) -> None:
 async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> None:
     """Serve the control plane until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
-    coordinator = Coordinator(config)
+    coordinator = Coordinator(config, lambda lost: _announce("worker_wanted", worker_id=lost))
     stop = asyncio.Event()
     reason = "stops"
 

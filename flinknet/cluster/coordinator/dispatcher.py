@@ -16,7 +16,10 @@ process.
 - A message belongs to the attempt that it names. Of one that has ended, only that a worker has let
   go of it still matters; messages of a job or attempt that is not known here are dropped: they are
   late, not wrong.
-- A job ends with its attempt, unless this one has failed and ``goes_on`` wants another.
+- A job ends with its attempt, unless this one has failed and the job's restart strategy wants
+  another. That begins when its time has come and there are slots for it, for which it waits at most
+  ``restart_slots_timeout_ms``: a worker that was lost may be replaced meanwhile, and says so by
+  the first of its heartbeats.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
 
 Flink: Dispatcher, JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs
@@ -28,6 +31,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from flinknet.cluster.control.failure import FailureCause
@@ -61,19 +65,10 @@ Send = Callable[[str, Message], None]
 class Dispatcher:
     """Registers workers, runs jobs on them, and knows how each of both stands."""
 
-    def __init__(
-        self,
-        config: ClusterConfig,
-        *,
-        now: float,
-        send: Send,
-        goes_on: Callable[[JobRecord], bool] = lambda record: False,
-    ) -> None:
-        """``goes_on`` is asked whether a job whose present attempt has failed is to have another
-        one, which ``begin_attempt`` starts; else the job ends with it."""
+    def __init__(self, config: ClusterConfig, *, now: float, send: Send) -> None:
         self._config = config
         self._send = send
-        self._goes_on = goes_on
+        self._stopping = False
         self.workers = WorkerRegistry(
             now=now,
             heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
@@ -114,6 +109,11 @@ class Dispatcher:
         self._carry_out(record, attempt, attempt.execution.start(), now)
         return attempt
 
+    @property
+    def waits_to_restart(self) -> bool:
+        """Whether a job is between two attempts, for which lost workers are missed."""
+        return any(record.restart_at is not None for record in self.jobs())
+
     def may_fit_soon(self, submission: Submission) -> bool:
         """Whether the job does not fit the free slots, but those as well that are on their way
         back."""
@@ -151,11 +151,18 @@ class Dispatcher:
 
     def cancel(self, record: JobRecord, now: float) -> None:
         """Stop a job on request; nothing happens to one that has ended or is ending."""
+        if record.restart_at is not None:
+            record.end(now, cancelled=True)
+            return
         self._carry_out(record, record.present, record.execution.cancel(now), now)
 
     def stop(self, cause: FailureCause, now: float) -> None:
         """The coordinator ends, which is the cause of all that this breaks."""
+        self._stopping = True
         for record in self.jobs():
+            if record.restart_at is not None:
+                record.end(now)
+                continue
             commands = record.execution.coordinator_stops(cause, now)
             self._carry_out(record, record.present, commands, now)
 
@@ -206,6 +213,7 @@ class Dispatcher:
                 raise RemoteProtocolError(
                     f"worker {worker_id} sent {type(message).__name__}, which it must not"
                 )
+        self._restart_jobs(now)
 
     def connection_closed(self, worker_id: str, now: float) -> None:
         """The control connection of a worker is gone."""
@@ -221,6 +229,7 @@ class Dispatcher:
     def deadline(self) -> float:
         """When ``tick`` must be called at the latest."""
         deadlines = [record.execution.deadline for record in self._jobs.values()]
+        deadlines += [self._restart_deadline(record) for record in self.jobs()]
         return min([self.workers.next_tick, *(time for time in deadlines if time is not None)])
 
     def tick(self, now: float) -> None:
@@ -230,6 +239,24 @@ class Dispatcher:
                 self._lose(cause, now)
         for record in self.jobs():
             self._carry_out(record, record.present, record.execution.tick(now), now)
+        self._restart_jobs(now)
+
+    def _restart_jobs(self, now: float) -> None:
+        """Begin the attempts whose time has come, as far as there are slots."""
+        for record in self.jobs():
+            if record.restart_at is None or now < record.restart_at:
+                continue
+            with suppress(InsufficientSlotsError):
+                self.begin_attempt(record, now)
+                continue
+            record.waits_for_slots = True
+            if now >= record.restart_at + self._config.restart_slots_timeout_ms / 1000:
+                record.end(now)
+
+    def _restart_deadline(self, record: JobRecord) -> float | None:
+        if record.restart_at is None or not record.waits_for_slots:
+            return record.restart_at
+        return record.restart_at + self._config.restart_slots_timeout_ms / 1000
 
     def _lose(self, cause: FailureCause | None, now: float) -> None:
         if cause is None:
@@ -246,7 +273,9 @@ class Dispatcher:
         state = attempt.execution.state
         if attempt.ended_at is None and state.is_terminal:
             attempt.end(now)
-            if state is not JobState.FAILED or not self._goes_on(record):
+            if state is JobState.FAILED and not self._stopping:
+                record.restart_at = record.backoff.failed(now)
+            if record.restart_at is None:
                 record.end(now)
         for worker_id, message in commands:
             self._send(worker_id, message)

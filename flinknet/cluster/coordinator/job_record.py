@@ -4,9 +4,9 @@ Theory of operation
 -------------------
 A job is run in *attempts*, numbered from 0, one at a time: ``begin_attempt`` makes the next one
 when the present one has ended. The last attempt answers for the job; those before it are kept for
-its story, at most ``attempts_retained`` of them. The job ends after an attempt, when nobody means
-to begin another: that is decided by the dispatcher. Then its graph goes, which nobody needs any
-more.
+its story, at most ``attempts_retained`` of them. After one that failed the job's restart strategy
+says when the next may begin (``restart_at``), or the job ends. Then its graph goes, which nobody
+needs any more.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import JobExecution
 from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
+from flinknet.cluster.coordinator.restart_backoff import RestartBackoff
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
 from flinknet.errors import LocalProtocolError
@@ -39,6 +41,12 @@ class JobRecord:
         self.ended_at: float | None = None
         self.regions = pipelined_regions(submission.shape)
         """What must run together; every attempt runs all of them."""
+        self.restart_at: float | None = None
+        """When the next attempt may begin; None while one is there, and at the end."""
+        self.waits_for_slots = False
+        """It might have begun already, had there been slots."""
+        self.backoff = RestartBackoff(submission.shape.restart)
+        self._cancelled = False
         self._config = config
         self._attempts: list[AttemptRecord] = []
 
@@ -56,6 +64,13 @@ class JobRecord:
     def execution(self) -> JobExecution:
         """The execution of the present attempt."""
         return self.present.execution
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands: its present attempt, or in between two of them."""
+        if self._cancelled:
+            return JobState.CANCELED
+        return self.execution.state if self.restart_at is None else JobState.RESTARTING
 
     def attempt(self, number: int) -> AttemptRecord | None:
         """One attempt, or None if it is forgotten or never was."""
@@ -84,12 +99,15 @@ class JobRecord:
             cancel_timeout_s=config.cancel_timeout_ms / 1000,
             commit_timeout_s=config.commit_timeout_ms / 1000 if self.submission.commits else None,
         )
+        self.restart_at, self.waits_for_slots = None, False
         self._attempts.append(AttemptRecord(execution, placement, begun_at=now))
         del self._attempts[: -1 - config.attempts_retained]
         return self.present
 
-    def end(self, now: float) -> None:
-        """No attempt follows the present one."""
+    def end(self, now: float, *, cancelled: bool = False) -> None:
+        """No attempt follows the present one, which was not what ``cancelled`` the job."""
+        self.restart_at = None
+        self._cancelled = cancelled
         self.ended_at = now
         self.submission = self.submission.without_graph()
 
@@ -100,6 +118,7 @@ class JobRecord:
             **self.present.status(now),
             "job_id": self.job_id,
             "name": self.submission.name,
+            "state": self.state.value,
             "seconds": ended_at - self.submitted_at,
             "vertices": self.present.vertices(self.submission.shape),
         }

@@ -44,6 +44,8 @@ class Launcher:
         self._token = token
         self._on_output = on_output
         self._children: dict[str, ChildProcess] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        """Of each worker its number, and how many were there with that number before it."""
 
     def pids(self) -> dict[str, int]:
         """The process id of each child, by name."""
@@ -55,12 +57,25 @@ class Launcher:
 
     async def start_worker(self, number: int, coordinator: str) -> ChildProcess:
         """Start a worker that is to join the coordinator at ``"host:port"``."""
+        return await self._start_worker(number, 0, coordinator)
+
+    async def replace_worker(self, lost: str, coordinator: str) -> ChildProcess:
+        """Start a worker under another name in the place of a lost one, which has its ports; what
+        is left of that is killed before."""
+        number, generation = self._places[lost]
+        await self._children[lost].stop(0.0)
+        del self._children[lost], self._places[lost]
+        return await self._start_worker(number, generation + 1, coordinator)
+
+    async def _start_worker(self, number: int, generation: int, coordinator: str) -> ChildProcess:
         cluster = self._config.cluster
+        name = f"worker-{number}.{generation}" if generation else f"worker-{number}"
+        self._places[name] = number, generation
         return await self._start(
-            f"worker-{number}",
+            name,
             "flinknet.cluster.worker",
             f"--coordinator={coordinator}",
-            f"--worker-id=worker-{number}",
+            f"--worker-id={name}",
             f"--data-port={cluster.data_port and cluster.data_port + number}",
             f"--metrics-port={cluster.metrics_port and cluster.metrics_port + number}",
         )

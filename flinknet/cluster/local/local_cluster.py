@@ -7,6 +7,9 @@ which says where it listens, then all workers, and is entered once all have regi
 ends the block (success, an error, cancellation by Ctrl-C) stops every process and waits for each,
 so that none is left behind. A second cancellation kills at once.
 
+A worker that is lost is replaced when a job is to be restarted that needs it; the coordinator says
+so. Until then, and for good if no job is, the cluster goes on without it.
+
 ``launcher.py``, ``watcher.py`` and ``control/client.py`` know nothing of each other.
 """
 
@@ -23,7 +26,7 @@ from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.local.launcher import Launcher, finish_stopping
 from flinknet.cluster.local.preflight import check_cluster, check_job
-from flinknet.cluster.local.process_output import OnOutput, print_output
+from flinknet.cluster.local.process_output import LAUNCHER, OnOutput, print_output
 from flinknet.cluster.local.watcher import Watcher
 from flinknet.config import FlinknetConfig
 from flinknet.errors import JobError, LocalProtocolError, RemoteTransportError
@@ -45,10 +48,12 @@ class LocalCluster:
         self._config = config or FlinknetConfig()
         self._token = given_token()
         self._address = ""
+        self._on_output = on_output
         self._launcher = Launcher(self._config, self._token, on_output)
         self._watcher: Watcher
         self._client: CoordinatorClient | None = None
         self._resources = AsyncExitStack()
+        self._replacements: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         check_cluster(self._config)
@@ -115,8 +120,11 @@ class LocalCluster:
     async def _start(self) -> None:
         cluster = self._config.cluster
         self._resources.push_async_callback(self._launcher.stop)
-        self._watcher = Watcher(cause_grace_s=cluster.cause_grace_ms / 1000)
+        self._watcher = Watcher(
+            cause_grace_s=cluster.cause_grace_ms / 1000, on_worker_wanted=self._replace_worker
+        )
         self._resources.push_async_callback(self._watcher.close)
+        self._resources.push_async_callback(self._finish_replacements)
         try:
             async with asyncio.timeout(cluster.start_timeout_ms / 1000):
                 await self._start_processes()
@@ -137,6 +145,25 @@ class LocalCluster:
             worker = await self._launcher.start_worker(number, self._address)
             self._watcher.watch_worker(worker)
         await self._watcher.ready()
+
+    def _replace_worker(self, lost: str) -> None:
+        replacement = asyncio.create_task(self._start_replacement(lost))
+        self._replacements.add(replacement)
+        replacement.add_done_callback(self._replacements.discard)
+
+    async def _start_replacement(self, lost: str) -> None:
+        try:
+            worker = await self._launcher.replace_worker(lost, self._address)
+        except OSError as error:
+            self._on_output(LAUNCHER, f"no worker could be started in place of {lost}: {error}")
+            return
+        self._watcher.watch_worker(worker)
+
+    async def _finish_replacements(self) -> None:
+        """Start nothing any more; what has been started is stopped with the others."""
+        for replacement in self._replacements:
+            replacement.cancel()
+        await asyncio.gather(*self._replacements, return_exceptions=True)
 
     async def _stop(self) -> None:
         """Stop every process; also when this call is cancelled, which makes it impatient."""

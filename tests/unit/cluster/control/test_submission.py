@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import msgpack
 import pytest
 
 from flinknet.cluster.control.submission import Submission
+from flinknet.config.restart_strategy import (
+    NO_RESTART,
+    ExponentialDelayRestart,
+    FailureRateRestart,
+    FixedDelayRestart,
+    RestartStrategy,
+)
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
 from tests.unit.cluster.graphs import keyed_graph
@@ -29,12 +37,27 @@ def test_the_shape_survives_and_the_functions_stay_opaque() -> None:
     assert JobGraph.from_bytes(submission.graph).vertices[0].name == graph.vertices[0].name
 
 
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        NO_RESTART,
+        FixedDelayRestart(3, 20.0),
+        FailureRateRestart(3, 20.0, 1.0),
+        ExponentialDelayRestart(1.0, 2.0, 3.0, 4.0, 5),
+    ],
+)
+def test_the_restart_strategy_travels(strategy: RestartStrategy) -> None:
+    graph = replace(keyed_graph("flights"), restart=strategy)
+    assert Submission.from_bytes(Submission.of_graph(graph).to_bytes()).shape.restart == strategy
+
+
 SOURCE = [0, "source", 1, 128, "default"]
+SETTINGS = {"restart": ["NoRestart", {}]}
 EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED"]
 
 
 def body(vertices: list[object], edges: list[object]) -> bytes:
-    packed: bytes = msgpack.packb(["job", vertices, edges, False, b"graph"])
+    packed: bytes = msgpack.packb(["job", vertices, edges, SETTINGS, False, b"graph"])
     return packed
 
 
@@ -49,8 +72,10 @@ def test_a_body_is_a_job() -> None:
         b"",
         b"\xc1",
         msgpack.packb(1),
-        msgpack.packb(["job", [], [], False, b""]),
-        msgpack.packb(["job", [SOURCE], [], False, "graph"]),
+        msgpack.packb(["job", [], [], SETTINGS, False, b""]),
+        msgpack.packb(["job", [SOURCE], [], SETTINGS, False, "graph"]),
+        msgpack.packb(["job", [SOURCE], [], {}, False, b"graph"]),
+        msgpack.packb(["job", [SOURCE], [], {"restart": ["Exit", {}]}, False, b"graph"]),
         body([SOURCE[:3]], []),
         body([SOURCE], [[0]]),
         body([SOURCE], [[*EDGE[:5], "ON_DEMAND"]]),

@@ -11,9 +11,11 @@ import pytest
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.control.exit_status import ExitStatus
-from flinknet.cluster.control.messages import Cancel, Deploy, Register, Released
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.messages import Cancel, Deploy, Heartbeat, Register, Released
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.coordinator import Coordinator, _Launcher, main
+from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.errors import ConfigurationError
 from tests.unit.cluster.control_plane import (
     CONFIG,
@@ -104,3 +106,22 @@ def test_without_a_token_it_does_not_start(
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     assert main() == ExitStatus.REFUSED
     assert capsys.readouterr().err.startswith("coordinator: no cluster token: set ")
+
+
+async def test_a_lost_worker_is_wanted_once_a_job_misses_it() -> None:
+    wanted: list[str] = []
+    coordinator = Coordinator(CONFIG, wanted.append)
+    for number in range(2):
+        message = Register(f"worker-{number}", number, f"127.0.0.1:{number + 1}", 2)
+        coordinator.dispatcher.register(message, coordinator.now())
+    strategy = FixedDelayRestart(attempts=1, delay_ms=1_000_000.0)
+    submission = Submission.of_graph(replace(keyed_graph(), restart=strategy))
+    coordinator.worker_exited("worker-9", "never registered")
+    record = coordinator.submit(submission)
+    coordinator.worker_exited("worker-0", "killed by signal 9 (SIGKILL)")
+    assert wanted == [], "the job still ends"
+    coordinator.receive("worker-1", Released(record.job_id, 0))
+    assert record.state is JobState.RESTARTING
+    coordinator.receive("worker-1", Heartbeat())
+    assert wanted == ["worker-0"]
+    coordinator.close("stops")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import msgpack
 import pytest
@@ -26,6 +26,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.config import ClusterConfig
+from flinknet.config.restart_strategy import NO_RESTART, FixedDelayRestart, RestartStrategy
 from flinknet.errors import (
     InsufficientSlotsError,
     JobError,
@@ -43,6 +44,7 @@ CONFIG = ClusterConfig(
     collect_bytes_max=1024,
     jobs_retained=2,
     attempts_retained=2,
+    restart_slots_timeout_ms=20_000.0,
 )
 RESULT = {
     **asdict(IOMetrics(3, 2, 10, 20, 400, 500, 100)),
@@ -55,14 +57,14 @@ WORKERS = ("worker-0", "worker-1")
 class Cluster:
     """A dispatcher with two workers of two slots, and what it wants them to do."""
 
-    def __init__(self, attempts_max: int = 1) -> None:
+    def __init__(self, restart: RestartStrategy = NO_RESTART) -> None:
+        self.restart = restart
         self.now = 0.0
         self.sent: list[tuple[str, Message]] = []
         self.dispatcher = Dispatcher(
             CONFIG,
             now=self.now,
             send=lambda *sent: self.sent.append(sent),
-            goes_on=lambda record: record.present.number + 1 < attempts_max,
         )
         for number, worker_id in enumerate(WORKERS):
             message = Register(worker_id, 100 + number, f"127.0.0.1:{1000 + number}", 2)
@@ -70,7 +72,8 @@ class Cluster:
 
     def submit(self, parallelism: int = 2) -> JobRecord:
         # Over the wire, so that the dispatcher has what it really gets: a shape without functions.
-        body = Submission.of_graph(keyed_graph(parallelism=parallelism)).to_bytes()
+        graph = replace(keyed_graph(parallelism=parallelism), restart=self.restart)
+        body = Submission.of_graph(graph).to_bytes()
         return self.dispatcher.submit(Submission.from_bytes(body), self.now)
 
     def running(self, parallelism: int = 2) -> JobRecord:
@@ -111,7 +114,7 @@ class Cluster:
             self.now = self.dispatcher.deadline
             for worker in self.dispatcher.workers.registered():
                 self.say(worker.worker_id, Heartbeat())
-                assert self.sent.pop() == (worker.worker_id, Heartbeat())
+                self.sent.remove((worker.worker_id, Heartbeat()))
             self.dispatcher.tick(self.now)
         self.now = until
 
@@ -411,8 +414,8 @@ def test_a_worker_must_not_talk_like_the_coordinator(cluster: Cluster) -> None:
 
 @pytest.fixture
 def retrying() -> Cluster:
-    """A cluster whose jobs may take another attempt."""
-    return Cluster(attempts_max=10)
+    """A cluster whose jobs take another attempt, in the far future if nobody begins it."""
+    return Cluster(FixedDelayRestart(attempts=9, delay_ms=1_000_000.0))
 
 
 def test_a_job_whose_attempt_has_failed_ends_with_it(cluster: Cluster) -> None:
@@ -470,6 +473,77 @@ def test_the_names_of_an_attempt_are_its_own(retrying: Cluster) -> None:
     ]
     assert all(partitions)
     assert not set.intersection(*partitions)
+
+
+@pytest.fixture
+def restarting() -> Cluster:
+    """A cluster whose jobs are restarted once, a second after their failure."""
+    return Cluster(FixedDelayRestart(attempts=1, delay_ms=1000.0))
+
+
+def test_a_job_is_restarted_when_its_time_has_come(restarting: Cluster) -> None:
+    record = restarting.running()
+    assert not restarting.dispatcher.waits_to_restart
+    restarting.fail(record)
+    assert (record.state, record.status(0.5)["state"]) == (JobState.RESTARTING, "RESTARTING")
+    assert restarting.dispatcher.waits_to_restart
+    restarting.pass_time(0.9)
+    assert record.present.number == 0
+    restarting.pass_time(1.0)
+    assert (record.present.number, record.state) == (1, JobState.DEPLOYING)
+    assert restarting.sent == [(worker_id, Deploy(record.job_id, 1)) for worker_id in WORKERS]
+    restarting.open(record)
+    restarting.fail(record)
+    assert (record.state, record.ended_at) == (JobState.FAILED, 1.0), "once, and not again"
+
+
+def test_a_restart_waits_for_a_worker_in_place_of_a_lost_one(restarting: Cluster) -> None:
+    record = restarting.running(parallelism=4)
+    restarting.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", 0.0)
+    restarting.say("worker-0", Released(record.job_id, 0))
+    restarting.sent.clear()
+    restarting.pass_time(15.0)
+    assert (record.state, restarting.sent) == (JobState.RESTARTING, [])
+    restarting.dispatcher.register(Register("worker-1.1", 7, "127.0.0.1:7", 2), restarting.now)
+    assert restarting.sent == [], "it has not heard yet that it is registered"
+    restarting.say("worker-1.1", Heartbeat())
+    assert restarting.sent[1:] == [
+        ("worker-0", Deploy(record.job_id, 1)),
+        ("worker-1.1", Deploy(record.job_id, 1)),
+    ]
+    restarting.open(record)
+    restarting.finish(record)
+    assert record.state is JobState.FINISHED
+
+
+def test_a_restart_does_not_wait_for_slots_for_ever(restarting: Cluster) -> None:
+    record = restarting.running(parallelism=4)
+    restarting.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", 0.0)
+    restarting.say("worker-0", Released(record.job_id, 0))
+    restarting.pass_time(20.9)
+    assert record.state is JobState.RESTARTING
+    restarting.pass_time(21.0)
+    assert (record.state, record.ended_at) == (JobState.FAILED, 21.0)
+    assert record.status(21.0)["cause"]["message"] == "killed by signal 9 (SIGKILL)"
+
+
+def test_a_job_that_waits_for_its_restart_can_be_cancelled(restarting: Cluster) -> None:
+    record = restarting.running()
+    restarting.fail(record)
+    restarting.dispatcher.cancel(record, 0.5)
+    assert (record.state, record.ended_at) == (JobState.CANCELED, 0.5)
+    restarting.pass_time(5.0)
+    assert record.present.number == 0
+
+
+def test_nothing_is_restarted_when_the_coordinator_ends(restarting: Cluster) -> None:
+    waiting, running = restarting.running(), restarting.running()
+    restarting.fail(waiting)
+    restarting.dispatcher.stop(FailureCause.of_coordinator(7, "was told to stop"), 0.0)
+    for worker_id in WORKERS:
+        restarting.say(worker_id, Released(running.job_id, 0))
+    assert [waiting.state, running.state] == [JobState.FAILED, JobState.FAILED]
+    assert not restarting.dispatcher.waits_to_restart
 
 
 @pytest.mark.parametrize("worker_id", WORKERS)

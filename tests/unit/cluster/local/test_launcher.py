@@ -91,3 +91,22 @@ async def test_what_was_never_started_is_stopped_at_once() -> None:
     launcher = Launcher(FlinknetConfig(), new_token(), ignore)
     await finish_stopping(launcher.stop(), launcher.kill)
     assert launcher.pids() == {}
+
+
+async def test_a_lost_worker_is_replaced_under_another_name() -> None:
+    """What is left of it is killed first, even if it hears nothing."""
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1))
+    launcher, events = Launcher(config, new_token(), ignore), Events()
+    try:
+        await launcher.start_coordinator(events.put_nowait)
+        address = (await events.expect("listening"))["address"]
+        lost = await launcher.start_worker(0, address)
+        await events.expect("ready")
+        os.kill(lost.pid, signal.SIGSTOP)
+        second = await launcher.replace_worker("worker-0", address)
+        assert not is_running(lost.pid)
+        third = await launcher.replace_worker("worker-0.1", address)
+        assert [second.name, third.name] == ["worker-0.1", "worker-0.2"]
+        assert launcher.pids().keys() == {"coordinator", "worker-0.2"}
+    finally:
+        await launcher.stop()

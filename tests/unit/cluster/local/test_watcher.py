@@ -199,3 +199,11 @@ async def test_nobody_hears_of_those_that_end_when_the_watch_is_over(
     await asyncio.sleep(0)
     assert len(coordinator.news) == 1
     await watcher.ready()
+
+
+async def test_who_is_missed_is_told_to_whoever_replaces_workers() -> None:
+    wanted: list[str] = []
+    watcher = Watcher(cause_grace_s=0.01, on_worker_wanted=wanted.append)
+    watcher.hear(json.dumps({"event": "worker_wanted", "worker_id": "worker-1"}))
+    assert wanted == ["worker-1"]
+    await watcher.close()

@@ -1,0 +1,75 @@
+"""Whether a job that failed is run again, and when: a restart strategy at work, without a clock.
+
+Theory of operation. ``failed`` is asked once for each attempt that failed, and answers with the
+moment of the next one, or None: then the failure is the job's. What is remembered of earlier
+failures is bounded: their number, or the moments of as many as may come in one interval. Flink:
+RestartBackoffTimeStrategy; its exponential delays are spread at random, which one job on a machine
+of its own does not need.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flinknet.config.restart_strategy import (
+    ExponentialDelayRestart,
+    FailureRateRestart,
+    FixedDelayRestart,
+    RestartStrategy,
+)
+
+__all__ = ["RestartBackoff"]
+
+
+class RestartBackoff:
+    """The restarts of one job. Times are the coordinator's clock, in seconds."""
+
+    def __init__(self, strategy: RestartStrategy) -> None:
+        self._strategy = strategy
+        self._restarts = 0
+        self._moments: deque[float] = deque()
+        self._restarts_at = 0.0
+
+    @property
+    def restarts(self) -> int:
+        """Restarts so far, or since the job last ran well for long."""
+        return self._restarts
+
+    def failed(self, now: float) -> float | None:
+        """An attempt has failed; return when to begin the next one, None for not at all."""
+        delay_s = self._delay_s(now)
+        if delay_s is None:
+            return None
+        self._restarts += 1
+        self._restarts_at = now + delay_s
+        return self._restarts_at
+
+    def _delay_s(self, now: float) -> float | None:
+        match self._strategy:
+            case FixedDelayRestart(attempts, delay_ms):
+                return delay_ms / 1000 if self._restarts < attempts else None
+            case FailureRateRestart() as rate:
+                return self._delay_at_rate(rate, now)
+            case ExponentialDelayRestart() as growing:
+                return self._growing_delay(growing, now)
+            case _:
+                return None
+
+    def _delay_at_rate(self, rate: FailureRateRestart, now: float) -> float | None:
+        moments = self._moments
+        moments.append(now)
+        while now - moments[0] >= rate.interval_ms / 1000:
+            moments.popleft()
+        return rate.delay_ms / 1000 if len(moments) <= rate.failures_max else None
+
+    def _growing_delay(self, growing: ExponentialDelayRestart, now: float) -> float | None:
+        if self._restarts and now - self._restarts_at >= growing.reset_after_ms / 1000:
+            self._restarts = 0
+        if self._restarts >= growing.attempts:
+            return None
+        delay_ms = growing.initial_delay_ms
+        for _ in range(self._restarts):
+            if delay_ms >= growing.max_delay_ms or growing.multiplier == 1:
+                break
+            delay_ms *= growing.multiplier
+        return min(delay_ms, growing.max_delay_ms) / 1000
