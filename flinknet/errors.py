@@ -28,7 +28,8 @@
     │   ├── CheckpointStorageError         where checkpoints are kept did not take or give one
     │   ├── CheckpointNotFoundError
     │   ├── CheckpointCorruptedError       a file of it is missing, damaged, foreign or newer
-    │   └── CheckpointFencedError          a later attempt of the job has taken over
+    │   ├── CheckpointFencedError          a later attempt of the job has taken over
+    │   └── StateError                     state cannot be written, or is not of this job
     └── JobError                           a job did not end well
         ├── JobFailedError
         ├── JobFileError                   the job file failed before, between or after its jobs
@@ -82,6 +83,7 @@ __all__ = [
     "RemoteProtocolError",
     "RemoteTransportError",
     "SerializationError",
+    "StateError",
     "TooManyChannelsError",
     "WorkerLostError",
     "remote_error",
@@ -252,6 +254,10 @@ class CheckpointCorruptedError(CheckpointError):
 
 class CheckpointFencedError(CheckpointError):
     """A later attempt of the job has taken over its checkpoints; this one completes none."""
+
+
+class StateError(CheckpointError):
+    """State cannot be written to a checkpoint, or what a checkpoint has is not of this job."""
 
 
 class JobError(FlinknetError):

@@ -1,4 +1,4 @@
-from flinknet.buffer.buffer cimport Buffer, BufferSlice, make_pooled_buffer
+from flinknet.buffer.buffer cimport Buffer, BufferSlice
 from flinknet.buffer.segment cimport MemorySegment
 
 

@@ -29,13 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flinknet.buffer.buffer import (
-    Buffer,
-    BufferRecycler,
-    BufferSlice,
-    DataType,
-    make_pooled_buffer,
-)
+from flinknet.buffer.buffer import Buffer, BufferRecycler, BufferSlice, DataType
 from flinknet.buffer.segment import MemorySegment
 
 __all__ = ["NO_BUILDER", "BufferBuilder"]
@@ -212,17 +206,17 @@ class BufferBuilder:
 
     def _make_buffer(self) -> Buffer:
         """Make the buffer of the whole segment, with a reference for everyone who will seal."""
-        buffer = make_pooled_buffer(
+        return Buffer(
             _DATA if self.inside_record else _DATA_WITH_CLEAR_END,
             self._segment,
             self._recycler,
             self.end,
+            b"",
+            self.sharers,
             self._continued,
             self._unfinished,
             self.records,
         )
-        buffer.references = self.sharers
-        return buffer
 
     def _slice(self, shared: Buffer, start: int, records: int) -> BufferSlice:
         """Make a buffer of what stands behind ``start``, which has a reference to ``shared``."""

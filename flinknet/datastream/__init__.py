@@ -35,11 +35,37 @@ from flinknet.task.functions import (
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.sink import CommitContext, Committer, Sink, TwoPhaseSink
 from flinknet.task.source import Source
-from flinknet.task.state import ValueState, ValueStateDescriptor
+from flinknet.task.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.task.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from flinknet.task.state.folding_state import AggregatingState, ReducingState
+from flinknet.task.state.list_state import ListState
+from flinknet.task.state.map_state import MapState
+from flinknet.task.state.operator_state import (
+    BroadcastState,
+    OperatorListState,
+    OperatorStateStore,
+)
+from flinknet.task.state.time_to_live import StateTtlConfig
+from flinknet.task.state.value_serializer import StateSerializer
+from flinknet.task.state.value_state import ValueState
 from flinknet.task.watermark_strategy import TimestampAssigner, WatermarkStrategy
 
 __all__ = [
     "AggregateFunction",
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "BroadcastState",
+    "CheckpointedFunction",
     "CollectSink",
     "CollectionSource",
     "CommitContext",
@@ -52,12 +78,20 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "GeneratorSource",
     "KeySelector",
     "KeyedProcessFunction",
     "KeyedStream",
+    "ListState",
+    "ListStateDescriptor",
     "MapBatchFunction",
     "MapFunction",
+    "MapState",
+    "MapStateDescriptor",
+    "OperatorListState",
+    "OperatorStateStore",
     "OutputTag",
     "ParquetSink",
     "PrintSink",
@@ -66,11 +100,15 @@ __all__ = [
     "ProcessFunction",
     "RateLimitedSource",
     "ReduceFunction",
+    "ReducingState",
+    "ReducingStateDescriptor",
     "RestartStrategies",
     "RuntimeContext",
     "Sink",
     "SinkFunction",
     "Source",
+    "StateSerializer",
+    "StateTtlConfig",
     "StreamExecutionEnvironment",
     "Time",
     "TimestampAssigner",

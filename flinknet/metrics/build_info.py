@@ -19,7 +19,7 @@ def build_info(labels: Labels) -> Family:
     }
     return Family(
         "flinknet_build_info",
-        "1; version, whether flinknet is compiled or pure, and the interpreter",
+        "1; version, whether the record path is compiled or pure, and the interpreter",
         Kind.GAUGE,
         [({**labels, **known}, 1)],
     )

@@ -11,6 +11,7 @@ Watermarks go the way of the records, to all operators behind and to all subpart
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
 from flinknet.task.operators import Emit, Operator, PassOn, on_records
 from flinknet.task.side_outputs import split_outputs
+from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
 from flinknet.task.watermark_valve import MAX_WATERMARK, WatermarkElement
 from flinknet.texts import text_of
 from flinknet.wire.events import Watermark
@@ -93,7 +95,7 @@ class OperatorChain:
     ) -> None:
         chained = vertex.own_operators()
         self._operators = [one.factory() for one in chained]
-        self._contexts = [_own_context(context, one.name) for one in chained]
+        self._contexts = [_own_context(context, one) for one in chained]
         self._uids = [one.uid for one in chained]
         self._opened: list[Operator] = []
         for index, one in enumerate(chained):
@@ -126,6 +128,22 @@ class OperatorChain:
         """Tell process functions which input channel the next batch came through."""
         for context in self._contexts:
             context.process_context.channel = channel
+
+    def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> list[OperatorSnapshot]:
+        """Capture the state of all operators, first to last, between two batches; each is to be
+        written or closed. Raises StateError, or what a function's ``snapshot_state`` raises."""
+        taken: list[OperatorSnapshot] = []
+        with ExitStack() as given_up:
+            for context in self._contexts:
+                snapshot = context.state.snapshot(checkpoint_id, timestamp_ms)
+                given_up.callback(snapshot.close)
+                taken.append(snapshot)
+            given_up.pop_all()
+        return taken
+
+    def state_of(self, uid: str) -> StateHandler:
+        """Return the state of an operator, to be restored before ``open``."""
+        return self._contexts[self._uids.index(uid)].state
 
     async def open(self) -> None:
         """Open all operators, last to first."""
@@ -172,9 +190,22 @@ class OperatorChain:
         }
 
 
-def _own_context(context: RuntimeContext, name: str) -> RuntimeContext:
+def _own_context(context: RuntimeContext, operator: ChainedOperator) -> RuntimeContext:
     return replace(
-        context, operator_name=name, metrics={}, committables=[], process_context=ProcessContext()
+        context,
+        operator_name=operator.name,
+        metrics={},
+        committables=[],
+        process_context=ProcessContext(),
+        state=StateHandler(
+            operator=operator.name,
+            uid=operator.uid,
+            index=context.index,
+            parallelism=context.parallelism,
+            max_parallelism=context.max_parallelism,
+            types=context.types,
+            now_ms=context.processing_time.get_current_processing_time,
+        ),
     )
 
 

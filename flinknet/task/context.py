@@ -8,8 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.processing_time import ProcessingTimeService
-from flinknet.task.state import KeyedState, ValueState, ValueStateDescriptor
+from flinknet.task.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from flinknet.task.state.folding_state import AggregatingState, ReducingState
+from flinknet.task.state.keyed_state import KeyedState
+from flinknet.task.state.list_state import ListState
+from flinknet.task.state.map_state import MapState
+from flinknet.task.state.state_handler import StateHandler
+from flinknet.task.state.value_state import ValueState
 from flinknet.task.watermark_valve import MIN_WATERMARK
 
 __all__ = ["ProcessContext", "RuntimeContext"]
@@ -63,7 +76,12 @@ class RuntimeContext:
     collect_records_max: int | None = None
     """Most records that each of them may keep; None for any number."""
     process_context: ProcessContext = field(default_factory=ProcessContext)
+    types: RecordTypes = field(default_factory=RecordTypes)
+    """The classes whose objects may be in records and state."""
+    state: StateHandler = field(default_factory=StateHandler)
+    """All state of the operator in this subtask."""
     keyed_state: KeyedState | None = None
+    """The part of it that its function may ask for."""
     idle: Callable[[], AbstractContextManager[None]] = nullcontext
     """``with context.idle():`` around what a source awaits for want of records; otherwise that time
     counts as busy."""
@@ -92,12 +110,34 @@ class RuntimeContext:
         """Return how often the job was started before, from 0."""
         return self.attempt
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
-        """Return a value kept per key; ConfigurationError where a function has no keyed state."""
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState:
+        """Return a value kept per key; ConfigurationError where a function has no keyed state, as
+        in all of these."""
+        return self._keyed_state().get_state(state_descriptor, self.process_context)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState:
+        """Return a list kept per key."""
+        return self._keyed_state().get_list_state(state_descriptor, self.process_context)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState:
+        """Return a map kept per key."""
+        return self._keyed_state().get_map_state(state_descriptor, self.process_context)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState:
+        """Return a value kept per key, to which others are reduced."""
+        return self._keyed_state().get_reducing_state(state_descriptor, self.process_context)
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState:
+        """Return an accumulator kept per key."""
+        return self._keyed_state().get_aggregating_state(state_descriptor, self.process_context)
+
+    def _keyed_state(self) -> KeyedState:
         if self.keyed_state is None:
             raise ConfigurationError(
                 f'operator "{self.operator_name}" asks for keyed state, which only a '
                 "KeyedProcessFunction or a ProcessBatchFunction has: use key_by(...).process(...) "
                 "or key_by(...).process_batch(...)"
             )
-        return ValueState(self.keyed_state.values_of(descriptor.name), self.process_context)
+        return self.keyed_state

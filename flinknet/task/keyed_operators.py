@@ -21,7 +21,8 @@ from flinknet.task.operators import (
     in_batches,
     results_of,
 )
-from flinknet.task.state import KeyedState
+from flinknet.task.state.descriptors import StateKind
+from flinknet.task.state.keyed_state import KeyedState
 
 __all__ = [
     "AggregateOperator",
@@ -42,7 +43,7 @@ class KeyedOperator(FunctionOperator):
     """An operator with keyed state."""
 
     state: KeyedState
-    """Made when the operator is opened."""
+    """Known when the operator is opened."""
 
     def __init__(self, function: Any, method: str, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, method)
@@ -54,7 +55,7 @@ class StatefulOperator(KeyedOperator):
     """A keyed operator whose function may ask for state of its own, of the current key."""
 
     async def open(self, context: RuntimeContext) -> None:
-        self.state = KeyedState(context.max_parallelism)
+        self.state = context.state.keyed
         await super().open(replace(context, keyed_state=self.state))
 
 
@@ -82,10 +83,12 @@ class KeyedProcessOperator(StatefulOperator):
 class FoldOperator(KeyedOperator):
     """What reduce and aggregate share: one value per key, and when results are emitted.
 
-    A value is changed by a plain function only, so that a batch is folded in one loop.
+    A value is changed by a plain function only, so that a batch is folded in one loop. Which dict
+    the values are in may change from one batch to the next (``state_table.py``).
     """
 
     awaits = False
+    kind: StateKind
 
     def __init__(
         self, function: Any, method: str, key_of: Callable[[Any], Any], emit_mode: EmitMode
@@ -98,8 +101,8 @@ class FoldOperator(KeyedOperator):
         self._every_record = emit_mode == "every_record"
 
     async def open(self, context: RuntimeContext) -> None:
-        self.state = KeyedState(context.max_parallelism)
-        self._values = self.state.values_of("value")
+        self.state = context.state.keyed
+        self._table = self.state.table("value", self.kind)
         await super().open(context)
 
     async def end_of_input(self) -> None:
@@ -115,13 +118,15 @@ class FoldOperator(KeyedOperator):
 class ReduceOperator(FoldOperator):
     """Reduces the records of a key to one record."""
 
+    kind = StateKind.REDUCING
+
     def __init__(
         self, function: Any, key_of: Callable[[Any], Any], emit_mode: EmitMode = "every_record"
     ) -> None:
         super().__init__(function, "reduce", key_of, emit_mode)
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        reduce, key_of, values = self._call, self._key_of, self._values
+        reduce, key_of, values = self._call, self._key_of, self._table.live
         every_record = self._every_record
         results: list[Any] = []
         for record in records:
@@ -139,11 +144,14 @@ class ReduceOperator(FoldOperator):
         yield results
 
     def _results(self) -> Iterator[Any]:
-        yield from self._values.values()
+        for _, value in self._table.entries():
+            yield value
 
 
 class AggregateOperator(FoldOperator):
     """Folds the records of a key into an accumulator; a result is emitted as (key, result)."""
+
+    kind = StateKind.AGGREGATING
 
     def __init__(
         self,
@@ -160,7 +168,7 @@ class AggregateOperator(FoldOperator):
         self._result_of = function.get_result
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        add, key_of, values = self._call, self._key_of, self._values
+        add, key_of, values = self._call, self._key_of, self._table.live
         result_of, every_record = self._result_of, self._every_record
         results: list[Any] = []
         for record in records:
@@ -181,5 +189,5 @@ class AggregateOperator(FoldOperator):
 
     def _results(self) -> Iterator[Any]:
         result_of = self._result_of
-        for key, accumulator in self._values.items():
+        for key, accumulator in self._table.entries():
             yield key, result_of(accumulator)

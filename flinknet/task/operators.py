@@ -136,6 +136,10 @@ class FunctionOperator(Operator):
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
+        try:
+            context.state.initialize(self._function)
+        except Exception as error:
+            self._fail(error, "in initialize_state()")
         if isinstance(self._function, Function):
             try:
                 await value_of(self._function.open(context))

@@ -124,6 +124,7 @@ class Subtask:
             max_parallelism=self._vertex.max_parallelism,
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
+            types=self._types,
             collect_records_max=collect_records_max,
             processing_time=self._processing_time,
             auto_watermark_interval_ms=graph.auto_watermark_interval_ms,

@@ -76,7 +76,7 @@ class ChildProcess:
         error_read, error_write = os.pipe()
         output_read, output_write = os.pipe() if on_event else (-1, error_write)
         try:
-            process = await _started(
+            process = await _whole(
                 asyncio.create_subprocess_exec(
                     *arguments,
                     env=dict(environment),
@@ -197,7 +197,7 @@ async def _pass_on_lines(descriptor: int, on_line: OnLine) -> None:
         transport.close()
 
 
-async def _started(start: Coroutine[Any, Any, Process]) -> Process:
+async def _whole(start: Coroutine[Any, Any, Process]) -> Process:
     """Start a process; if this is cancelled it goes on when the process has ended again."""
     starting = asyncio.ensure_future(start)
     try:

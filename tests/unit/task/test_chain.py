@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from flinknet.errors import StateError
 from flinknet.task.chain import WATERMARKS_QUEUED_MAX, OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
 from flinknet.task.operators import Operator
 from flinknet.task.side_outputs import OutputTag
+from flinknet.task.state.descriptors import ListStateDescriptor, StateKind
 from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.wire.events import Watermark, WatermarkStatus
 from tests.unit.records.writing import Arranged
@@ -160,3 +162,26 @@ async def test_watermarks_are_held_back_from_a_reader_that_reads_none() -> None:
     assert watermarks_in(arranged) == WATERMARKS_QUEUED_MAX + 3
     await output.pass_on(WatermarkStatus(idle=False))
     assert watermarks_in(arranged) == 1, "what was held back was said by the last"
+
+
+async def test_the_state_of_all_operators_is_captured_together() -> None:
+    chain = chain_of(("one", None), ("two", 0))
+    for uid, number in (("uid of one", 1), ("uid of two", 2)):
+        chain.state_of(uid).keyed.table("count", StateKind.VALUE).live["a"] = number
+    snapshots = chain.snapshot(1, 0)
+    assert [snapshot.uid for snapshot in snapshots] == ["uid of one", "uid of two"]
+    for snapshot in snapshots:
+        list(snapshot.slices())
+        assert snapshot.keyed_pieces()
+
+
+def test_if_one_operator_cannot_be_captured_none_is() -> None:
+    chain = chain_of(("one", None), ("two", 0))
+    table = chain.state_of("uid of one").keyed.table("count", StateKind.VALUE)
+    table.live["a"] = 1
+    two = chain.state_of("uid of two").operator
+    two.get_list_state(ListStateDescriptor("list")).add(object())
+    with pytest.raises(StateError, match='of operator "two"'):
+        chain.snapshot(1, 0)
+    table.merge(1)
+    assert type(table.live) is dict

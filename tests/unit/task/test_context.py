@@ -6,7 +6,15 @@ import pytest
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import ProcessContext
-from flinknet.task.state import KeyedState, ValueStateDescriptor
+from flinknet.task.functions import AggregateFunction
+from flinknet.task.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from flinknet.task.state.keyed_state import KeyedState
 from tests.unit.task.harness import context
 
 
@@ -27,13 +35,38 @@ def test_each_operator_has_metrics_of_its_own() -> None:
 
 
 def test_state_is_of_the_key_in_progress() -> None:
-    place = context(keyed_state=KeyedState(128))
+    place = context(keyed_state=KeyedState())
     count = place.get_state(ValueStateDescriptor("count"))
     place.process_context.current_key = "a"
     count.update(1)
     assert place.process_context.get_current_key() == "a"
     place.process_context.current_key = "b"
     assert count.value() is None
+
+
+def test_every_kind_of_state() -> None:
+    place = context(keyed_state=KeyedState())
+    place.process_context.current_key = "a"
+    listed = place.get_list_state(ListStateDescriptor("list"))
+    listed.add(1)
+    mapped = place.get_map_state(MapStateDescriptor("map"))
+    mapped.put("a", 1)
+    reducing = place.get_reducing_state(ReducingStateDescriptor("reducing", max))
+    reducing.add(1)
+    aggregating = place.get_aggregating_state(AggregatingStateDescriptor("sum", Total()))
+    aggregating.add(1)
+    assert (list(listed), mapped.get("a"), reducing.get(), aggregating.get()) == ([1], 1, 1, 1)
+
+
+class Total(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: int, accumulator: int) -> int:
+        return accumulator + value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
 
 
 def test_a_function_without_keys_has_no_state() -> None:

@@ -20,10 +20,9 @@ from flinknet.datastream import (
     ValueStateDescriptor,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.records.key_groups import key_group
 from flinknet.task.keyed_operators import AggregateOperator, KeyedProcessOperator, ReduceOperator
 from flinknet.task.operators import BATCH_RECORDS
-from tests.unit.task.harness import Harness
+from tests.unit.task.harness import Harness, context
 
 KEY = itemgetter(0)
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -212,18 +211,54 @@ async def test_failing_result() -> None:
             await harness.end_of_input()
 
 
-async def test_state_can_be_taken_apart_by_key_group() -> None:
-    async with Harness(ReduceOperator(add, KEY)) as harness:
-        await harness.process(*((key, 1) for key in range(1000)))
-        operator = harness.operator
-        assert isinstance(operator, ReduceOperator)
+FOLDS = {
+    "reduce": lambda: ReduceOperator(add, KEY, "end_of_input"),
+    "aggregate": lambda: AggregateOperator(Mean(), KEY, "end_of_input"),
+}
 
-        groups = operator.state.key_groups("value")
 
-    assert sum(map(len, groups.values())) == 1000
-    assert len(groups) > 100
-    for group, values in groups.items():
-        assert {key_group(key, 128) for key in values} == {group}
+@pytest.mark.parametrize("made", FOLDS.values(), ids=FOLDS)
+@pytest.mark.parametrize("steps", [0, 1, 1000])
+async def test_a_fold_is_written_while_it_goes_on(made: Any, steps: int) -> None:
+    """Whatever was written, captured or merged meanwhile: the result is that of all records, and
+    what continues from the checkpoint comes to the same."""
+    first = [(number % 1000, 1) for number in range(3000)]
+    second = [(number % 1500, 2) for number in range(3000)]
+    async with Harness(made()) as harness, Harness(made()) as undisturbed:
+        await undisturbed.process(*first, *second)
+        expected = await undisturbed.end_of_input()
+        await harness.process(*first)
+        snapshot = harness.context.state.snapshot(1, 0)
+        slices = snapshot.slices()
+        for _ in range(steps):
+            next(slices, None)
+        await harness.process(*second[:1500])
+        for _ in slices:
+            pass
+        await harness.process(*second[1500:])
+        part = b"".join(snapshot.keyed_pieces())
+        assert sorted(await harness.end_of_input()) == sorted(expected)
+
+    place = context()
+    for _ in place.state.restore(1, [part], []):
+        pass
+    async with Harness(made(), place) as continued:
+        await continued.process(*second)
+        assert sorted(await continued.end_of_input()) == sorted(expected)
+
+
+async def test_results_of_a_fold_are_those_while_it_is_written() -> None:
+    """The end of the input does not wait for a checkpoint."""
+    async with Harness(FOLDS["reduce"]()) as harness:
+        await harness.process(*((key, 1) for key in range(2000)))
+        slices = harness.context.state.snapshot(1, 0).slices()
+        next(slices)
+        await harness.process((0, 1), ("new", 1))
+        results = dict(await harness.end_of_input())
+        expected: dict[Any, int] = dict.fromkeys(range(2000), 1)
+        assert results == expected | {0: 2, "new": 1}
+        for _ in slices:
+            pass
 
 
 async def test_folds_have_no_other_state() -> None:

@@ -1,0 +1,301 @@
+"""Writing an operator's keyed state to a checkpoint, and reading it again.
+
+Theory of operation. ``KeyedSnapshot`` captures every table, which takes no time; then ``slices``
+writes entry after entry in small steps, between which the loop turns and the operator goes on: one
+step is SLICE_ENTRIES entries or SLICE_BYTES bytes, a millisecond. Each entry goes to the bytes of
+its key group. Text, whole numbers and tuples of them are their own form, so that the bytes that
+are written are those that the group is made of; other keys are hashed as records' keys are. When
+all is written, the captures are closed, and the layers that they have left are merged in steps,
+too.
+
+It is done on the event loop, not in a thread: packing holds the interpreter all the time, so a
+thread would do it no sooner, and would keep the loop from its turn for longer.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from flinknet.errors import CheckpointCorruptedError, StateError
+from flinknet.records.key_forms import comparable_key
+from flinknet.records.key_groups import key_group, mixed
+from flinknet.task.state.expiring_state import unexpired
+from flinknet.task.state.keyed_state import KeyedState, StateEntry
+from flinknet.task.state.snapshot_format import (
+    RUN,
+    GroupPlace,
+    KeyedHeader,
+    StateMeta,
+    parse_header,
+    runs_of,
+)
+from flinknet.task.state.state_table import TableCapture
+from flinknet.task.state.value_serializer import ValueSerializer
+from flinknet.texts import text_of
+
+__all__ = ["KeyedPlace", "KeyedSnapshot", "restore_keyed_state"]
+
+SLICE_ENTRIES = 256
+"""Entries written in one step: half a millisecond."""
+
+SLICE_BYTES = 65_536
+"""A step ends behind so many bytes, too, for entries that are large."""
+
+RUN_BYTES = 16_384
+"""Size of a run, which is read in one step, too: about a thousand entries."""
+
+SLICE_GROUPS = 256
+"""Key groups completed in one step."""
+
+MERGE_ENTRIES = 4096
+"""Entries of each state that are merged in one step: half a millisecond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedPlace:
+    """Whose keyed state it is: an operator's, and the key groups of one of its subtasks."""
+
+    operator: str
+    uid: str
+    max_parallelism: int
+    key_groups: range
+    types: tuple[tuple[int, str], ...] = ()
+    """Numbers of registered classes, with their names."""
+
+
+_OWN_FORMS = frozenset((str, int))
+"""Keys of these types, and tuples of them, are written as what they are hashed as."""
+
+
+class KeyGroup:
+    """What is written of one key group."""
+
+    __slots__ = ("begun", "checksum", "entries", "pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | bytearray] = []
+        self.begun = bytearray()
+        """A run without its head."""
+        self.entries = 0
+        self.size = 0
+        self.checksum = 0
+
+    def end_run(self, state: int) -> None:
+        """Close the run of a state, if one was begun."""
+        if not self.entries:
+            return
+        for piece in (RUN.pack(state, self.entries, len(self.begun)), self.begun):
+            self.pieces.append(piece)
+            self.size += len(piece)
+            self.checksum = crc32(piece, self.checksum)
+        self.begun, self.entries = bytearray(), 0
+
+
+class KeyedSnapshot:
+    """The keyed state of one operator in one subtask, as it was when this was made; to be written
+    by ``slices``, or given up by ``close``."""
+
+    def __init__(
+        self, state: KeyedState, place: KeyedPlace, serializer: ValueSerializer, now_ms: int
+    ) -> None:
+        self._state = state
+        self._place = place
+        self._serializer = serializer
+        self._now_ms = now_ms
+        self._captures: list[tuple[StateEntry, TableCapture]] = [
+            (entry, entry.table.capture()) for entry in state.entries.values()
+        ]
+        self._groups: dict[int, KeyGroup] = {}
+        self.entries = 0
+        """How many were written."""
+
+    def slices(self) -> Iterator[None]:
+        """Write a bit at each step; at the end of the iteration all is written and merged.
+
+        Raises StateError for what cannot be written; the operator can go on then."""
+        try:
+            for number, (entry, capture) in enumerate(self._captures):
+                yield from self._write(number, entry, capture)
+        finally:
+            self.close()
+        while self._state.merge(MERGE_ENTRIES):
+            yield
+
+    def close(self) -> None:
+        """Let go of what was captured; idempotent."""
+        for _, capture in self._captures:
+            capture.close()
+
+    def pieces(self) -> list[bytes | bytearray]:
+        """Return what was written, to be stored one behind the other; nothing if there is no state
+        at all."""
+        if not self._captures:
+            return []
+        place = self._place
+        places = []
+        pieces: list[bytes | bytearray] = []
+        offset = 0
+        for group, written in sorted(self._groups.items()):
+            places.append(GroupPlace(group, offset, written.size, written.checksum))
+            offset += written.size
+            pieces += written.pieces
+        header = KeyedHeader(
+            operator=place.operator,
+            uid=place.uid,
+            max_parallelism=place.max_parallelism,
+            key_groups=place.key_groups,
+            types=place.types,
+            states=tuple(
+                StateMeta(entry.name, entry.kind, entry.serializer_name, entry.timed)
+                for entry, _ in self._captures
+            ),
+            groups=tuple(places),
+        )
+        return [header.to_bytes(), *pieces]
+
+    def _write(self, number: int, entry: StateEntry, capture: TableCapture) -> Iterator[None]:
+        pack, max_parallelism = self._serializer.pack, self._place.max_parallelism
+        groups = self._groups
+        serialised = entry.serialised if entry.serializer is not None else None
+        key: Any = None
+        entries = size = 0
+        try:
+            for key, value in _unexpired_items(entry, capture, self._now_ms):
+                packed = pack(key)
+                kind = type(key)
+                if (
+                    kind is str
+                    or kind is int
+                    or (kind is tuple and _OWN_FORMS.issuperset(map(type, key)))
+                ):
+                    group = mixed(crc32(packed)) % max_parallelism
+                else:
+                    group = key_group(key, max_parallelism)
+                packed += pack(value if serialised is None else serialised(value))
+                written = groups.get(group)
+                if written is None:
+                    written = groups[group] = KeyGroup()
+                written.begun += packed
+                written.entries += 1
+                entries += 1
+                size += len(packed)
+                if len(written.begun) >= RUN_BYTES:
+                    written.end_run(number)
+                if entries >= SLICE_ENTRIES or size >= SLICE_BYTES:
+                    self.entries += entries
+                    entries = size = 0
+                    yield
+        except Exception as cause:
+            raise self._unwritable(entry, key, cause) from cause
+        self.entries += entries
+        for count, written in enumerate(groups.values(), 1):
+            written.end_run(number)
+            if count % SLICE_GROUPS == 0:
+                yield
+
+    def _unwritable(self, entry: StateEntry, key: Any, cause: Exception) -> StateError:
+        place = self._place
+        return StateError(
+            f'state "{entry.name}" of operator "{place.operator}" (uid {place.uid}) cannot be '
+            f"written to a checkpoint, at the key {reprlib.repr(key)} of type "
+            f"{type(key).__name__}: {text_of(cause)}; register the class, or give the state's "
+            f"descriptor a serializer"
+        )
+
+
+def _unexpired_items(
+    entry: StateEntry, capture: TableCapture, now_ms: int
+) -> Iterable[tuple[Any, Any]]:
+    config = entry.ttl_config
+    if config is None or not config.cleanup_in_full_snapshot:
+        return capture.entries()
+    kept = ((key, unexpired(entry.kind, config, value, now_ms)) for key, value in capture.entries())
+    return ((key, value) for key, value in kept if value is not None)
+
+
+def restore_keyed_state(
+    state: KeyedState, place: KeyedPlace, serializer: ValueSerializer, part: bytes | memoryview
+) -> Iterator[None]:
+    """Read what belongs to ``place`` of the keyed state that a subtask has written, a bit at each
+    step; to be done with the parts of all subtasks whose key groups it may have.
+
+    Raises CheckpointCorruptedError for bytes that are none, StateError for the state of another
+    operator.
+    """
+    with memoryview(part) as data:
+        header, content = parse_header(data)
+        _check_place(header, place)
+        entries = [_restored_entry(state, meta) for meta in header.states]
+        try:
+            for group in header.groups:
+                if group.group in place.key_groups:
+                    for number, count, run in runs_of(group, content):
+                        with run:
+                            _read_run(entries, number, count, run, serializer)
+                        yield
+        finally:
+            content.release()
+
+
+def _check_place(header: KeyedHeader, place: KeyedPlace) -> None:
+    whose = f'operator "{place.operator}" (uid {place.uid})'
+    if header.uid != place.uid:
+        raise StateError(
+            f"the state of uid {header.uid} cannot be that of {whose}: set the operator's uid"
+        )
+    if header.max_parallelism != place.max_parallelism:
+        raise StateError(
+            f"{whose} has max parallelism {place.max_parallelism}, but its state was written with "
+            f"{header.max_parallelism}, and keys cannot change their groups: call "
+            f"set_max_parallelism({header.max_parallelism})"
+        )
+    known = dict(place.types)
+    for number, name in header.types:
+        if known.get(number, name) != name:
+            raise StateError(
+                f"class number {number} is {known[number]} now, but was {name} when the state of "
+                f"{whose} was written: register the classes in the order of then, and new ones "
+                f"behind them"
+            )
+
+
+def _restored_entry(state: KeyedState, meta: StateMeta) -> StateEntry:
+    entry = state.entries.get(meta.name)
+    if entry is None:
+        entry = StateEntry(meta.name, meta.kind, timed=meta.timed, written_by=meta.serializer)
+        state.entries[meta.name] = entry
+    if (entry.kind, entry.timed, entry.written_by) != (meta.kind, meta.timed, meta.serializer):
+        raise StateError(
+            f'state "{meta.name}" was written in two ways by two subtasks: the parts are not of '
+            f"one checkpoint"
+        )
+    return entry
+
+
+def _read_run(
+    entries: list[StateEntry],
+    number: int,
+    count: int,
+    run: memoryview,
+    serializer: ValueSerializer,
+) -> None:
+    if number >= len(entries):
+        raise CheckpointCorruptedError(
+            f"this is no keyed state that can be restored: there is no state {number}"
+        )
+    live = entries[number].table.live
+    try:
+        # An array of so many is what its elements are behind a head of five bytes.
+        flat = serializer.unpack(b"".join((b"\xdd", (2 * count).to_bytes(4, "big"), run)))
+        for key, value in zip(flat[::2], flat[1::2], strict=True):
+            plain = type(key) is str or type(key) is int
+            live[key if plain else comparable_key(key)] = value
+    except Exception as cause:
+        raise CheckpointCorruptedError(
+            f'state "{entries[number].name}" cannot be restored: {type(cause).__name__}: '
+            f"{text_of(cause)}"
+        ) from cause

@@ -1,0 +1,129 @@
+"""All state of one operator in one subtask, its keyed state and its own (Flink's
+StreamOperatorStateHandler).
+
+Whoever runs the subtask has ``snapshot`` capture it, between two batches, and writes what was
+captured by ``OperatorSnapshot.slices``, a step at a time, while the operator goes on. What was
+written is two parts, each as pieces to be stored one behind the other; a part may be empty.
+
+When a job continues, ``restore`` reads what belongs to this subtask, before the operator is opened:
+of keyed state the key groups that it has now, so it needs the parts of those subtasks that had any
+of them; of operator state it needs the parts of all subtasks, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flinknet.records.key_groups import key_group_range
+from flinknet.records.serialization.record_types import RecordTypes
+from flinknet.task.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.task.state.keyed_snapshot import KeyedPlace, KeyedSnapshot, restore_keyed_state
+from flinknet.task.state.keyed_state import KeyedState
+from flinknet.task.state.operator_snapshot import OperatorStateSnapshot, restore_operator_state
+from flinknet.task.state.operator_state import OperatorStateStore
+from flinknet.task.state.value_serializer import ValueSerializer
+
+__all__ = ["OperatorSnapshot", "StateHandler"]
+
+Pieces = list[bytes | bytearray]
+
+
+class OperatorSnapshot:
+    """The state of one operator in one subtask, captured for one checkpoint."""
+
+    def __init__(self, uid: str, keyed: KeyedSnapshot, operator: OperatorStateSnapshot) -> None:
+        self.uid = uid
+        self._keyed = keyed
+        self._operator = operator
+
+    def slices(self) -> Iterator[None]:
+        """Write a bit at each step, about a millisecond; let the loop turn between them.
+
+        Raises StateError for what cannot be written; the operator can go on then."""
+        try:
+            yield from self._operator.slices()
+            yield from self._keyed.slices()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of what was captured; idempotent. ``slices`` does it at its end."""
+        self._keyed.close()
+        self._operator.close()
+
+    def keyed_pieces(self) -> Pieces:
+        """Return the keyed state, once it is written."""
+        return self._keyed.pieces()
+
+    def operator_pieces(self) -> Pieces:
+        """Return the operator state, once it is written."""
+        return self._operator.pieces()
+
+
+class StateHandler:
+    """The state of the operator ``uid`` in subtask ``index``."""
+
+    def __init__(
+        self,
+        *,
+        operator: str = "",
+        uid: str = "",
+        index: int = 0,
+        parallelism: int = 1,
+        max_parallelism: int = 128,
+        types: RecordTypes | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        known = RecordTypes.of(types)
+        self._serializer = ValueSerializer(known)
+        self._place = KeyedPlace(
+            operator=operator,
+            uid=uid,
+            max_parallelism=max_parallelism,
+            key_groups=key_group_range(max_parallelism, parallelism, index),
+            types=tuple((number, kind.__qualname__) for number, kind in known.numbered.items()),
+        )
+        self._index = index
+        self._parallelism = parallelism
+        self._now_ms = now_ms
+        self._restored_checkpoint_id: int | None = None
+        self.keyed = KeyedState(now_ms)
+        self.operator = OperatorStateStore(self._serializer)
+        self._function: CheckpointedFunction | None = None
+
+    def initialize(self, function: Any) -> None:
+        """Have a function ask for its operator state, if it is a CheckpointedFunction."""
+        if isinstance(function, CheckpointedFunction):
+            self._function = function
+            function.initialize_state(
+                FunctionInitializationContext(self.operator, self._restored_checkpoint_id)
+            )
+
+    def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> OperatorSnapshot:
+        """Capture everything for a checkpoint, between two batches.
+
+        Raises StateError for operator state that cannot be written, or whatever the function's
+        ``snapshot_state`` raises."""
+        if self._function is not None:
+            self._function.snapshot_state(FunctionSnapshotContext(checkpoint_id, timestamp_ms))
+        operator = OperatorStateSnapshot(self.operator, self._place.operator, self._place.uid)
+        keyed = KeyedSnapshot(self.keyed, self._place, self._serializer, self._now_ms())
+        return OperatorSnapshot(self._place.uid, keyed, operator)
+
+    def restore(
+        self, checkpoint_id: int, keyed: Sequence[bytes], operator: Sequence[bytes]
+    ) -> Iterator[None]:
+        """Read what belongs here of the parts of one checkpoint, a bit at each step; empty parts
+        count as subtasks without state. Raises StateError or CheckpointCorruptedError."""
+        self._restored_checkpoint_id = checkpoint_id
+        for part in keyed:
+            if part:
+                yield from restore_keyed_state(self.keyed, self._place, self._serializer, part)
+        yield from restore_operator_state(
+            self.operator, self._place.uid, operator, self._index, self._parallelism
+        )

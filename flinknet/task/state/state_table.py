@@ -1,0 +1,214 @@
+"""A state table: one state of one operator, key -> value, written while it goes on being changed.
+
+Theory of operation (Flink's CopyOnWriteStateTable, with whole dicts in the place of versions of
+entries). As long as nothing is captured a table is one plain dict, ``live``, which operators use
+as such. A capture freezes that dict: it takes no time, whatever the size. In front of the frozen
+one stands a new, empty dict, the ``Front``, which is live from then on:
+
+- what is written goes into the front, what is deleted is noted there;
+- what is not in it is looked up in the frozen layers below. What could be changed in place is
+  copied into the front first, so that a capture never sees a change that came after it.
+
+So the frozen layers can be iterated for as long as it takes. When no capture is open any more, the
+layers are merged, so many entries at a time, until ``live`` is the plain dict again. A capture
+that comes before that freezes the front, too: then there are several layers.
+
+``live`` changes only in ``capture`` and in ``merge``, so nobody may keep it over a point at which
+one of the two can be called; ``attach`` has it set anew for those who do.
+
+Invariants: a capture's layers do not change before it is closed; a key of which no layer knows is
+in none below; with one layer, the live one is a plain dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, Protocol
+
+from flinknet.task.state.value_copy import copied
+
+__all__ = ["Entries", "StateTable", "TableCapture"]
+
+Entries = dict[Any, Any]
+"""What is live in a table, to be read and written by ``[]``, ``get``, ``in`` and ``pop``; not to be
+iterated, and without a length of its own: see ``StateTable.entries`` and ``StateTable.__len__``."""
+
+_ABSENT: Any = object()
+
+
+class HoldsEntries(Protocol):
+    """Who keeps what is live in a table."""
+
+    _entries: Entries
+
+
+class Front(dict[Any, Any]):
+    """What was written since the layers below were frozen; ``below`` ends with the newest."""
+
+    __slots__ = ("_below", "_copy", "copies", "deleted")
+
+    def __init__(self, below: list[Entries], copy: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.deleted: set[Any] = set()
+        """Keys that no layer below has any more; one that was written again is in both."""
+        self.copies = True
+        """Whether the layers below must not be changed."""
+        self._below = below
+        self._copy = copy
+
+    def __missing__(self, key: Any) -> Any:
+        value = self._found_below(key)
+        if value is _ABSENT:
+            raise KeyError(key)
+        if self.copies:
+            copy = self._copy(value)
+            if copy is not value:
+                self[key] = copy
+            return copy
+        return value
+
+    def __contains__(self, key: Any) -> bool:
+        return dict.__contains__(self, key) or self._found_below(key) is not _ABSENT
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value, or the default."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def pop(self, key: Any, default: Any = None) -> Any:
+        """Remove the value, if there is one, and return it or the default."""
+        value = dict.pop(self, key, _ABSENT)
+        below = self._found_below(key)
+        if below is not _ABSENT:
+            self.deleted.add(key)
+            if value is _ABSENT:
+                return self._copy(below) if self.copies else below
+        return default if value is _ABSENT else value
+
+    def _found_below(self, key: Any) -> Any:
+        if key in self.deleted:
+            return _ABSENT
+        for layer in reversed(self._below):
+            value = dict.get(layer, key, _ABSENT)
+            if value is not _ABSENT or (isinstance(layer, Front) and key in layer.deleted):
+                return value
+        return _ABSENT
+
+
+class TableCapture:
+    """What a table held at one moment; to be closed."""
+
+    def __init__(self, table: StateTable, layers: tuple[Entries, ...]) -> None:
+        self._table: StateTable | None = table
+        self._layers = layers
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over keys and values, which must not be changed, until the capture is closed."""
+        return _items(self._layers)
+
+    def close(self) -> None:
+        """Let the table change what was captured; idempotent."""
+        table, self._table, self._layers = self._table, None, ()
+        if table is not None:
+            table._end_capture()
+
+
+class StateTable:
+    """One state, key -> value; ``copy`` makes the copy of a value that could be changed."""
+
+    def __init__(self, copy: Callable[[Any], Any] = copied) -> None:
+        self.live: Entries = {}
+        self.copy = copy
+        self._frozen: list[Entries] = []
+        self._captures = 0
+        self._iterations = 0
+        self._holders: list[HoldsEntries] = []
+
+    def attach(self, holder: HoldsEntries) -> None:
+        """Keep ``holder._entries`` what is live here."""
+        holder._entries = self.live
+        self._holders.append(holder)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.entries()) if self._frozen else len(self.live)
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over keys and values, which holds back merging, so that a capture in between does
+        no harm. Nothing may be written meanwhile."""
+        self._iterations += 1
+        try:
+            yield from _items((*self._frozen, self.live))
+        finally:
+            self._iterations -= 1
+
+    def capture(self) -> TableCapture:
+        """Capture what is in the table now, in no time."""
+        if len(self.live) or (isinstance(self.live, Front) and self.live.deleted):
+            self._frozen.append(self.live)
+            self._set_live(Front(self._frozen, self.copy))
+        elif isinstance(self.live, Front):
+            self.live.copies = True
+        self._captures += 1
+        return TableCapture(self, tuple(self._frozen))
+
+    def merge(self, entries_max: int) -> bool:
+        """Move so many entries at most to where they were before a capture; return whether some are
+        left. While something is captured or iterated none is moved, and none counts as left."""
+        frozen = self._frozen
+        if self._captures or self._iterations or not frozen:
+            return False
+        base = frozen[0]
+        upper = frozen[1] if len(frozen) > 1 else self.live
+        assert isinstance(upper, Front), "every layer but the lowest was a front"
+        while upper.deleted and entries_max:
+            base.pop(upper.deleted.pop(), None)
+            entries_max -= 1
+        while upper and entries_max:
+            key, value = upper.popitem()
+            base[key] = value
+            entries_max -= 1
+        if upper or upper.deleted:
+            return True
+        if upper is not self.live:
+            del frozen[1]
+            return True
+        frozen.clear()
+        self._set_live(base)
+        return False
+
+    def _end_capture(self) -> None:
+        self._captures -= 1
+        if not self._captures and isinstance(self.live, Front):
+            self.live.copies = False
+
+    def _set_live(self, live: Entries) -> None:
+        self.live = live
+        for holder in self._holders:
+            holder._entries = live
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the layers do not fit together."""
+        assert self._captures >= 0, "a capture was closed twice"
+        assert isinstance(self.live, Front) == bool(self._frozen), "a front stands before layers"
+        assert not any(isinstance(layer, Front) for layer in self._frozen[:1]), "the lowest is none"
+        for lower, upper in pairwise((*self._frozen, self.live)):
+            assert lower is not upper, "a layer stands before itself"
+        if isinstance(self.live, Front):
+            assert self.live.copies or not self._captures, "what is captured may be changed"
+        for holder in self._holders:
+            assert holder._entries is self.live, "a holder has what is not live"
+
+
+def _items(layers: tuple[Entries, ...]) -> Iterator[tuple[Any, Any]]:
+    """Iterate over the entries of layers, of each key over the newest."""
+    for number, layer in enumerate(layers):
+        newer = [one for one in layers[number + 1 :] if isinstance(one, Front)]
+        if not newer:
+            yield from layer.items()
+            continue
+        for key, value in layer.items():
+            if not any(dict.__contains__(one, key) or key in one.deleted for one in newer):
+                yield key, value

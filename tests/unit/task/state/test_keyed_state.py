@@ -1,0 +1,170 @@
+"""The state of a keyed operator, by name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from flinknet.datastream import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from flinknet.errors import ConfigurationError, StateError
+from flinknet.task.state.descriptors import StateKind
+from flinknet.task.state.keyed_state import KeyedState, StateEntry
+from tests.unit.task.state.keys import Key
+
+KEY = Key("a")
+TTL = StateTtlConfig.new_builder(timedelta(seconds=1)).build()
+
+
+class Hexadecimal:
+    def serialize(self, value: int) -> bytes:
+        return b"%x" % value
+
+    def deserialize(self, data: bytes) -> int:
+        return int(data, 16)
+
+
+class Total(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: int, accumulator: int) -> int:
+        return accumulator + value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+def expiring(descriptor: Any) -> Any:
+    descriptor.enable_time_to_live(TTL)
+    return descriptor
+
+
+def test_each_state_has_its_own_values() -> None:
+    state = KeyedState()
+    state.get_state(ValueStateDescriptor("count"), KEY).update(1)
+    assert state.get_state(ValueStateDescriptor("sum"), KEY).value() is None
+    assert state.get_state(ValueStateDescriptor("count"), KEY).value() == 1
+
+
+@pytest.mark.parametrize("wrapped", [lambda one: one, expiring])
+def test_every_kind(wrapped: Any) -> None:
+    state = KeyedState()
+    listed = state.get_list_state(wrapped(ListStateDescriptor("list")), KEY)
+    listed.add(1)
+    assert list(listed) == [1]
+    mapped = state.get_map_state(wrapped(MapStateDescriptor("map")), KEY)
+    mapped.put("a", 1)
+    assert mapped.get("a") == 1
+    reducing = state.get_reducing_state(wrapped(ReducingStateDescriptor("reducing", max)), KEY)
+    reducing.add(1)
+    assert reducing.get() == 1
+    total = AggregatingStateDescriptor("aggregating", Total())
+    aggregating = state.get_aggregating_state(wrapped(total), KEY)
+    aggregating.add(1)
+    assert aggregating.get() == 1
+    value = state.get_state(wrapped(ValueStateDescriptor("value")), KEY)
+    value.update(1)
+    assert value.value() == 1
+    assert all(entry.timed == (wrapped is expiring) for entry in state.entries.values())
+
+
+def test_a_name_is_of_one_kind() -> None:
+    state = KeyedState()
+    state.get_state(ValueStateDescriptor("count"), KEY)
+    with pytest.raises(ConfigurationError, match="is a state of kind value, and cannot be a list"):
+        state.get_list_state(ListStateDescriptor("count"), KEY)
+
+
+def test_a_name_is_kept_in_one_way() -> None:
+    state = KeyedState()
+    state.get_state(ValueStateDescriptor("count"), KEY)
+    with pytest.raises(ConfigurationError, match="use one descriptor"):
+        state.get_state(expiring(ValueStateDescriptor("count")), KEY)
+
+
+def restored(**fields: Any) -> KeyedState:
+    """State that was read from a checkpoint, and that nobody has asked for."""
+    state = KeyedState(lambda: 500)
+    entry = StateEntry("count", StateKind.VALUE, **fields)
+    written: dict[str, Any] = {"written_by": b"ff", "timed": (1, 255), "": 255}
+    entry.table.live["a"] = written["".join(fields)]
+    state.entries["count"] = entry
+    return state
+
+
+def test_values_that_get_a_time_to_live() -> None:
+    state = restored()
+    value = state.get_state(expiring(ValueStateDescriptor("count")), KEY)
+    assert dict(state.entries["count"].table.entries()) == {"a": (500, 255)}
+    assert value.value() == 255
+
+
+def test_values_that_lose_it() -> None:
+    assert restored(timed=True).get_state(ValueStateDescriptor("count"), KEY).value() == 255
+
+
+def test_a_serializer_reads_what_it_has_written() -> None:
+    state = restored(written_by="Hexadecimal")
+    assert state.entries["count"].serializer_name == "Hexadecimal"
+    descriptor = ValueStateDescriptor("count", serializer=Hexadecimal())
+    assert state.get_state(descriptor, KEY).value() == 255
+    assert state.entries["count"].serializer_name == "Hexadecimal"
+    assert state.entries["count"].serialised(255) == b"ff"
+
+
+def test_another_serializer_does_not() -> None:
+    with pytest.raises(StateError, match="by the serializer Hexadecimal: .* not with none"):
+        restored(written_by="Hexadecimal").get_state(ValueStateDescriptor("count"), KEY)
+
+
+def test_a_serializer_that_fails() -> None:
+    state = restored(written_by="Hexadecimal")
+    state.entries["count"].table.live["a"] = b"xyz"
+    descriptor = ValueStateDescriptor("count", serializer=Hexadecimal())
+    with pytest.raises(StateError, match="Hexadecimal of state .* cannot read .*ValueError"):
+        state.get_state(descriptor, KEY)
+
+
+def test_what_only_the_serializer_knows_is_copied_by_it() -> None:
+    class Pickled:
+        """A value that cannot be copied otherwise."""
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise TypeError("not so")
+
+    class Numbers:
+        def serialize(self, value: Pickled) -> bytes:
+            return b"%d" % value.number
+
+        def deserialize(self, data: bytes) -> Pickled:
+            return Pickled(int(data))
+
+    state = KeyedState()
+    listed = state.get_list_state(ListStateDescriptor("list", serializer=Numbers()), KEY)
+    listed.add(Pickled(1))
+    capture = state.entries["list"].table.capture()
+    listed.add(Pickled(2))
+    assert [one.number for one in listed] == [1, 2]
+    assert [[one.number for one in kept] for _, kept in capture.entries()] == [[1]]
+    capture.close()
+    while state.merge(1):
+        pass
+    assert type(state.entries["list"].table.live) is dict
+
+
+def test_flinknets_own_tables() -> None:
+    state = KeyedState()
+    assert state.table("value", StateKind.REDUCING) is state.table("value", StateKind.REDUCING)
