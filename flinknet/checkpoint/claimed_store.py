@@ -1,0 +1,182 @@
+"""The checkpoints of a job as its coordinator has them: claimed, completed, removed.
+
+Theory of operation
+-------------------
+::
+
+    claim       an entry of the journal, created if absent, says that this attempt takes over; what
+                attempts before it left incomplete may be removed from now on
+    complete    metadata is created if absent, then the next entry of the journal
+    remove      metadata, other files, entry: in this order
+
+A checkpoint is complete from its entry on, and up to the removal of its metadata: each is one step.
+If the entry's number is taken, a later attempt has claimed the checkpoints (``journal.py`` says why
+this is certain); the metadata is removed, and everything else is refused from then on.
+
+Owned: the number of the next entry; the completed checkpoints that retention removes, oldest first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import suppress
+
+from flinknet.checkpoint.journal import (
+    ENTRY_BYTES_MAX,
+    JOURNAL,
+    Entry,
+    decode_entry,
+    encode_entry,
+    entry_path,
+)
+from flinknet.checkpoint.metadata import (
+    METADATA,
+    CheckpointDirectory,
+    CheckpointMetadata,
+    encode_metadata,
+)
+from flinknet.checkpoint.store import CheckpointStore, CompletedCheckpoint
+from flinknet.errors import (
+    CheckpointError,
+    CheckpointFencedError,
+    CheckpointStorageError,
+    LocalProtocolError,
+)
+
+__all__ = ["ClaimedStore"]
+
+_log = logging.getLogger("flinknet.checkpoint")
+
+
+class ClaimedStore:
+    """A job's checkpoints in the hands of one attempt; made by ``claim``."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        attempt: int,
+        next_number: int,
+        completed: list[CompletedCheckpoint],
+    ) -> None:
+        self.store = store
+        self.attempt = attempt
+        self._next_number = next_number
+        self._retained = deque(one for one in completed if not one.directory.is_savepoint)
+        self._completing = asyncio.Lock()
+        self._fenced = False
+
+    @classmethod
+    async def claim(cls, store: CheckpointStore, attempt: int) -> ClaimedStore:
+        """Take over the checkpoints of a job for an attempt, which must be later than all before.
+
+        From then on no other attempt completes a checkpoint. CheckpointFencedError if this, or a
+        later one, has taken over already.
+        """
+        while True:
+            # One listing for both: if somebody adds an entry after it, the number is taken.
+            files = await store.storage.files(store.path(JOURNAL))
+            entries = await store.entries(files)
+            last = max((entry.attempt for entry in entries.values()), default=-1)
+            if last >= attempt:
+                raise _fenced(store, attempt, last)
+            number = max(store.entry_numbers(files).values(), default=-1) + 1
+            path = store.path(entry_path(number))
+            if await store.storage.create(path, encode_entry(Entry(attempt))):
+                return cls(store, attempt, number + 1, await store.completed())
+
+    def directory(self, checkpoint_id: int, *, is_savepoint: bool = False) -> CheckpointDirectory:
+        """Return where this attempt keeps a checkpoint."""
+        return CheckpointDirectory(is_savepoint, checkpoint_id, self.attempt)
+
+    async def complete(self, metadata: CheckpointMetadata) -> str:
+        """Complete a checkpoint whose parts are written; return where it is.
+
+        Whatever this raises, the checkpoint is not complete: CheckpointFencedError if a later
+        attempt has taken over, CheckpointStorageError if the place fails, CheckpointError for
+        metadata beyond ``metadata_bytes_max``. The oldest checkpoint beyond ``retained`` is removed
+        then; if that fails it is logged, and tried again the next time.
+        """
+        if metadata.attempt != self.attempt or metadata.job_id != self.store.job_id:
+            raise LocalProtocolError(
+                f"attempt {self.attempt} of {self.store.job_id} cannot complete "
+                f"{metadata.job_id}/{metadata.directory}"
+            )
+        file = encode_metadata(metadata, self.store.config.metadata_bytes_max)
+        path = self.store.path(metadata.directory, METADATA)
+        async with self._completing:
+            self._check_not_fenced()
+            if not await self.store.storage.create(path, file):
+                raise CheckpointStorageError(
+                    f"{self.store.storage.location}/{path} is there already"
+                )
+            try:
+                number = await self._write_entry(Entry(self.attempt, str(metadata.directory)))
+            except BaseException:
+                with suppress(CheckpointError):
+                    await self.store.storage.delete(path)
+                raise
+            if not metadata.kind.is_savepoint:
+                self._retained.append(CompletedCheckpoint(number, metadata.directory))
+            await self._retain()
+        return self.store.location(metadata.directory)
+
+    async def discard(self, directory: CheckpointDirectory) -> None:
+        """Remove what was written of a checkpoint that will not be completed."""
+        self._check_not_fenced()
+        await self.store.storage.delete_directory(self.store.path(directory))
+
+    async def remove_leftovers(self) -> None:
+        """Remove what earlier attempts left incomplete."""
+        self._check_not_fenced()
+        complete = {one.directory for one in await self.store.completed()}
+        # What is found now is of earlier attempts or of this one, never of one in between.
+        found = {
+            CheckpointDirectory.parse(path.removeprefix(f"{self.store.job_id}/").partition("/")[0])
+            for path in await self.store.storage.files(self.store.path())
+        }
+        for directory in found - complete:
+            if directory is not None and directory.attempt < self.attempt:
+                await self.store.storage.delete_directory(self.store.path(directory))
+
+    async def _write_entry(self, entry: Entry) -> int:
+        storage = self.store.storage
+        while True:
+            number = self._next_number
+            path = self.store.path(entry_path(number))
+            if await storage.create(path, encode_entry(entry)):
+                self._next_number += 1
+                return number
+            there = decode_entry(await storage.read(path, ENTRY_BYTES_MAX), path)
+            if there.attempt != self.attempt:
+                self._fenced = True
+                raise _fenced(self.store, self.attempt, there.attempt)
+            # This attempt's own, of a call that was cut off before it knew: its checkpoint was
+            # given up, and has no metadata.
+            self._next_number += 1
+
+    async def _retain(self) -> None:
+        while len(self._retained) > self.store.config.retained:
+            oldest = self._retained[0]
+            directory = self.store.path(oldest.directory)
+            try:
+                await self.store.storage.delete(f"{directory}/{METADATA}")
+                await self.store.storage.delete_directory(directory)
+                await self.store.storage.delete(self.store.path(entry_path(oldest.number)))
+            except CheckpointError as error:
+                _log.warning("an old checkpoint stays for now: %s", error)
+                return
+            self._retained.popleft()
+
+    def _check_not_fenced(self) -> None:
+        if self._fenced:
+            raise _fenced(self.store, self.attempt, None)
+
+
+def _fenced(store: CheckpointStore, attempt: int, other: int | None) -> CheckpointFencedError:
+    who = "a later attempt" if other is None else f"attempt {other}"
+    return CheckpointFencedError(
+        f"attempt {attempt} of job {store.job_id} completes no checkpoint: {who} has taken over "
+        f"{store.storage.location}/{store.job_id}"
+    )

@@ -1,0 +1,70 @@
+"""The frame around everything that is kept of a checkpoint but the state parts themselves.
+
+``FORMAT.md`` has the bytes: a mark, a version, the length of the body, the body, and a checksum of
+it all. So a file that is torn, damaged, foreign or newer is told from a good one, and is refused
+with its name, before anything in it is believed.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+import msgpack
+
+from flinknet.errors import CheckpointCorruptedError, CheckpointError
+from flinknet.wire.checksum import crc32c
+
+__all__ = ["ENVELOPE_BYTES", "VERSION", "open_envelope", "put_in_envelope"]
+
+VERSION = 1
+"""The version of everything that FORMAT.md describes."""
+
+MARK = b"flinkchk"
+_HEAD = Struct(">8sHI")
+_CHECKSUM = Struct(">I")
+ENVELOPE_BYTES = _HEAD.size + _CHECKSUM.size
+"""Bytes around the body."""
+
+
+def put_in_envelope(content: dict[str, Any], bytes_max: int) -> bytes:
+    """Return a file with this content. CheckpointError if it is larger than ``bytes_max``."""
+    body: bytes = msgpack.packb(content)
+    if len(body) + ENVELOPE_BYTES > bytes_max:
+        raise CheckpointError(
+            f"the metadata takes {len(body) + ENVELOPE_BYTES} bytes, and {bytes_max} are allowed: "
+            "raise checkpointing.metadata_bytes_max, or lower checkpointing.inline_bytes_max"
+        )
+    file = _HEAD.pack(MARK, VERSION, len(body)) + body
+    return file + _CHECKSUM.pack(crc32c(file))
+
+
+def open_envelope(file: bytes, name: str) -> dict[str, Any]:
+    """Return the content of a file. CheckpointCorruptedError, with ``name``, if it has none."""
+    if len(file) < _HEAD.size or not file.startswith(MARK):
+        if MARK.startswith(file[: len(MARK)]):
+            raise CheckpointCorruptedError(f"{name} is torn: it ends after {len(file)} bytes")
+        raise CheckpointCorruptedError(
+            f"{name} is not of flinknet: it does not begin with {MARK!r}"
+        )
+    _, version, length = _HEAD.unpack_from(file)
+    if version != VERSION:
+        raise CheckpointCorruptedError(
+            f"{name} has version {version}, and this flinknet reads version {VERSION}: "
+            "read it with the flinknet that wrote it, or a later one"
+        )
+    if len(file) != length + ENVELOPE_BYTES:
+        raise CheckpointCorruptedError(
+            f"{name} is torn: it has {len(file)} bytes and should have {length + ENVELOPE_BYTES}"
+        )
+    end = _HEAD.size + length
+    (checksum,) = _CHECKSUM.unpack_from(file, end)
+    if checksum != crc32c(file[:end]):
+        raise CheckpointCorruptedError(f"{name} is damaged: its checksum is wrong")
+    try:
+        content = msgpack.unpackb(memoryview(file)[_HEAD.size : end])
+    except ValueError as cause:
+        raise CheckpointCorruptedError(f"{name} holds no msgpack: {cause}") from cause
+    if not isinstance(content, dict):
+        raise CheckpointCorruptedError(f"{name} holds no map")
+    return content

@@ -1,0 +1,257 @@
+"""Checkpoints in a directory of a file system, which all processes of the cluster reach.
+
+Theory of operation
+-------------------
+A file is written under a name that begins with a dot, made durable (fsync), and only then gets its
+own name: by ``rename``, which takes the place of a file that is there, or by ``link``, which fails
+if there is one. Then the directory is made durable, so that neither the file nor its name is lost.
+Whatever fails removes what has been written so far; what a killed process leaves is removed with
+its directory.
+
+Every call of the operating system runs in a thread, because a disk may take seconds. A call that is
+cancelled waits for its thread first: no thread writes to a file that is closed, or removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointNotFoundError, CheckpointStorageError
+
+__all__ = ["FileStorage"]
+
+BLOCK_BYTES = 1 << 20
+"""How much is collected before a thread writes it: less, and handing it over takes longer than
+writing it."""
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Result = TypeVar("Result")
+
+
+class FileStorage:
+    """A directory; it need not be there before something is written."""
+
+    def __init__(self, directory: Path, config: CheckpointingConfig) -> None:
+        self.location = str(directory)
+        self._directory = directory
+        self._files_max = config.files_max
+
+    async def write(self, path: str, blocks: Iterable[bytes]) -> None:
+        """As ``Storage.write``."""
+        with self._explained("write", path):
+            unfinished = _Unfinished(self._directory / path)
+            try:
+                await _in_thread(unfinished.open)
+                for block in _collected(blocks):
+                    await _in_thread(unfinished.write, block)
+                await _in_thread(unfinished.take_place)
+            finally:
+                # Two calls of the system, made here even if this task is being cancelled.
+                unfinished.remove()
+
+    async def create(self, path: str, content: bytes) -> bool:
+        """As ``Storage.create``."""
+        with self._explained("write", path):
+            return await _in_thread(_create, self._directory / path, content)
+
+    async def read(self, path: str, bytes_max: int) -> bytes:
+        """As ``Storage.read``."""
+        with self._explained("read", path):
+            content = await _in_thread(_read, self._directory / path, 0, bytes_max + 1)
+        if len(content) > bytes_max:
+            raise CheckpointStorageError(
+                f"{self.location}/{path} is larger than the {bytes_max} bytes that are allowed"
+            )
+        return content
+
+    async def read_range(self, path: str, start: int, length: int) -> bytes:
+        """As ``Storage.read_range``."""
+        with self._explained("read", path):
+            return await _in_thread(_read, self._directory / path, start, length)
+
+    async def files(self, directory: str = "") -> dict[str, int]:
+        """As ``Storage.files``."""
+        with self._explained("list", directory):
+            found = await _in_thread(self._walk, self._directory / directory)
+        if len(found) > self._files_max:
+            raise CheckpointStorageError(
+                f"{self.location}/{directory} has more than {self._files_max} files below it: name "
+                "a directory of checkpoints, or raise checkpointing.files_max"
+            )
+        return dict(sorted(found.items()))
+
+    async def delete(self, path: str) -> None:
+        """As ``Storage.delete``."""
+        with self._explained("remove", path):
+            await _in_thread(_delete, self._directory / path)
+
+    async def delete_directory(self, directory: str) -> None:
+        """As ``Storage.delete_directory``; the directory goes, too."""
+        with self._explained("remove", directory):
+            await _in_thread(_delete_directory, self._directory / directory)
+
+    def _walk(self, top: Path) -> dict[str, int]:
+        """Return files and sizes, one more than are allowed at most."""
+        found: dict[str, int] = {}
+        for folder, _, names in os.walk(top, onerror=_unless_gone):
+            for name in names:
+                file = Path(folder, name)
+                if not name.startswith("."):
+                    with suppress(FileNotFoundError):
+                        found[file.relative_to(self._directory).as_posix()] = file.stat().st_size
+                if len(found) > self._files_max:
+                    return found
+        return found
+
+    @contextmanager
+    def _explained(self, done: str, path: str) -> Iterator[None]:
+        """Turn what the operating system says into an error that names the path."""
+        try:
+            yield
+        except OSError as cause:
+            text = f"cannot {done} {self.location}/{path}: {cause.strerror or cause}"
+            if isinstance(cause, FileNotFoundError):
+                raise CheckpointNotFoundError(text) from cause
+            if cause.errno in _NO_SPACE:
+                text += "; make room there, or name another place in checkpointing.directory"
+            raise CheckpointStorageError(text) from cause
+
+
+async def _in_thread(function: Callable[..., Result], *arguments: object) -> Result:
+    """Call a function in a thread; a cancellation takes effect when it has returned."""
+    running = asyncio.get_running_loop().run_in_executor(None, partial(function, *arguments))
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        running.exception()  # nobody else asks for it
+        raise cancelled
+    return running.result()
+
+
+def _collected(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small blocks to ones that are worth a thread."""
+    waiting: list[bytes] = []
+    size = 0
+    for block in blocks:
+        waiting.append(block)
+        size += len(block)
+        if size >= BLOCK_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+class _Unfinished:
+    """A file that has not got its name yet."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")
+        self._descriptor: int | None = None
+
+    def open(self) -> None:
+        _make_directory(self._target.parent)
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+
+    def write(self, block: bytes) -> None:
+        assert self._descriptor is not None
+        left = memoryview(block)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+
+    def take_place(self) -> None:
+        """Give it its name, in place of a file that has it."""
+        self._sync()
+        self._path.rename(self._target)
+        _sync(self._target.parent)
+
+    def take_free_place(self) -> bool:
+        """Give it its name unless a file has it."""
+        self._sync()
+        try:
+            self._target.hardlink_to(self._path)
+        except FileExistsError:
+            return False
+        _sync(self._target.parent)
+        return True
+
+    def remove(self) -> None:
+        """Close it, and remove its first name, if it has that still."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._path.unlink(missing_ok=True)
+
+    def _sync(self) -> None:
+        assert self._descriptor is not None
+        os.fsync(self._descriptor)
+
+
+def _create(target: Path, content: bytes) -> bool:
+    unfinished = _Unfinished(target)
+    try:
+        unfinished.open()
+        unfinished.write(content)
+        return unfinished.take_free_place()
+    finally:
+        unfinished.remove()
+
+
+def _read(target: Path, start: int, length: int) -> bytes:
+    with target.open("rb") as file:
+        file.seek(start)
+        return file.read(length)
+
+
+def _delete(target: Path) -> None:
+    with suppress(FileNotFoundError):
+        target.unlink()
+        _sync(target.parent)
+
+
+def _delete_directory(top: Path) -> None:
+    for folder, folders, names in os.walk(top, topdown=False, onerror=_unless_gone):
+        for name in names:
+            Path(folder, name).unlink(missing_ok=True)
+        for name in folders:
+            Path(folder, name).rmdir()
+    with suppress(FileNotFoundError):
+        top.rmdir()
+        _sync(top.parent)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make a directory and those above it, and have them survive a loss of power."""
+    if not directory.is_dir():
+        _make_directory(directory.parent)
+        with suppress(FileExistsError):
+            directory.mkdir()
+        _sync(directory.parent)
+
+
+def _sync(directory: Path) -> None:
+    """Have the names in a directory survive a loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unless_gone(error: OSError) -> None:
+    """Pass over a directory that somebody has just removed."""
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -1,0 +1,40 @@
+"""From what a person writes to a place for checkpoints: a path of a directory, or a URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.storage import Storage
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import ConfigurationError
+
+__all__ = ["open_storage"]
+
+
+def open_storage(location: str, config: CheckpointingConfig) -> Storage:
+    """Return the place that ``location`` names, without touching it.
+
+    ConfigurationError for an empty one, and for a URL that obstore, the extra flinknet[obstore],
+    does not know.
+    """
+    if not location:
+        raise ConfigurationError(
+            "checkpoints have no place: name a directory or a URL in checkpointing.directory"
+        )
+    if "://" not in location:
+        return FileStorage(Path(location).absolute(), config)
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+
+        from flinknet.checkpoint.object_storage import ObjectStorage
+    except ImportError as cause:
+        raise ConfigurationError(
+            f"{location} is in an object store: install flinknet[obstore], or name a directory"
+        ) from cause
+    try:
+        return ObjectStorage(from_url(location), location.rstrip("/"), config)
+    except (BaseError, ValueError) as cause:
+        reason = str(cause).partition("\n")[0]
+        raise ConfigurationError(f"{location} names no object store: {reason}") from cause

@@ -1,0 +1,142 @@
+"""State parts on their way to a place for checkpoints, and back.
+
+A part is made of labelled blocks, one after the other; consecutive ones with the same label are one
+section. A part that is small enough stays with the metadata, and an empty one is none at all.
+Whoever reads names the labels that it wants, and gets the sections with these, checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from itertools import chain
+
+from flinknet.checkpoint.metadata import Label, Section, StatePart
+from flinknet.checkpoint.storage import Storage
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointCorruptedError, CheckpointError
+from flinknet.wire.checksum import crc32c
+
+__all__ = ["check_part", "read_sections", "write_part"]
+
+READ_BYTES = 4 << 20
+"""Most that is read at once of what may be longer; adjacent sections are read together up to it."""
+
+
+async def write_part(
+    storage: Storage,
+    path: str,
+    blocks: Iterable[tuple[Label, bytes]],
+    config: CheckpointingConfig,
+) -> StatePart | None:
+    """Write a part to ``path``, whose last name is the part's, or keep it inline.
+
+    ``blocks`` is iterated on the event loop, a block at a time, while the one before is written in
+    a thread: each step should take no more than a millisecond or two. Returns None for no bytes at
+    all. Raises CheckpointError for more than ``part_bytes_max``, CheckpointStorageError, and what
+    ``blocks`` raises; then nothing is left of it.
+    """
+    content = _Content(path, config.part_bytes_max)
+    passing = content.passing(blocks)
+    first: list[bytes] = []
+    for block in passing:
+        first.append(block)
+        if content.size_bytes > config.inline_bytes_max:
+            await storage.write(path, chain(first, passing))
+            return StatePart(tuple(content.sections), path.rpartition("/")[2])
+    return StatePart(tuple(content.sections), None, b"".join(first)) if first else None
+
+
+async def read_sections(
+    storage: Storage, directory: str, part: StatePart, labels: Collection[Label] | None = None
+) -> AsyncIterator[tuple[Label, bytes]]:
+    """Yield label and content of a part's sections, those with ``labels`` or all, in their order.
+
+    CheckpointCorruptedError, which names the file, for a section that is not what was written.
+    """
+    name = f"{storage.location}/{directory}/{part.name or 'metadata'}"
+    for start, sections in _adjacent(part, labels):
+        length = sum(section.size_bytes for section in sections)
+        if part.name is None:
+            content = part.inline[start : start + length]
+        else:
+            content = await storage.read_range(f"{directory}/{part.name}", start, length)
+        at = 0
+        for section in sections:
+            found = content[at : at + section.size_bytes]
+            if len(found) != section.size_bytes or crc32c(found) != section.crc32c:
+                raise _damaged(name, section)
+            yield section.label, found
+            at += section.size_bytes
+
+
+async def check_part(storage: Storage, directory: str, part: StatePart) -> None:
+    """Raise CheckpointCorruptedError unless all sections are what was written."""
+    name = f"{storage.location}/{directory}/{part.name or 'metadata'}"
+    for section, start in part.offsets():
+        checksum = 0
+        for offset in range(0, section.size_bytes, READ_BYTES):
+            length = min(READ_BYTES, section.size_bytes - offset)
+            if part.name is None:
+                found = part.inline[start + offset : start + offset + length]
+            else:
+                found = await storage.read_range(f"{directory}/{part.name}", start + offset, length)
+            checksum = crc32c(found, checksum)
+        if checksum != section.crc32c:
+            raise _damaged(name, section)
+
+
+def _damaged(name: str, section: Section) -> CheckpointCorruptedError:
+    return CheckpointCorruptedError(
+        f"{name} is damaged: the {section.size_bytes} bytes of {section.label!r} are not what was "
+        "written"
+    )
+
+
+def _adjacent(
+    part: StatePart, labels: Collection[Label] | None
+) -> Iterator[tuple[int, list[Section]]]:
+    """Yield the wanted sections that follow each other, with where they begin, some MiB each."""
+    start = end = 0
+    run: list[Section] = []
+    for section, offset in part.offsets():
+        if labels is not None and section.label not in labels:
+            continue
+        if run and (offset != end or end + section.size_bytes - start > READ_BYTES):
+            yield start, run
+            run = []
+        if not run:
+            start = offset
+        run.append(section)
+        end = offset + section.size_bytes
+    if run:
+        yield start, run
+
+
+class _Content:
+    """What has passed on its way into a part: its size, and its sections."""
+
+    def __init__(self, path: str, bytes_max: int) -> None:
+        self.size_bytes = 0
+        self.sections: list[Section] = []
+        self._path = path
+        self._bytes_max = bytes_max
+
+    def passing(self, blocks: Iterable[tuple[Label, bytes]]) -> Iterator[bytes]:
+        """Yield the blocks that have something in them, and count them."""
+        for label, block in blocks:
+            if not block:
+                continue
+            self.size_bytes += len(block)
+            if self.size_bytes > self._bytes_max:
+                raise CheckpointError(
+                    f"the state part {self._path} takes more than {self._bytes_max} bytes: "
+                    "raise checkpointing.part_bytes_max, or the operator's parallelism"
+                )
+            if self.sections and self.sections[-1].label == label:
+                before = self.sections.pop()
+                self.sections.append(
+                    Section(label, before.size_bytes + len(block), crc32c(block, before.crc32c))
+                )
+            else:
+                self.sections.append(Section(label, len(block), crc32c(block)))
+            yield block

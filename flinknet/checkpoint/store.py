@@ -1,0 +1,171 @@
+"""The checkpoints of a job, where they are kept: written by its subtasks, listed, read, verified.
+
+Subtasks write their parts (``write_part``) and report them; the coordinator, which has claimed the
+checkpoints for its attempt (``claimed_store.py``), completes a checkpoint by writing its metadata
+and an entry in the journal. What is complete never changes; it is removed, or not.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import NamedTuple
+
+from flinknet.checkpoint.journal import ENTRY_BYTES_MAX, Entry, decode_entry, entry_number
+from flinknet.checkpoint.metadata import (
+    METADATA,
+    PART_NAME,
+    CheckpointDirectory,
+    CheckpointMetadata,
+    Label,
+    StatePart,
+    decode_metadata,
+)
+from flinknet.checkpoint.state_parts import read_sections, write_part
+from flinknet.checkpoint.storage import Storage
+from flinknet.checkpoint.verification import find_damage
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointCorruptedError, CheckpointError, CheckpointNotFoundError
+
+__all__ = ["CheckpointStore", "CompletedCheckpoint", "LatestValid"]
+
+_log = logging.getLogger("flinknet.checkpoint")
+
+
+class CompletedCheckpoint(NamedTuple):
+    """A checkpoint that the journal says is complete."""
+
+    number: int
+    """That of its entry: the later completed one has the larger number."""
+    directory: CheckpointDirectory
+
+
+class LatestValid(NamedTuple):
+    """The checkpoint to restore, and what is wrong with the later ones that were passed over."""
+
+    checkpoint: CheckpointMetadata
+    refused: list[CheckpointError]
+
+
+class CheckpointStore:
+    """The checkpoints of one job. Everything raises CheckpointStorageError where the place fails.
+
+    It keeps nothing in mind, so that any number of processes may have one each.
+    """
+
+    def __init__(self, storage: Storage, job_id: str, config: CheckpointingConfig) -> None:
+        """``job_id`` is a name of letters, digits, ``_``, ``-`` and ``.``: a directory's."""
+        if re.fullmatch(PART_NAME, job_id) is None:
+            raise CheckpointError(f"job {job_id!r} has no checkpoints: no directory is called so")
+        self.storage = storage
+        self.job_id = job_id
+        self.config = config
+
+    def path(self, *names: object) -> str:
+        """Return the path of something below the job's directory."""
+        return "/".join([self.job_id, *map(str, names)])
+
+    def location(self, directory: CheckpointDirectory) -> str:
+        """Return where a checkpoint is, for people."""
+        return f"{self.storage.location}/{self.path(directory)}"
+
+    # -- subtasks
+
+    async def write_part(
+        self, directory: CheckpointDirectory, name: str, blocks: Iterable[tuple[Label, bytes]]
+    ) -> StatePart | None:
+        """Write a state part and return what the metadata says of it, None if it is empty.
+
+        ``name`` is the part's alone in its checkpoint. See ``state_parts.write_part``.
+        """
+        if re.fullmatch(PART_NAME, name) is None or name == METADATA:
+            raise CheckpointError(f"{name!r} is no name of a state part")
+        return await write_part(self.storage, self.path(directory, name), blocks, self.config)
+
+    def read_part(
+        self,
+        directory: CheckpointDirectory,
+        part: StatePart,
+        labels: Collection[Label] | None = None,
+    ) -> AsyncIterator[tuple[Label, bytes]]:
+        """Yield label and content of a part's sections: those with ``labels``, or all."""
+        return read_sections(self.storage, self.path(directory), part, labels)
+
+    # -- whoever restores, or looks
+
+    async def read_metadata(self, directory: CheckpointDirectory) -> CheckpointMetadata:
+        """Return what a checkpoint says of itself.
+
+        CheckpointNotFoundError if it is not there, CheckpointCorruptedError if it is damaged.
+        """
+        path = self.path(directory, METADATA)
+        file = await self.storage.read(path, self.config.metadata_bytes_max)
+        metadata = decode_metadata(file, f"{self.storage.location}/{path}")
+        if (metadata.directory, metadata.job_id) != (directory, self.job_id):
+            raise CheckpointCorruptedError(
+                f"{self.storage.location}/{path} is that of {metadata.job_id}/{metadata.directory}"
+            )
+        return metadata
+
+    async def completed(self) -> list[CompletedCheckpoint]:
+        """Return the complete checkpoints and savepoints, the first one completed first."""
+        files = await self.storage.files(self.job_id)
+        return [
+            CompletedCheckpoint(number, directory)
+            for number, entry in sorted((await self.entries(files)).items())
+            if entry.completed is not None
+            and (directory := CheckpointDirectory.parse(entry.completed)) is not None
+            and self.path(directory, METADATA) in files
+        ]
+
+    async def verify(self, directory: CheckpointDirectory) -> list[CheckpointError]:
+        """Read all of a checkpoint, and return what is wrong, an error for each bad file."""
+        try:
+            metadata = await self.read_metadata(directory)
+        except (CheckpointCorruptedError, CheckpointNotFoundError) as error:
+            return [error]
+        return await find_damage(self.storage, self.path(directory), metadata)
+
+    async def latest_valid(self) -> LatestValid:
+        """Return the last completed checkpoint of which every file is good.
+
+        Each later one that is not is logged, with its bad files. Savepoints are left out: they are
+        their users', who may have moved or removed them. CheckpointNotFoundError if there is none.
+        """
+        refused: list[CheckpointError] = []
+        for _, directory in reversed(await self.completed()):
+            if directory.is_savepoint:
+                continue
+            errors = await self.verify(directory)
+            if not errors:
+                return LatestValid(await self.read_metadata(directory), refused)
+            refused += errors
+            _log.warning(
+                "checkpoint %s cannot be restored, the one before is used: %s",
+                self.location(directory),
+                "; ".join(map(str, errors)),
+            )
+        wrong = "".join(f"; {error}" for error in refused)
+        raise CheckpointNotFoundError(
+            f"{self.storage.location}/{self.job_id} has no checkpoint that can be restored{wrong}"
+        )
+
+    async def entries(self, files: Iterable[str]) -> dict[int, Entry]:
+        """Return the journal's entries among some files; one that is damaged is logged, and left
+        out: then the checkpoint that it names is not complete."""
+        found: dict[int, Entry] = {}
+        for path, number in self.entry_numbers(files).items():
+            try:
+                file = await self.storage.read(path, ENTRY_BYTES_MAX)
+                found[number] = decode_entry(file, f"{self.storage.location}/{path}")
+            except CheckpointNotFoundError:
+                continue  # removed since
+            except CheckpointCorruptedError as error:
+                _log.warning("an entry of a job's journal is passed over: %s", error)
+        return found
+
+    def entry_numbers(self, files: Iterable[str]) -> dict[str, int]:
+        """Return the numbers of the journal's entries among some files, by path."""
+        numbers = {path: entry_number(path.removeprefix(f"{self.job_id}/")) for path in files}
+        return {path: number for path, number in numbers.items() if number is not None}

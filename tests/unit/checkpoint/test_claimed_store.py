@@ -1,0 +1,223 @@
+"""Completion, fencing and retention, on files; `contract/test_checkpoint_stores.py` has the same on
+other places."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.journal import Entry, encode_entry, entry_path
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import (
+    CheckpointError,
+    CheckpointFencedError,
+    CheckpointStorageError,
+    LocalProtocolError,
+)
+from flinknet.wire.checkpoint_options import CheckpointKind
+from tests.unit.checkpoint.checkpoints import files_below, made, metadata
+
+CONFIG = CheckpointingConfig(retained=2)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(FileStorage(tmp_path, CONFIG), "job-1", CONFIG)
+
+
+async def completed(store: CheckpointStore) -> list[str]:
+    return [str(one.directory) for one in await store.completed()]
+
+
+async def test_a_checkpoint_is_complete_when_it_is_in_the_journal(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    claimed = await ClaimedStore.claim(store, 0)
+    directory = claimed.directory(1)
+    part = await store.write_part(directory, "p", [(0, bytes(30_000))])
+    assert part is not None
+    assert await completed(store) == []
+    location = await claimed.complete(metadata(1, 0))
+    assert location == f"{tmp_path}/job-1/{directory}"
+    assert await completed(store) == ["checkpoint-1-attempt-0"]
+
+
+async def test_the_oldest_are_removed_and_savepoints_are_not(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    claimed = await ClaimedStore.claim(store, 0)
+    await made(claimed, 1, CheckpointKind.SAVEPOINT)
+    for checkpoint_id in (2, 3, 4, 5):
+        await made(claimed, checkpoint_id)
+    kept = ["savepoint-1-attempt-0", "checkpoint-4-attempt-0", "checkpoint-5-attempt-0"]
+    assert await completed(store) == kept
+    found = files_below(tmp_path / "job-1")
+    assert {path.partition("/")[0] for path in found} == {*kept, "journal"}
+    assert len([path for path in found if path.startswith("journal/")]) == 4
+
+
+async def test_those_of_earlier_attempts_count(store: CheckpointStore) -> None:
+    for attempt in (1, 2):
+        claimed = await ClaimedStore.claim(store, attempt)
+        for checkpoint_id in (1, 2):
+            await made(claimed, attempt * 10 + checkpoint_id)
+    await made(await ClaimedStore.claim(store, 3), 30)
+    assert await completed(store) == ["checkpoint-22-attempt-2", "checkpoint-30-attempt-3"]
+
+
+async def test_an_attempt_that_was_replaced_completes_nothing(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    old = await ClaimedStore.claim(store, 1)
+    await made(old, 1)
+    new = await ClaimedStore.claim(store, 2)
+    for _ in range(2):
+        with pytest.raises(CheckpointFencedError, match="attempt 1 of job job-1 completes no"):
+            await made(old, 2)
+    for refused in (old.discard(old.directory(1)), old.remove_leftovers()):
+        with pytest.raises(CheckpointFencedError, match="a later attempt has taken over"):
+            await refused
+    assert await completed(store) == ["checkpoint-1-attempt-1"]
+    assert not (tmp_path / "job-1" / "checkpoint-2-attempt-1" / "metadata").exists()
+    await made(new, 2)
+    assert await completed(store) == ["checkpoint-1-attempt-1", "checkpoint-2-attempt-2"]
+
+
+async def test_an_attempt_cannot_come_after_its_successor(store: CheckpointStore) -> None:
+    await ClaimedStore.claim(store, 2)
+    for attempt in (1, 2):
+        with pytest.raises(CheckpointFencedError, match="attempt 2 has taken over"):
+            await ClaimedStore.claim(store, attempt)
+
+
+async def test_of_two_that_claim_at_once_both_know_how_it_ended(store: CheckpointStore) -> None:
+    """The one that takes over last, whichever it is, completes; the other does not."""
+    both = await asyncio.gather(
+        ClaimedStore.claim(store, 1), ClaimedStore.claim(store, 2), return_exceptions=True
+    )
+    assert isinstance(both[1], ClaimedStore)
+    if isinstance(both[0], ClaimedStore):
+        with pytest.raises(CheckpointFencedError):
+            await made(both[0], 1)
+    await made(both[1], 1)
+    assert await completed(store) == ["checkpoint-1-attempt-2"]
+
+
+async def test_a_number_that_is_taken_while_claiming_is_left_to_who_took_it(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = FileStorage.create
+
+    async def late(storage: FileStorage, path: str, content: bytes) -> bool:
+        monkeypatch.undo()
+        assert await create(storage, path, encode_entry(Entry(1)))
+        return await create(storage, path, content)
+
+    monkeypatch.setattr(FileStorage, "create", late)
+    claimed = await ClaimedStore.claim(store, 2)
+    await made(claimed, 1)
+    assert [one.number for one in await store.completed()] == [2]
+
+
+async def test_an_entry_of_one_s_own_that_nobody_waited_for_is_passed_over(
+    store: CheckpointStore,
+) -> None:
+    """A call that was cut off may have written its entry all the same."""
+    claimed = await ClaimedStore.claim(store, 1)
+    lost = encode_entry(Entry(1, "checkpoint-1-attempt-1"))
+    assert await store.storage.create(store.path(entry_path(1)), lost)
+    await made(claimed, 2)
+    assert await completed(store) == ["checkpoint-2-attempt-1"]
+
+
+async def test_several_complete_at_once_one_after_the_other(store: CheckpointStore) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    await asyncio.gather(*(claimed.complete(metadata(number, 1)) for number in range(5)))
+    assert len(await completed(store)) == 2
+
+
+async def test_a_checkpoint_completes_once(store: CheckpointStore) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    await made(claimed, 1)
+    with pytest.raises(CheckpointStorageError, match="metadata is there already"):
+        await claimed.complete(metadata(1, 1))
+    assert await completed(store) == ["checkpoint-1-attempt-1"]
+
+
+@pytest.mark.parametrize("other", [metadata(1, 2), metadata(1, 1, job_id="job-2")], ids=["a", "j"])
+async def test_another_s_metadata_is_a_misuse(store: CheckpointStore, other: object) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    with pytest.raises(LocalProtocolError, match="attempt 1 of job-1 cannot complete job-"):
+        await claimed.complete(other)  # type: ignore[arg-type]
+
+
+async def test_an_entry_that_cannot_be_written_takes_the_metadata_back(
+    store: CheckpointStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    create = FileStorage.create
+
+    async def full(storage: FileStorage, path: str, content: bytes) -> bool:
+        if "journal" in path:
+            raise CheckpointStorageError("the disk is full")
+        return await create(storage, path, content)
+
+    monkeypatch.setattr(FileStorage, "create", full)
+    with pytest.raises(CheckpointStorageError, match="the disk is full"):
+        await claimed.complete(metadata(1, 1))
+    assert files_below(tmp_path / "job-1") == ["journal/00000000000000000000"]
+    monkeypatch.undo()
+    await claimed.complete(metadata(1, 1))
+    assert await completed(store) == ["checkpoint-1-attempt-1"]
+
+
+async def test_what_was_given_up_is_discarded(store: CheckpointStore, tmp_path: Path) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    await store.write_part(claimed.directory(1), "p", [(0, bytes(30_000))])
+    await claimed.discard(claimed.directory(1))
+    assert files_below(tmp_path / "job-1") == ["journal/00000000000000000000"]
+
+
+async def test_leftovers_of_earlier_attempts_are_removed_and_nothing_else(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    old = await ClaimedStore.claim(store, 1)
+    await made(old, 1)
+    await made(old, 2, CheckpointKind.SAVEPOINT)
+    await store.write_part(old.directory(3), "p", [(0, bytes(30_000))])
+    new = await ClaimedStore.claim(store, 2)
+    await store.write_part(new.directory(3), "p", [(0, bytes(30_000))])
+    await store.storage.write(store.path("notes"), [b"of a user"])
+    await new.remove_leftovers()
+    assert {path.partition("/")[0] for path in files_below(tmp_path / "job-1")} == {
+        "checkpoint-1-attempt-1",
+        "savepoint-2-attempt-1",
+        "checkpoint-3-attempt-2",
+        "journal",
+        "notes",
+    }
+
+
+async def test_an_old_checkpoint_that_cannot_be_removed_stays_until_it_can(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    for checkpoint_id in (1, 2):
+        await made(claimed, checkpoint_id)
+
+    async def fails(storage: FileStorage, directory: str) -> None:
+        raise CheckpointError(f"cannot remove {directory}")
+
+    monkeypatch.setattr(FileStorage, "delete_directory", fails)
+    with caplog.at_level(logging.WARNING, "flinknet.checkpoint"):
+        await made(claimed, 3)
+    assert "an old checkpoint stays for now: cannot remove job-1/checkpoint-1" in caplog.text
+    monkeypatch.undo()
+    await made(claimed, 4)
+    assert await completed(store) == ["checkpoint-3-attempt-1", "checkpoint-4-attempt-1"]

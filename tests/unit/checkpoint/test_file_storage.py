@@ -1,0 +1,229 @@
+"""Checkpoints in a directory: whole files only, whatever fails meanwhile.
+
+What it has in common with other places is tested in `contract/test_checkpoint_stores.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.checkpoint import file_storage
+from flinknet.checkpoint.file_storage import BLOCK_BYTES, FileStorage
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointNotFoundError, CheckpointStorageError
+from tests.unit.checkpoint.checkpoints import files_below
+
+CONFIG = CheckpointingConfig(files_max=5)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> FileStorage:
+    return FileStorage(tmp_path / "checkpoints", CONFIG)
+
+
+def everything(storage: FileStorage) -> list[str]:
+    return files_below(Path(storage.location))
+
+
+async def test_what_is_written_is_there_and_nothing_else(storage: FileStorage) -> None:
+    blocks = [b"1", bytes(BLOCK_BYTES), b"", b"2" * 10]
+    await storage.write("a/b/part", blocks)
+    assert await storage.create("a/b/metadata", b"m")
+    assert not await storage.create("a/b/metadata", b"other")
+    assert everything(storage) == ["a/b/metadata", "a/b/part"]
+    assert await storage.read("a/b/part", 2 * BLOCK_BYTES) == b"".join(blocks)
+    assert await storage.read_range("a/b/part", 0, 2) == b"1\0"
+    assert await storage.read("a/b/metadata", 1) == b"m"
+
+
+async def test_reading_more_than_is_allowed_is_refused(storage: FileStorage) -> None:
+    await storage.write("f", [b"123"])
+    with pytest.raises(CheckpointStorageError, match="f is larger than the 2 bytes that are"):
+        await storage.read("f", 2)
+
+
+async def test_what_is_not_there_is_named(storage: FileStorage) -> None:
+    missing = f"cannot read {storage.location}/a/b: No such file or directory"
+    with pytest.raises(CheckpointNotFoundError, match=missing):
+        await storage.read("a/b", 10)
+    with pytest.raises(CheckpointNotFoundError, match=missing):
+        await storage.read_range("a/b", 0, 10)
+    assert await storage.files() == {}
+    await storage.delete("a/b")
+    await storage.delete_directory("a")
+
+
+async def test_files_are_listed_in_order_and_bounded(storage: FileStorage) -> None:
+    for name in ("c/2", "c/1", "b", "a/x/y", "d"):
+        await storage.write(name, [name.encode()])
+    (Path(storage.location) / ".hidden").touch()
+    assert await storage.files() == {"a/x/y": 5, "b": 1, "c/1": 3, "c/2": 3, "d": 1}
+    assert await storage.files("c") == {"c/1": 3, "c/2": 3}
+    await storage.write("e", [b""])
+    with pytest.raises(CheckpointStorageError, match="has more than 5 files below it: name a"):
+        await storage.files()
+
+
+async def test_a_directory_goes_with_all_that_is_in_it(
+    storage: FileStorage, tmp_path: Path
+) -> None:
+    await storage.write("a/b/c", [b"1"])
+    await storage.write("a/d", [b"2"])
+    (Path(storage.location) / "a/.d.0.unfinished").touch()
+    await storage.delete_directory("a/b")
+    assert await storage.files() == {"a/d": 1}
+    await storage.delete("a/d")
+    await storage.write("a/e/f", [b"3"])
+    await storage.delete_directory("a")
+    assert not (tmp_path / "checkpoints" / "a").exists()
+
+
+async def test_a_file_in_the_way_is_an_error_that_says_so(tmp_path: Path) -> None:
+    await FileStorage(tmp_path, CONFIG).write("file", [b""])
+    storage = FileStorage(tmp_path / "file", CONFIG)
+    with pytest.raises(CheckpointStorageError, match=r"cannot write .*/a: (File|Not)"):
+        await storage.write("a", [b""])
+    with pytest.raises(CheckpointStorageError, match=r"cannot list .*: Not a directory"):
+        await storage.files()
+
+
+@pytest.mark.parametrize("call", ["write", "create"])
+async def test_a_full_disk_leaves_nothing_and_says_what_to_do(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def full(descriptor: int, block: Any) -> int:
+        if len(block) > 1:
+            return write(descriptor, block[:1])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write = os.write
+    monkeypatch.setattr(os, "write", full)
+    message = "cannot write .*/a/b: No space left on device; make room there, or name another"
+    with pytest.raises(CheckpointStorageError, match=message):
+        await (storage.write("a/b", [b"123"]) if call == "write" else storage.create("a/b", b"12"))
+    assert everything(storage) == []
+
+
+FILLING = """
+import asyncio, resource, sys
+from pathlib import Path
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointStorageError
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))
+storage = FileStorage(Path(sys.argv[1]), CheckpointingConfig())
+try:
+    asyncio.run(storage.write("c/part", (bytes(500_000) for _ in range(100))))
+except CheckpointStorageError as error:
+    print(error)
+"""
+
+
+def test_a_limit_of_the_system_that_is_reached_fails_the_file_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    """The kernel refuses what is beyond it, as it does on a full disk."""
+    run = subprocess.run(
+        [sys.executable, "-c", FILLING, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.startswith(f"cannot write {tmp_path}/c/part: File too large; make room")
+    assert files_below(tmp_path) == []
+
+
+async def test_a_cancelled_write_waits_for_its_thread_and_leaves_nothing(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow(descriptor: int, block: Any) -> int:
+        began.set()
+        may_end.wait()
+        return write(descriptor, block)
+
+    write = os.write
+    monkeypatch.setattr(os, "write", slow)
+    writing = asyncio.create_task(storage.write("part", [b"123"]))
+    await asyncio.get_running_loop().run_in_executor(None, began.wait)
+    writing.cancel()
+    await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.sleep(0)
+    assert not writing.done()
+    assert len(everything(storage)) == 1
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert everything(storage) == []
+
+
+async def test_a_cancelled_call_is_cancelled_even_if_its_thread_fails(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def failing(*_: object) -> bytes:
+        began.set()
+        may_end.wait()
+        raise OSError(errno.EIO, "the disk")
+
+    monkeypatch.setattr(file_storage, "_read", failing)
+    reading = asyncio.create_task(storage.read_range("part", 0, 1))
+    await asyncio.get_running_loop().run_in_executor(None, began.wait)
+    reading.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+
+async def test_what_makes_the_blocks_may_fail(storage: FileStorage) -> None:
+    def failing() -> Iterator[bytes]:
+        yield bytes(BLOCK_BYTES)
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        await storage.write("part", failing())
+    assert everything(storage) == []
+
+
+async def test_a_file_that_is_removed_while_files_are_listed_is_left_out(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await storage.write("a/1", [b"1"])
+    await storage.write("b/2", [b"2"])
+    top = Path(storage.location)
+    walk = os.walk
+
+    def walked(directory: Path, **options: Any) -> Iterator[tuple[str, list[str], list[str]]]:
+        found = [*walk(directory, **options)]
+        (top / "a" / "1").unlink()
+        options["onerror"](FileNotFoundError(errno.ENOENT, "gone"))
+        yield from found
+
+    monkeypatch.setattr(os, "walk", walked)
+    assert await storage.files() == {"b/2": 1}
+
+
+async def test_two_that_make_a_directory_at_once_both_have_it(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = Path.mkdir
+
+    def late(path: Path, *arguments: Any) -> None:
+        mkdir(path, parents=True)
+        mkdir(path, *arguments)
+
+    monkeypatch.setattr(Path, "mkdir", late)
+    await storage.write("a/b", [b"1"])
+    assert everything(storage) == ["a/b"]

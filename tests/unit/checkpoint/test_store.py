@@ -1,0 +1,157 @@
+"""A job's checkpoints as they are listed, read and verified; the last good one is found."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.journal import Entry
+from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointCorruptedError, CheckpointError, CheckpointNotFoundError
+from flinknet.wire.checkpoint_options import CheckpointKind
+from tests.unit.checkpoint.checkpoints import LARGE, SMALL, change, made
+
+CONFIG = CheckpointingConfig()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(FileStorage(tmp_path, CONFIG), "job-1", CONFIG)
+
+
+async def test_a_checkpoint_is_read_as_it_was_written(store: CheckpointStore) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    done = await made(claimed, 7)
+    (one,) = await store.completed()
+    assert (one.number, str(one.directory)) == (1, "checkpoint-7-attempt-1")
+    metadata = await store.read_metadata(one.directory)
+    assert metadata == done
+    keyed, state = [part for *_, part in metadata.parts()]
+    assert [section async for section in store.read_part(one.directory, keyed)] == [
+        (3, LARGE),
+        (4, b"group 4, more"),
+    ]
+    assert [section async for section in store.read_part(one.directory, state, {"x"})] == []
+    assert [section async for section in store.read_part(one.directory, state)] == [
+        ("offsets", SMALL)
+    ]
+    assert await store.verify(one.directory) == []
+
+
+@pytest.mark.parametrize("job_id", ["", ".", "../other", "a/b", "x" * 201])
+def test_a_job_id_that_is_no_directory_is_refused(tmp_path: Path, job_id: str) -> None:
+    with pytest.raises(CheckpointError, match="has no checkpoints: no directory is called so"):
+        CheckpointStore(FileStorage(tmp_path, CONFIG), job_id, CONFIG)
+
+
+@pytest.mark.parametrize("name", ["", "metadata", "../x", ".x"])
+async def test_a_part_that_is_no_file_is_refused(store: CheckpointStore, name: str) -> None:
+    with pytest.raises(CheckpointError, match="is no name of a state part"):
+        await store.write_part(CheckpointDirectory(False, 1, 1), name, [])
+
+
+async def test_without_any_there_is_none(store: CheckpointStore, tmp_path: Path) -> None:
+    assert await store.completed() == []
+    with pytest.raises(
+        CheckpointNotFoundError, match="job-1 has no checkpoint that can be"
+    ) as raised:
+        await store.latest_valid()
+    assert str(raised.value).startswith(str(tmp_path))
+    (error,) = await store.verify(CheckpointDirectory(False, 1, 1))
+    assert isinstance(error, CheckpointNotFoundError)
+
+
+async def test_savepoints_are_listed_and_not_restored_by_themselves(
+    store: CheckpointStore,
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    await made(claimed, 1)
+    await made(claimed, 2, CheckpointKind.SAVEPOINT)
+    assert [str(one.directory) for one in await store.completed()] == [
+        "checkpoint-1-attempt-1",
+        "savepoint-2-attempt-1",
+    ]
+    assert (await store.latest_valid()).checkpoint.checkpoint_id == 1
+
+
+BAD = [("keyed-0", how) for how in ("removed", "torn", "a bit")] + [
+    ("metadata", how) for how in ("torn", "a bit", "foreign", "newer")
+]
+
+
+@pytest.mark.parametrize(("name", "how"), BAD)
+async def test_a_bad_file_is_named_and_the_checkpoint_before_is_used(
+    store: CheckpointStore,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    how: str,
+) -> None:
+    """A torn, truncated, bit-flipped, foreign or newer-version checkpoint is refused."""
+    claimed = await ClaimedStore.claim(store, 1)
+    first = await made(claimed, 1)
+    second = await made(claimed, 2)
+    file = tmp_path / "job-1" / str(second.directory) / name
+    change(file, how)
+    with caplog.at_level(logging.WARNING, "flinknet.checkpoint"):
+        found = await store.latest_valid()
+    assert found.checkpoint == first
+    (error,) = found.refused
+    assert isinstance(error, CheckpointCorruptedError)
+    assert str(error).startswith(f"{file} ")
+    (line,) = caplog.messages
+    assert f"{second.directory} cannot be restored, the one before is used: {file} " in line
+
+
+async def test_if_all_are_bad_each_is_named(store: CheckpointStore, tmp_path: Path) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    for checkpoint_id in (1, 2):
+        done = await made(claimed, checkpoint_id)
+        change(tmp_path / "job-1" / str(done.directory) / "keyed-0", "torn")
+    with pytest.raises(CheckpointNotFoundError) as raised:
+        await store.latest_valid()
+    assert str(raised.value).count("keyed-0 is torn") == 2
+
+
+async def test_metadata_in_another_s_place_is_refused(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    one, other = [await made(claimed, checkpoint_id) for checkpoint_id in (1, 2)]
+    job = tmp_path / "job-1"
+    (job / str(one.directory) / "metadata").replace(job / str(other.directory) / "metadata")
+    with pytest.raises(CheckpointCorruptedError, match="metadata is that of job-1/checkpoint-1"):
+        await store.read_metadata(other.directory)
+
+
+async def test_a_damaged_entry_is_passed_over_and_logged(
+    store: CheckpointStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    await made(claimed, 1)
+    await made(claimed, 2)
+    change(tmp_path / "job-1" / "journal" / f"{2:020d}", "a bit")
+    assert [one.directory.checkpoint_id for one in await store.completed()] == [1]
+    assert "passed over" in caplog.text
+
+
+async def test_an_entry_is_only_believed_if_it_names_a_checkpoint_that_is_there(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    done = await made(claimed, 1)
+    (tmp_path / "job-1" / str(done.directory) / "metadata").unlink()
+    assert await store.completed() == []
+
+
+async def test_an_entry_that_is_removed_meanwhile_is_none(store: CheckpointStore) -> None:
+    await ClaimedStore.claim(store, 1)
+    files: Iterable[str] = [store.path("journal", f"{number:020d}") for number in (0, 1)]
+    assert await store.entries(files) == {0: Entry(1)}
