@@ -18,6 +18,7 @@ import logging
 import os
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -56,7 +57,9 @@ class Coordinator:
         """``want_worker`` hears of each lost worker that a job needs to have replaced."""
         self._want_worker = want_worker
         self._wanted: set[str] = set()
-        self._told: dict[str, int] = {}
+        self._never_came: list[str] = []
+        """Workers that ended before they had registered."""
+        self._told: defaultdict[str, set[int]] = defaultdict(set)
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, WorkerConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -110,6 +113,8 @@ class Coordinator:
     def worker_exited(self, worker_id: str, how: str) -> None:
         """The launcher saw a worker's process end."""
         log.warning("worker %s: %s", worker_id, how)
+        if self.dispatcher.workers.get(worker_id) is None:
+            self._never_came.append(worker_id)
         self.dispatcher.worker_exited(worker_id, how, self.now())
         self._settle()
 
@@ -192,8 +197,8 @@ class Coordinator:
         self._progressed = asyncio.Event()
         for job_id in list(self._ends):
             record = self.dispatcher.job(job_id)
-            if record is not None and record.restart_at is not None:
-                self._log_restart(record)
+            if record is not None and record.ended_at is None:
+                self._log_restarts(record)
             if record is None or record.ended_at is not None:
                 self._ends.pop(job_id).set()
                 self._told.pop(job_id, None)
@@ -208,27 +213,29 @@ class Coordinator:
         if not self._closed:
             self._timer = self._loop.call_at(self.dispatcher.deadline, self._tick)
 
-    def _log_restart(self, record: JobRecord) -> None:
-        """Say once of each attempt that another one follows it."""
-        attempt, cause = record.present.number, record.execution.cause
-        if self._told.get(record.job_id) != attempt:
-            self._told[record.job_id] = attempt
-            reason = "" if cause is None else cause.message
-            log.warning(
-                'job "%s": attempt %d failed, and the next one is to follow: %s',
-                record.submission.name,
-                attempt,
-                reason,
-            )
+    def _log_restarts(self, record: JobRecord) -> None:
+        """Say once of each attempt that has failed that another one follows it."""
+        for attempt in record.attempts:
+            if attempt.ended_at is not None and attempt.number not in self._told[record.job_id]:
+                self._told[record.job_id].add(attempt.number)
+                cause = attempt.execution.cause
+                log.warning(
+                    'job "%s": attempt %d failed, and another one follows it: %s',
+                    record.submission.name,
+                    attempt.number,
+                    "" if cause is None else cause.message,
+                )
 
     def _have_workers_replaced(self) -> None:
         """Say once of each lost worker that a job which waits to be restarted misses it."""
         if not self.dispatcher.waits_to_restart or self._closed:
             return
-        for worker in self.dispatcher.workers.workers():
-            if worker.is_lost and worker.worker_id not in self._wanted:
-                self._wanted.add(worker.worker_id)
-                self._want_worker(worker.worker_id)
+        workers = self.dispatcher.workers.workers()
+        lost = [worker.worker_id for worker in workers if worker.is_lost]
+        for worker_id in [*self._never_came, *lost]:
+            if worker_id not in self._wanted:
+                self._wanted.add(worker_id)
+                self._want_worker(worker_id)
 
     def _tick(self) -> None:
         self.dispatcher.tick(self.now())

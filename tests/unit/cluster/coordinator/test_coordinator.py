@@ -116,7 +116,6 @@ async def test_a_lost_worker_is_wanted_once_a_job_misses_it() -> None:
         coordinator.dispatcher.register(message, coordinator.now())
     strategy = FixedDelayRestart(attempts=1, delay_ms=1_000_000.0)
     submission = Submission.of_graph(replace(keyed_graph(), restart=strategy))
-    coordinator.worker_exited("worker-9", "never registered")
     record = coordinator.submit(submission)
     coordinator.worker_exited("worker-0", "killed by signal 9 (SIGKILL)")
     assert wanted == [], "the job still ends"
@@ -124,4 +123,6 @@ async def test_a_lost_worker_is_wanted_once_a_job_misses_it() -> None:
     assert record.state is JobState.RESTARTING
     coordinator.receive("worker-1", Heartbeat())
     assert wanted == ["worker-0"]
+    coordinator.worker_exited("worker-0.1", "exited with status 1")
+    assert wanted == ["worker-0", "worker-0.1"], "before it had registered"
     coordinator.close("stops")
