@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import flinknet
+from flinknet.cli.checkpoints import checkpoints_app
 from flinknet.cli.config import config_app
 from flinknet.compiled_modules import IMPLEMENTATION, REASON
 from flinknet.errors import FlinknetError, JobError
@@ -31,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(config_app, name="config")
+app.add_typer(checkpoints_app, name="checkpoints")
 
 
 @dataclass(slots=True)

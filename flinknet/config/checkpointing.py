@@ -38,9 +38,9 @@ class CheckpointingConfig:
     network_memory_bytes (64 MiB) of buffers; the rest is for long records that are put together,
     some of which are on disk."""
 
-    channel_state_checkpoints_max: int = 1_000
-    """Checkpoints of which a subtask may collect channel state at a time: more are never told how
-    they ended. Flink: ChannelStateWriterImpl's 1000."""
+    aborted_checkpoints_max: int = 1_000
+    """Checkpoints that a subtask remembers as aborted before their barriers have come to it; of
+    more the earliest are forgotten, and collect in vain. Flink: ChannelStateWriterImpl's 1000."""
 
     metadata_bytes_max: int = 64 * MIB
     """Largest metadata of a checkpoint, which is read at once: 32,768 key groups of 30 operators
@@ -52,7 +52,7 @@ class CheckpointingConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        require_at_least(self, 1, "retained", "channel_state_checkpoints_max", "files_max")
+        require_at_least(self, 1, "retained", "aborted_checkpoints_max", "files_max")
         require_at_least(self, 0, "inline_bytes_max")
         require_at_least(self, 1 * MIB, "part_bytes_max", "channel_state_bytes_max")
         require(

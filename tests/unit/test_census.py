@@ -21,6 +21,8 @@ SCENARIOS = {
     "G": [1, *range(3, 16), *range(17, 20), *range(21, 25)],
     "H": [*range(1, 8)],
     "I": [*range(1, 12), *range(13, 16)],
+    "M": [*range(1, 6)],
+    "N": [*range(1, 11)],
     "P": [*range(2, 5)],
     "Q": [*range(1, 6)],
     "R": [*range(1, 5), *range(6, 9)],

@@ -15,7 +15,7 @@ from flinknet.errors import ConfigurationError
     ("options", "message"),
     [
         ({"retained": 0}, "retained is 0: choose 1 or more"),
-        ({"channel_state_checkpoints_max": 0}, "channel_state_checkpoints_max is 0: choose 1"),
+        ({"aborted_checkpoints_max": 0}, "aborted_checkpoints_max is 0: choose 1"),
         ({"files_max": 0}, "files_max is 0: choose 1 or more"),
         ({"inline_bytes_max": -1}, "inline_bytes_max is -1: choose 0 or more"),
         ({"part_bytes_max": 1048575}, "part_bytes_max is 1048575: choose 1048576 or more"),
