@@ -101,6 +101,9 @@ class Sink:
     def notify_data_available(self) -> None:
         """It looks when the writer waits."""
 
+    def notify_barrier_queued(self) -> None:
+        """There are none."""
+
     def drain(self) -> None:
         """Take every buffer that is full, or has been flushed."""
         for view in self._views:

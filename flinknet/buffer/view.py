@@ -28,6 +28,9 @@ class AvailabilityListener(Protocol):
     def notify_data_available(self) -> None:
         """The view went from nothing to poll to something; called inside the producer's call."""
 
+    def notify_barrier_queued(self) -> None:
+        """A barrier that can time out was queued, behind whatever is; called likewise."""
+
 
 class SubpartitionView(Protocol):
     """What one reader may do with one subpartition."""
@@ -43,6 +46,13 @@ class SubpartitionView(Protocol):
 
     def resume_consumption(self) -> None:
         """Go on after a buffer whose type blocks the upstream; an error if not blocked."""
+
+    def timeoutable_barrier(self) -> bytes | None:
+        """The body of the last barrier that is queued and can time out, None if there is none."""
+
+    def convert_to_priority_event(self, checkpoint_id: int) -> bool:
+        """The time of a queued barrier is over: let it overtake everything; whether it did. What
+        it overtakes is given to the producer, whose output it is."""
 
     def acknowledge_all_data_processed(self) -> None:
         """Tell the producer that every record before the end of data has been processed, once."""

@@ -203,6 +203,9 @@ class SubpartitionReader:
             if backlog:
                 self._owner.announce_backlog(self, backlog)
 
+    def notify_barrier_queued(self) -> None:
+        """The consumer hears of it when it has arrived there."""
+
     def available(self) -> bool:
         """Whether ``poll`` may be called now."""
         return self._view is not None and self.may_send(self._view.next_data_type())

@@ -22,6 +22,7 @@ cdef class InputChannel:
     cdef public Py_ssize_t buffers_in
     cdef public Py_ssize_t bytes_in
     cdef public ChannelListener _listener
+    cdef public object _persister
 
     cpdef tuple poll(self)
     cpdef announce_credit(self)

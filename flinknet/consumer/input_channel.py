@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.channel_end import ChannelEnd, ChannelStep
+from flinknet.consumer.channel_state_persister import ChannelStatePersister, Persist
 from flinknet.errors import FlinknetError, LocalProtocolError
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
@@ -166,6 +167,7 @@ class InputChannel:
         self.buffers_in = 0
         self.bytes_in = 0
         self._listener = listener
+        self._persister = ChannelStatePersister()
 
     def __str__(self) -> str:
         return f"channel {self.index} ({self.location}) of gate {self._listener.name}"
@@ -217,17 +219,26 @@ class InputChannel:
         """Whether its gate has let go of it."""
         return self.state is ChannelState.RELEASED
 
-    def overtaken_data(self) -> list[Buffer]:
-        """Data that has arrived and that the last priority event overtook, in order, each buffer
-        with a reference for the caller; it is polled all the same.
+    def start_persisting(self, checkpoint_id: int, persist: Persist) -> bool:
+        """A checkpoint goes unaligned: call ``persist`` with the data in front of the channel's own
+        barrier, at once with what has arrived and not been polled, and with each buffer that
+        arrives before the barrier does. It is polled all the same.
 
-        Nothing in a local channel, where data does not arrive before it is polled: the producer's
-        subpartition gives away what its event overtakes."""
-        return []
+        In a local channel data does not arrive before it is polled: what an event overtakes there
+        its producer hands out. False, and nothing is called, if the channel cannot take part: a
+        barrier of a later checkpoint has come, or its producer has no place yet."""
+        return self._persister.start(checkpoint_id, persist)
 
-    def checkpoint_stopped(self) -> None:
-        """Forget the last priority event: the checkpoint is over whose barrier it was (Flink's
-        checkpointStopped); only a remote channel remembers any."""
+    def stop_persisting(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete or aborted: nothing is stored for it any more (Flink's
+        checkpointStopped). Nothing happens if another one has started since."""
+        self._persister.stop(checkpoint_id)
+
+    def convert_to_priority_event(self, checkpoint_id: int) -> bool:
+        """The time of a checkpoint is over: let its barrier, which has been announced, overtake
+        everything that is queued, as an unaligned one, which blocks nobody. Whether it was still
+        queued; one that has been polled as an aligned barrier blocks as ever."""
+        return False
 
     @property
     def finished(self) -> bool:

@@ -6,6 +6,7 @@ from flinknet.consumer.input_channel cimport InputChannel
 
 cdef class LocalInputChannel(InputChannel):
     cdef public object _view
+    cdef public object _announcement
 
     cpdef notify_data_available(self)
     @cython.locals(buffer=Buffer)

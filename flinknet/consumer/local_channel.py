@@ -3,6 +3,9 @@
 It polls the subpartition's view directly: the buffer object itself moves, without credit, and
 without a copy unless it is a slice of one that the writer goes on in. A released buffer goes
 straight back to the producer's pool, which is all the flow control there is.
+
+A barrier that can time out is announced when the producer queues it, in front of everything else;
+one announcement waits to be polled at most, that of the last barrier.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.buffer.view import SubpartitionView
+from flinknet.consumer.channel_state_persister import BARRIERS
 from flinknet.consumer.input_channel import (
     ChannelEvent,
     ChannelListener,
@@ -18,6 +22,7 @@ from flinknet.consumer.input_channel import (
     PartitionLocation,
 )
 from flinknet.errors import FlinknetError
+from flinknet.wire.events import Event, announcement_of
 
 __all__ = ["LocalInputChannel"]
 
@@ -33,6 +38,7 @@ class LocalInputChannel(InputChannel):
     def __init__(self, listener: ChannelListener, index: int, location: PartitionLocation) -> None:
         super().__init__(listener, index, location)
         self._view: SubpartitionView | None = None
+        self._announcement: Buffer | None = None
 
     def on_view_created(self, view: SubpartitionView) -> None:
         """The partition is there."""
@@ -42,6 +48,7 @@ class LocalInputChannel(InputChannel):
         self._become(ChannelEvent.ATTACH)
         self._view = view
         self.notify_data_available()
+        self.notify_barrier_queued()
 
     def on_request_failed(self, cause: BaseException) -> None:
         """The partition cannot be read."""
@@ -59,15 +66,36 @@ class LocalInputChannel(InputChannel):
         if data_type is not _NONE:
             self._listener.notify_channel_non_empty(self, data_type.has_priority)
 
+    def notify_barrier_queued(self) -> None:
+        """A barrier that can time out is queued: announce it, in front of what is."""
+        assert self._view is not None, "the partition told a reader that it does not have"
+        body = self._view.timeoutable_barrier()
+        if body is not None:
+            self._announcement = Buffer.event(*announcement_of(body))
+            self._listener.notify_channel_non_empty(self, True)
+
+    def _take_announcement(self) -> tuple[Buffer, DataType]:
+        announcement, self._announcement = self._announcement, None
+        assert announcement is not None
+        assert self._view is not None
+        return announcement, self._view.next_data_type()
+
     def poll(self) -> tuple[Buffer, DataType] | None:
         """Take the next buffer; see InputChannel."""
         if self.error is not None:
             raise self.error
+        if self._announcement is not None:
+            return self._take_announcement()
         polled = self._view.poll() if self._view is not None else None
         if polled is None:
             return None
         buffer = polled.buffer
         self._count(buffer)
+        if buffer.data_type.is_event:
+            if buffer.data_type in BARRIERS:
+                self._note_barrier(buffer, polled.sequence)
+        elif self._persister.persist is not None:
+            self._persister.persist(buffer.retained())
         if self.end is not _OPEN or buffer.data_type.is_event:
             try:
                 self._take_step(buffer)
@@ -76,6 +104,14 @@ class LocalInputChannel(InputChannel):
                 self.fail(error)
                 raise
         return buffer, polled.next_data_type
+
+    def _note_barrier(self, buffer: Buffer, sequence: int) -> None:
+        event = Event(buffer.data_type, bytes(buffer.view()))
+        self._persister.on_event(event, sequence)
+
+    def convert_to_priority_event(self, checkpoint_id: int) -> bool:
+        """Have the producer's queue do it, which hands out what is overtaken; see InputChannel."""
+        return self._view is not None and self._view.convert_to_priority_event(checkpoint_id)
 
     @property
     def buffers_in_use(self) -> int:
@@ -106,6 +142,7 @@ class LocalInputChannel(InputChannel):
         if self.released:
             return
         self._become(ChannelEvent.RELEASE)
+        self._announcement = None
         if self._view is not None:
             self._view.release()
 

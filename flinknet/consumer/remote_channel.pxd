@@ -15,7 +15,6 @@ cdef class RemoteInputChannel(InputChannel):
     cdef public object _arrived
     cdef public object _client
     cdef public Py_ssize_t _expected_sequence
-    cdef public object _last_priority
     cdef public object _queue
     cdef public MemorySegment _arriving_segment
     cdef public object _arriving_recycler
@@ -27,6 +26,8 @@ cdef class RemoteInputChannel(InputChannel):
     @cython.locals(header=BufferHeader, segment=MemorySegment, buffer=Buffer, is_data=bint)
     cpdef end_buffer(self)
     cdef Buffer _end_event(self, BufferHeader header)
+    @cython.locals(buffer=Buffer)
+    cdef _add_event(self, tuple received)
     cdef _add_prioritized(self, tuple received)
     cpdef abort_buffer(self)
     @cython.locals(received=tuple, buffer=Buffer)

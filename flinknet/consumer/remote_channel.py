@@ -16,8 +16,10 @@ that is acknowledged, or sends data or a second end behind it, breaks the protoc
 that was cut short would look complete.
 
 Priority: a priority event is polled before everything else that has arrived, though its sequence
-number comes later. The data that it overtook (``overtaken_data``) is what an unaligned checkpoint
-stores; once that has stopped, the event is forgotten.
+number comes later. A barrier that can time out is *announced* when it arrives, by an event with
+priority that this side makes, and keeps its place; if its time is over before it is polled, it
+takes priority, too (``convert_to_priority_event``). The data in front of a channel's barrier is
+what an unaligned checkpoint stores (``channel_state_persister.py``).
 
 Owned counters: the expected sequence number, the producer's last backlog.
 Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
@@ -37,6 +39,7 @@ from flinknet.buffer.segment import MemorySegment
 from flinknet.config import FlowControl
 from flinknet.consumer.buffer_manager import BufferManager
 from flinknet.consumer.channel_buffers import ChannelBuffers
+from flinknet.consumer.channel_state_persister import BARRIERS, Persist
 from flinknet.consumer.credit import ChannelCredit, CreditState
 from flinknet.consumer.input_channel import (
     ChannelEvent,
@@ -51,7 +54,7 @@ from flinknet.consumer.shared_buffers import SharedBuffers
 from flinknet.errors import BufferReorderingError, RemoteProtocolError
 from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.codec import Stall
-from flinknet.wire.events import check_end_of_partition, decode_end_of_data
+from flinknet.wire.events import Event, announcement_of, barrier_in, check_received
 
 __all__ = ["PartitionRequestClient", "RemoteInputChannel"]
 
@@ -93,6 +96,9 @@ _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
 """The only type that has priority."""
+_TIMEOUTABLE = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
+_MADE_HERE = -1
+"""In place of a sequence number: an announcement, which has not travelled."""
 _OPEN = ChannelEnd.DATA
 _COMPLETE = ChannelEnd.END_OF_PARTITION
 _RELEASED = ChannelState.RELEASED
@@ -126,7 +132,6 @@ class RemoteInputChannel(InputChannel):
         self._arrived = ChannelEnd.DATA
         self._client: PartitionRequestClient | None = None
         self._expected_sequence = 0
-        self._last_priority: int | None = None
         self._queue: PrioritizedDeque[Received] = PrioritizedDeque()
         self._arriving_header: BufferHeader | None = None
         self._arriving_segment: MemorySegment | None = None
@@ -135,8 +140,11 @@ class RemoteInputChannel(InputChannel):
 
     @property
     def events_queued(self) -> int:
-        """Events that have arrived and not been polled; they cost no credit."""
-        return sum(buffer.data_type.is_event for buffer, _ in self._queue)
+        """Events that have arrived and not been polled; they cost no credit. Announcements have not
+        arrived."""
+        return sum(
+            buffer.data_type.is_event and sequence != _MADE_HERE for buffer, sequence in self._queue
+        )
 
     @property
     def initial_credit(self) -> int:
@@ -233,9 +241,12 @@ class RemoteInputChannel(InputChannel):
             buffer.recycle()
             return
         received = (buffer, header.sequence)
-        if data_type is _PRIORITIZED:
-            self._add_prioritized(received)
+        if not is_data:
+            self._add_event(received)
             return
+        persist = self._persister.persist
+        if persist is not None:
+            persist(buffer.retained())
         queue = self._queue
         queue.append(received)
         if len(queue) == 1:
@@ -251,15 +262,29 @@ class RemoteInputChannel(InputChannel):
 
     def _check_body(self, data_type: DataType, body: bytes) -> None:
         try:
-            if data_type is DataType.END_OF_DATA:
-                decode_end_of_data(body)
-            elif data_type is DataType.END_OF_PARTITION:
-                check_end_of_partition(body)
+            check_received(data_type, body)
         except RemoteProtocolError as error:
             raise error.of_channel(str(self)) from error
 
+    def _add_event(self, received: Received) -> None:
+        """Queue an event in its place, and announce it if it is a barrier that can time out."""
+        buffer, sequence = received
+        data_type = buffer.data_type
+        event = Event(data_type, bytes(buffer.view()))
+        if data_type in BARRIERS:
+            self._persister.on_event(event, sequence)
+        if data_type is _PRIORITIZED:
+            self._add_prioritized(received)
+            return
+        queue = self._queue
+        queue.append(received)
+        if len(queue) == 1:
+            self._listener.notify_channel_non_empty(self)
+        if data_type is _TIMEOUTABLE:
+            announcement = Buffer.event(*announcement_of(event.body))
+            self._add_prioritized((announcement, _MADE_HERE))
+
     def _add_prioritized(self, received: Received) -> None:
-        self._last_priority = received[1]
         self._queue.append_prioritized(received)
         if self._queue.prioritized == 1:
             self._listener.notify_channel_non_empty(self, True)
@@ -297,6 +322,9 @@ class RemoteInputChannel(InputChannel):
         self.bytes_in += buffer.size
         data_type = buffer.data_type
         if data_type is not _DATA_WITH_CLEAR_END and data_type is not _DATA:
+            if received[1] == _MADE_HERE:
+                self.buffers_in -= 1
+                self.bytes_in -= buffer.size
             self._take_step(buffer)
         return buffer, queue[0][0].data_type if queue else _NONE
 
@@ -305,33 +333,33 @@ class RemoteInputChannel(InputChannel):
         """Buffers that have arrived, and the producer's last backlog."""
         return len(self._queue) + self.sender_backlog if not self.released else 0
 
-    def overtaken_data(self) -> list[Buffer]:
-        """Data that has arrived before the last priority event (any data, if there was none since
-        ``checkpoint_stopped``) and has not been polled; see InputChannel."""
-        barrier = self._last_priority
-        return [
-            buffer.retained()
-            for buffer, sequence in self._queue
-            if buffer.data_type.is_buffer and (barrier is None or _is_before(sequence, barrier))
-        ]
+    def start_persisting(self, checkpoint_id: int, persist: Persist) -> bool:
+        """Hand out what has arrived in front of the barrier, and see to the rest; see
+        InputChannel."""
+        if not self._persister.start(checkpoint_id, persist):
+            return False
+        barrier = self._persister.place_of_barrier()
+        for buffer, sequence in self._queue:
+            if buffer.data_type.is_buffer and (barrier is None or _is_before(sequence, barrier)):
+                persist(buffer.retained())
+        return True
 
-    def checkpoint_stopped(self) -> None:
-        """Forget the last priority event: the checkpoint is over whose barrier it was, and to the
-        next one all data counts that has arrived before its own (Flink's checkpointStopped)."""
-        self._last_priority = None
-
-    def convert_to_priority_event(self, sequence: int) -> None:
-        """Let a queued event overtake everything, as if it had arrived with priority: for a barrier
-        that becomes unaligned, so for checkpoints to call. A producer that it has blocked stays so
-        until consumption is resumed."""
-        received = next(item for item in self._queue if item[1] == sequence)
-        buffer = received[0]
-        body = buffer.view()
-        assert isinstance(body, bytes), "only an event can have priority"
-        assert not buffer.data_type.has_priority, "the event has priority already"
-        self._queue.remove(received)
-        priority_event = Buffer.event(DataType.PRIORITIZED_EVENT_BUFFER, body)
-        self._add_prioritized((priority_event, sequence))
+    def convert_to_priority_event(self, checkpoint_id: int) -> bool:
+        """Let the queued barrier overtake everything, as if it had come unaligned, and the producer
+        go on; see InputChannel."""
+        if self.state in _OVER:
+            return False
+        for received in self._queue:
+            buffer, sequence = received
+            if buffer.data_type is _TIMEOUTABLE:
+                barrier = barrier_in(Event(_TIMEOUTABLE, bytes(buffer.view())))
+                if barrier is not None and barrier.checkpoint_id == checkpoint_id:
+                    self._queue.remove(received)
+                    unaligned = Buffer.event(*barrier.to_unaligned().event())
+                    self._add_prioritized((unaligned, sequence))
+                    self.resume_consumption()
+                    return True
+        return False
 
     def announce_buffer_size(self, size_bytes: int) -> None:
         """Send the size, once the partition is requested."""

@@ -6,6 +6,7 @@ It can only be released or be replaced by a local or remote channel (``InputGate
 from __future__ import annotations
 
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.consumer.channel_state_persister import Persist
 from flinknet.consumer.input_channel import (
     ChannelEvent,
     InputChannel,
@@ -26,6 +27,10 @@ class UnknownInputChannel(InputChannel):
     def buffers_in_use(self) -> int:
         """None."""
         return 0
+
+    def start_persisting(self, checkpoint_id: int, persist: Persist) -> bool:
+        """Nothing has come, and what will is not known here: it cannot take part."""
+        return False
 
     def announce_buffer_size(self, size_bytes: int) -> None:
         """Nobody is there to learn of it."""

@@ -32,6 +32,7 @@ cdef class PipelinedSubpartition:
     cdef Buffer _take(self, BufferBuilder builder)
     cpdef flush(self)
     cdef _enqueue(self, Buffer buffer)
+    cdef _add_prioritized(self, Buffer buffer)
     cdef _drop(self, Buffer buffer)
     cdef _notify(self)
     cpdef poll(self)

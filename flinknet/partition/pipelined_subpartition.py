@@ -22,6 +22,9 @@ again until it has drained it, so a fast writer costs one notice per drain. A fl
 if the open builder is all there is. While blocked nothing is notified; ``resume_consumption`` is
 followed by the reader asking for itself.
 
+A barrier that can time out stands like any other event until its reader takes it, of which the
+owner hears, or until the owner gives it priority (``prioritize``; see ``timeoutable_barrier.py``).
+
 Events cost no buffer, so their number and their size are bounded here, as they are at the consumer:
 a producer that goes on queueing them while nobody reads gets an error.
 
@@ -33,6 +36,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from itertools import islice
 
 from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.builder import BufferBuilder
@@ -53,6 +57,8 @@ _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+_PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
+_TIMEOUTABLE = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
 _OPEN = ChannelEnd.DATA
 
 
@@ -167,14 +173,19 @@ class PipelinedSubpartition:
         if self.released:
             self._drop(buffer)
         elif buffer.data_type.has_priority:
-            self._queue.insert(self._priority, buffer)
-            self._sealed_load += _BUFFER_LOAD + buffer.size
-            self._priority += 1
-            if self._priority == 1 and not self._blocked:
-                self._notify()
+            self._add_prioritized(buffer)
         else:
             self.seal_open()
             self._enqueue(buffer)
+            if buffer.data_type is _TIMEOUTABLE and self._listener is not None:
+                self._listener.notify_barrier_queued()
+
+    def _add_prioritized(self, buffer: Buffer) -> None:
+        self._queue.insert(self._priority, buffer)
+        self._sealed_load += _BUFFER_LOAD + buffer.size
+        self._priority += 1
+        if self._priority == 1 and not self._blocked:
+            self._notify()
 
     def overtaken_data(self) -> list[Buffer]:
         """Return what a priority event overtakes that is added now; see ResultSubpartition."""
@@ -182,6 +193,20 @@ class PipelinedSubpartition:
         if self._open is not None and self._open_bytes:
             data.append(self._open.peek(self._taken_bytes, self._taken_records))
         return data
+
+    def prioritize(self, event: Buffer, body: bytes) -> list[Buffer]:
+        """Let a queued event overtake what stands before it; see ResultSubpartition."""
+        position = next(place for place, buffer in enumerate(self._queue) if buffer is event)
+        overtaken = [
+            buffer.retained()
+            for buffer in islice(self._queue, position)
+            if buffer.data_type.is_buffer
+        ]
+        del self._queue[position]
+        self._sealed_load -= _BUFFER_LOAD + event.size
+        event.recycle()
+        self._add_prioritized(Buffer.event(_PRIORITIZED, body))
+        return overtaken
 
     def check_open(self) -> None:
         """Raise LocalProtocolError if the data has ended."""
@@ -307,6 +332,8 @@ class PipelinedSubpartition:
         else:
             self._priority -= data_type.has_priority
             self._blocked = data_type.is_blocking_upstream
+            if data_type is _TIMEOUTABLE:
+                self._owner.on_barrier_taken(self, buffer)
         sequence = self.sequence
         self.sequence = (sequence + 1) & 0xFFFFFFFF
         self._buffers_out += 1
@@ -337,6 +364,17 @@ class PipelinedSubpartition:
         if not self._blocked:
             raise LocalProtocolError(f"consumption of {self} was resumed though it is not blocked")
         self._blocked = False
+
+    def timeoutable_barrier(self) -> bytes | None:
+        """Body of the last barrier that is queued and can time out; see SubpartitionView."""
+        for buffer in reversed(self._queue):
+            if buffer.data_type is _TIMEOUTABLE:
+                return bytes(buffer.view())
+        return None
+
+    def convert_to_priority_event(self, checkpoint_id: int) -> bool:
+        """Let a barrier overtake everything whose time is over; see SubpartitionView."""
+        return self._owner.time_out_barrier_of(self, checkpoint_id)
 
     def acknowledge_all_data_processed(self) -> None:
         """The reader has processed every record before the end of data; not after release.

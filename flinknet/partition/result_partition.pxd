@@ -22,6 +22,7 @@ cdef class ResultPartition:
     cdef public BufferBuilder _broadcast_builder
     cdef public Py_ssize_t _repeated_bytes
     cdef public list _on_released
+    cdef public object _barrier
     cdef public LocalBufferPool _pool
     cdef public list subpartitions
 

@@ -15,6 +15,9 @@ writer never deadlocks at the minimum), the maximum is bounded, so that a slow c
 producer back instead of filling the worker. The pool is destroyed with the partition; buffers
 still being sent come back one by one.
 
+A barrier that can time out is followed until every reader has taken it, or its time is over
+(``timeoutable_barrier.py``): one at a time, since the next one ends the checkpoint before.
+
 End of data: ``notify_end_of_data`` queues the event once per subpartition; each reader
 acknowledges after its operator has processed everything, and ``all_data_processed`` becomes
 available with the last one.
@@ -51,8 +54,9 @@ from flinknet.partition.subpartition import (
     SubpartitionFactory,
     SubpartitionStatistics,
 )
+from flinknet.partition.timeoutable_barrier import OnOvertakenData, TimeoutableBarrier
 from flinknet.texts import text_of
-from flinknet.wire.events import END_OF_PARTITION, encode_end_of_data
+from flinknet.wire.events import END_OF_PARTITION, CheckpointBarrier, encode_end_of_data
 
 __all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size", "released_error"]
 
@@ -133,6 +137,7 @@ class ResultPartition:
         self._broadcast_builder: BufferBuilder | None = None
         self._repeated_bytes = 0
         self._on_released: list[Callable[[ResultPartition], None]] = []
+        self._barrier: TimeoutableBarrier | None = None
         required, maximum = pool_size(subpartitions, config)
         self._pool: LocalBufferPool = network_pool.create_local_pool(
             required,
@@ -218,19 +223,74 @@ class ResultPartition:
         Raises LocalProtocolError, and queues it nowhere, if one subpartition has no room for it, or
         its end is not so far, or further.
         """
-        self._check_not_finished()
-        for subpartition in self.subpartitions:
-            subpartition.check_event(data_type, len(payload))
+        self._check_event(data_type, payload)
         buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
         for subpartition in self.subpartitions:
             subpartition.add_event(buffer)
         self._end_of_data = self._end_of_data or data_type is DataType.END_OF_DATA
         self._repeated_bytes += len(payload) * (len(self.subpartitions) - 1)
 
+    def _check_event(self, data_type: DataType, payload: bytes) -> None:
+        self._check_not_finished()
+        for subpartition in self.subpartitions:
+            subpartition.check_event(data_type, len(payload))
+
     def emit_event(self, data_type: DataType, payload: bytes, index: int) -> None:
         """Queue an event in one subpartition. Raises LocalProtocolError as ``broadcast_event``."""
         self._check_not_finished()
         self.subpartitions[index].add_event(Buffer.event(data_type, payload))
+
+    def broadcast_barrier(self, barrier: CheckpointBarrier, on_overtaken: OnOvertakenData) -> None:
+        """Queue a barrier in every subpartition, and hand out what it overtakes: the state of this
+        side's output, which an unaligned checkpoint stores.
+
+        ``on_overtaken`` is called once: at once, if the barrier is unaligned or cannot become so;
+        otherwise inside the call with which the last reader has taken it, or its time is over. It
+        gets None if the checkpoint is aborted before, the next one begins, or the partition is
+        released. Raises LocalProtocolError as ``broadcast_event``; nothing is called then.
+        """
+        data_type, payload = barrier.event()
+        self._check_event(data_type, payload)
+        self._abort_barrier()
+        if barrier.options.is_timeoutable:
+            self._barrier = TimeoutableBarrier(barrier, self.subpartitions, on_overtaken)
+            self._repeated_bytes += len(payload) * (len(self.subpartitions) - 1)
+            self._barrier.queue()
+            return
+        self.broadcast_event(data_type, payload)
+        if data_type.has_priority:
+            on_overtaken(self.overtaken_data())
+        else:
+            on_overtaken([[] for _ in self.subpartitions])
+
+    def time_out_barrier(self, checkpoint_id: int) -> None:
+        """The time of a checkpoint's barrier is over: it overtakes what is queued, wherever it has
+        not been taken. Nothing happens if it waits nowhere any more."""
+        if self._barrier is not None and self._barrier.checkpoint_id == checkpoint_id:
+            self._barrier.time_out_everywhere()
+
+    def time_out_barrier_of(self, subpartition: ResultSubpartition, checkpoint_id: int) -> bool:
+        """The same for one subpartition, as its local reader says; see SubpartitionOwner."""
+        barrier = self._barrier
+        if barrier is None or barrier.checkpoint_id != checkpoint_id:
+            return False
+        return barrier.time_out(subpartition.index)
+
+    def abort_barrier(self, checkpoint_id: int) -> None:
+        """A checkpoint is over: its barrier never overtakes anything, and stays where it is."""
+        if self._barrier is not None and self._barrier.checkpoint_id == checkpoint_id:
+            self._abort_barrier()
+
+    def _abort_barrier(self) -> None:
+        barrier, self._barrier = self._barrier, None
+        if barrier is not None:
+            barrier.abort()
+
+    def on_barrier_taken(self, subpartition: ResultSubpartition, event: Buffer) -> None:
+        """A reader has taken a barrier in time; see SubpartitionOwner."""
+        barrier = self._barrier
+        if barrier is not None and event is barrier.event:
+            barrier.settle(subpartition.index, [])
 
     def overtaken_data(self) -> list[list[Buffer]]:
         """What a priority event overtakes that is broadcast now, by subpartition: what an unaligned
@@ -325,6 +385,8 @@ class ResultPartition:
         """Count one reader that is done, cancelled or lost."""
         if cause is not None and self.lost is None and not subpartition.consumed:
             self.lost = cause
+        if self._barrier is not None and self._barrier.is_waiting(subpartition.index):
+            self._barrier.settle(subpartition.index, [])
         if not subpartition.acknowledged:
             self.on_all_data_processed()
         self._unfinished -= 1
@@ -381,6 +443,7 @@ class ResultPartition:
     def _release(self) -> None:
         self.released = True
         self.writable = False
+        self._abort_barrier()
         self._pool.destroy()
         self.all_data_processed.set(True)
         self.all_consumed.set(True)
@@ -416,6 +479,8 @@ class ResultPartition:
         assert self.writable or self.released or self.lost is not None or self._unfinished == 0, (
             "a partition that can be written says that it cannot"
         )
+        if self._barrier is not None:
+            self._barrier.check_invariants()
         assert self.readers_missing == len(self.unread), "readers that are missing are miscounted"
         if not self.released:
             assert self._unacknowledged == sum(

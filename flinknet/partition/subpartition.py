@@ -105,6 +105,10 @@ class ResultSubpartition(Protocol):
         """What a priority event overtakes that is added now: the data that is written and not read,
         in order. Each part has a reference for the caller, and stays where it is."""
 
+    def prioritize(self, event: Buffer, body: bytes) -> list[Buffer]:
+        """Give priority to an event that is queued, with another body of the same length, and
+        return what it overtakes, as ``overtaken_data`` does."""
+
     def create_view(self, listener: AvailabilityListener) -> SubpartitionView:
         """Attach a reader. Raises LocalProtocolError if it cannot read, or not now."""
 
@@ -128,6 +132,13 @@ class SubpartitionOwner(Protocol):
 
     def on_all_data_processed(self) -> None:
         """The end of data was acknowledged in one subpartition, or all data before it is kept."""
+
+    def on_barrier_taken(self, subpartition: ResultSubpartition, event: Buffer) -> None:
+        """The reader has taken a barrier that could have timed out, and did not."""
+
+    def time_out_barrier_of(self, subpartition: ResultSubpartition, checkpoint_id: int) -> bool:
+        """Let the barrier of a checkpoint overtake everything in one subpartition; whether it
+        waited there."""
 
     def on_released(self, subpartition: ResultSubpartition, cause: BaseException | None) -> None:
         """The reader is done, has cancelled, or was lost because of ``cause``."""

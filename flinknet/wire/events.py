@@ -49,6 +49,8 @@ __all__ = [
     "LatencyMarker",
     "Watermark",
     "WatermarkStatus",
+    "announcement_of",
+    "barrier_in",
     "check_end_of_partition",
     "check_received",
     "decode_end_of_data",
@@ -207,8 +209,7 @@ class EventAnnouncement:
 
     def event(self) -> Event:
         """The event that is polled in front of everything else."""
-        body = _ANNOUNCEMENT_HEAD + self.barrier.event().body
-        return Event(DataType.PRIORITIZED_EVENT_BUFFER, body)
+        return announcement_of(self.barrier.event().body)
 
 
 def _decode_announcement(event: Event) -> EventAnnouncement:
@@ -445,6 +446,22 @@ def decode_event(event: Event) -> DecodedEvent | None:
         check_end_of_partition(body)
         return EndOfPartition()
     return None
+
+
+def barrier_in(event: Event) -> CheckpointBarrier | None:
+    """Return the barrier that an event is, None for anything else, and for what is none though it
+    should be: whoever reads it will find out."""
+    try:
+        said = decode_event(event)
+    except RemoteProtocolError:
+        return None
+    return said if isinstance(said, CheckpointBarrier) else None
+
+
+def announcement_of(body: bytes) -> Event:
+    """Return the announcement of a barrier with this body, whatever it is: whoever reads it finds
+    out."""
+    return Event(DataType.PRIORITIZED_EVENT_BUFFER, _ANNOUNCEMENT_HEAD + body)
 
 
 def _has_kind(body: bytes) -> bool:

@@ -202,11 +202,15 @@ class Reader:
 
     def __init__(self) -> None:
         self.notices = 0
+        self.barriers = 0
         self.views: list[SubpartitionView] = []
         self.failures: list[BaseException] = []
 
     def notify_data_available(self) -> None:
         self.notices += 1
+
+    def notify_barrier_queued(self) -> None:
+        self.barriers += 1
 
     def on_view_created(self, view: SubpartitionView) -> None:
         self.views.append(view)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from flinknet.connection.subpartition_reader import (
     SubpartitionReader,
 )
 from flinknet.errors import PartitionNotFoundError, RemoteProtocolError
+from flinknet.wire.events import CheckpointBarrier, CheckpointOptions
 from tests.unit.arrangements import (
     assert_everything_returned,
     event_of,
@@ -527,3 +529,23 @@ def test_a_reader_that_was_refused_sends_nothing() -> None:
     assert reader.state is S.DONE
     assert not reader.available()
     assert reader.poll() is None
+
+
+def test_a_barrier_that_gets_priority_needs_no_credit() -> None:
+    """Row 18: until its time is over it waits behind data that has none."""
+    reading = Reading(credit=0)
+    reading.write()
+    told: list[Any] = []
+    barrier = CheckpointBarrier(1, 0, CheckpointOptions(aligned_timeout_ms=10))
+    reading.partition.broadcast_barrier(barrier, told.append)
+    available = reading.owner.available
+    assert reading.send() is None
+    reading.partition.abort_barrier(2)
+    reading.partition.time_out_barrier(1)
+    assert reading.owner.available == available + 1
+    assert reading.send() is DataType.PRIORITIZED_EVENT_BUFFER
+    assert reading.send() is None
+    assert reading.reader.state is S.READING
+    for buffer in told[0][0]:
+        buffer.recycle()
+    reading.close()

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from flinknet.buffer.buffer import DataType
+from flinknet.buffer.buffer import Buffer, DataType
 from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.consumer import input_channel as module
 from flinknet.consumer.input_channel import (
@@ -17,6 +17,7 @@ from flinknet.consumer.input_channel import (
     UnknownLocation,
 )
 from flinknet.consumer.local_channel import LocalInputChannel
+from flinknet.consumer.unknown_channel import UnknownInputChannel
 from flinknet.errors import LocalProtocolError, ProducerFailedError
 from tests.unit.arrangements import assert_everything_returned, make_partition, put
 from tests.unit.consumer.noting_gate import NotingGate
@@ -118,12 +119,30 @@ def test_an_event_that_ends_nothing_leaves_the_channel_where_it_is() -> None:
     channel = LocalInputChannel(NotingGate(), 0, LOCATION)
     channel.on_view_created(partition.create_view(0, channel))
     partition.broadcast_event(DataType.PRIORITIZED_EVENT_BUFFER, b"barrier")
-    assert channel.overtaken_data() == [], "a channel that keeps no data was overtaken nowhere"
     polled = channel.poll()
     assert polled is not None
     assert channel.end is ChannelEnd.DATA
     assert channel.drained is None
-    channel.checkpoint_stopped()
+    channel.release()
+    partition.release()
+    assert_everything_returned(pool)
+
+
+def test_a_channel_without_a_producer_has_nothing_to_store_or_to_convert() -> None:
+    """Row 58: of a local channel only what is polled is stored."""
+    partition, pool = make_partition()
+    channel = LocalInputChannel(NotingGate(), 0, LOCATION)
+    stored: list[Buffer] = []
+    assert channel.start_persisting(1, stored.append)
+    put(partition, 0, b"data")
+    channel.on_view_created(partition.create_view(0, channel))
+    channel.stop_persisting(1)
+    polled = channel.poll()
+    assert polled is not None
+    polled[0].recycle()
+    assert stored == []
+    unknown = UnknownInputChannel(NotingGate(), 0, LOCATION)
+    assert not unknown.convert_to_priority_event(1)
     channel.release()
     partition.release()
     assert_everything_returned(pool)

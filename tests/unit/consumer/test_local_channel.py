@@ -19,6 +19,16 @@ from flinknet.errors import (
 )
 from flinknet.partition.registry import PartitionRegistry, wire_partition_id
 from flinknet.partition.result_partition import ResultPartition
+from flinknet.partition.timeoutable_barrier import OvertakenData
+from flinknet.wire.events import (
+    Alignment,
+    CheckpointBarrier,
+    CheckpointKind,
+    CheckpointOptions,
+    Event,
+    EventAnnouncement,
+    decode_event,
+)
 from tests.unit.arrangements import (
     HERE,
     assert_everything_returned,
@@ -81,7 +91,10 @@ def test_what_an_event_overtakes_is_its_producers_to_give() -> None:
     polled = arranged.poll()
     arranged.partition.broadcast_event(DataType.PRIORITIZED_EVENT_BUFFER, b"barrier")
     (overtaken,) = arranged.partition.overtaken_data()
-    assert arranged.channel.overtaken_data() == []
+    stored: list[Buffer] = []
+    assert arranged.channel.start_persisting(1, stored.append)
+    assert stored == []
+    arranged.channel.stop_persisting(1)
     assert [content_of(buffer) for buffer in (polled, *overtaken)] == [
         b"polled",
         b"queued",
@@ -89,7 +102,6 @@ def test_what_an_event_overtakes_is_its_producers_to_give() -> None:
     ]
     for buffer in (polled, *overtaken):
         buffer.recycle()
-    arranged.channel.checkpoint_stopped()
     event = arranged.poll()
     assert event.data_type is DataType.PRIORITIZED_EVENT_BUFFER
     for content in (b"queued", b"open"):
@@ -98,6 +110,96 @@ def test_what_an_event_overtakes_is_its_producers_to_give() -> None:
         buffer.recycle()
     arranged.partition.release()
     assert_everything_returned(arranged.network)
+
+
+def barrier(alignment: Alignment, timeout_ms: int | None = None) -> CheckpointBarrier:
+    """The barrier of checkpoint 1."""
+    return CheckpointBarrier(1, 0, CheckpointOptions(CheckpointKind(0), alignment, timeout_ms))
+
+
+def test_what_is_polled_in_front_of_the_barrier_is_stored() -> None:
+    """H5: of an unaligned checkpoint; what is behind the barrier is not, nor what an aligned one
+    has before it when nothing is stored."""
+    arranged = Arranged()
+    stored: list[Buffer] = []
+    for content in (b"before", b"in front"):
+        put(arranged.partition, 0, content)
+    arranged.partition.flush(0)
+    assert content_of(arranged.poll()) == b"before"
+    assert arranged.channel.start_persisting(1, stored.append)
+    assert content_of(arranged.poll()) == b"in front"
+    arranged.partition.broadcast_event(*barrier(Alignment.UNALIGNED).event())
+    put(arranged.partition, 0, b"behind")
+    arranged.partition.flush(0)
+    arranged.poll()
+    assert content_of(arranged.poll()) == b"behind"
+    assert [content_of(buffer) for buffer in stored] == [b"in front"]
+    assert not arranged.channel.start_persisting(0, stored.append), "a later barrier has come"
+    for buffer in stored:
+        buffer.recycle()
+
+
+class OnOvertaken:
+    """What a barrier has overtaken, once it is known."""
+
+    def __init__(self) -> None:
+        self.told: list[list[list[bytes]] | None] = []
+
+    def __call__(self, overtaken: OvertakenData | None) -> None:
+        if overtaken is None:
+            self.told.append(None)
+            return
+        self.told.append([[content_of(buffer) for buffer in part] for part in overtaken])
+        for part in overtaken:
+            for buffer in part:
+                buffer.recycle()
+
+
+@pytest.mark.parametrize("attached", ["before", "after"])
+def test_a_barrier_that_can_time_out_is_announced_when_it_is_queued(attached: str) -> None:
+    """Row 60: in front of the data; the announcement comes from nobody, so nothing counts it."""
+    arranged = Arranged(requested=attached == "before")
+    put(arranged.partition, 0, b"data")
+    timeoutable = barrier(Alignment.ALIGNED, 10)
+    arranged.partition.broadcast_barrier(timeoutable, OnOvertaken())
+    if attached == "after":
+        arranged.request()
+    assert arranged.gate.notices == [(0, False), (0, True)]
+    polled = arranged.channel.poll()
+    assert polled is not None
+    event = Event(polled[0].data_type, content_of(polled[0]))
+    assert decode_event(event) == EventAnnouncement(timeoutable)
+    assert polled[1] is DataType.DATA_BUFFER_WITH_CLEAR_END
+    assert arranged.channel.buffers_in == 0
+    assert content_of(arranged.poll()) == b"data"
+    assert content_of(arranged.poll()) == timeoutable.event().body
+
+
+def test_a_barrier_whose_time_is_over_overtakes_in_the_producers_queue() -> None:
+    """Row 59: which has the state, and is not blocked by it."""
+    arranged = Arranged()
+    on_overtaken = OnOvertaken()
+    put(arranged.partition, 0, b"data")
+    arranged.partition.broadcast_barrier(barrier(Alignment.ALIGNED, 10), on_overtaken)
+    arranged.poll()
+    assert not arranged.channel.convert_to_priority_event(2)
+    assert arranged.channel.convert_to_priority_event(1)
+    assert not arranged.channel.convert_to_priority_event(1)
+    assert on_overtaken.told == [[[b"data"]]]
+    assert content_of(arranged.poll()) == barrier(Alignment.UNALIGNED).event().body
+    assert content_of(arranged.poll()) == b"data"
+
+
+def test_a_channel_without_a_partition_converts_nothing() -> None:
+    arranged = Arranged(registered=False)
+    assert not arranged.channel.convert_to_priority_event(1)
+
+
+def test_a_released_channel_announces_nothing() -> None:
+    arranged = Arranged()
+    arranged.partition.broadcast_barrier(barrier(Alignment.ALIGNED, 10), OnOvertaken())
+    arranged.channel.release()
+    assert arranged.channel.poll() is None
 
 
 def test_a_channel_says_whether_there_is_more() -> None:
@@ -315,6 +417,12 @@ class ScriptedView:
 
     def resume_consumption(self) -> None:
         """Nothing is blocked."""
+
+    def timeoutable_barrier(self) -> bytes | None:
+        return None
+
+    def convert_to_priority_event(self, checkpoint_id: int) -> bool:
+        return False
 
     def acknowledge_all_data_processed(self) -> None:
         self.acknowledged += 1

@@ -16,6 +16,14 @@ from flinknet.errors import (
 )
 from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.codec import Stall
+from flinknet.wire.events import (
+    Alignment,
+    CheckpointBarrier,
+    CheckpointOptions,
+    Event,
+    EventAnnouncement,
+    decode_event,
+)
 from tests.unit.arrangements import (
     THERE,
     Client,
@@ -32,6 +40,14 @@ BLOCKING = [data_type for data_type in DataType if data_type.is_blocking_upstrea
 CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 EVENT = DataType.EVENT_BUFFER
 PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
+DATA = DataType.DATA_BUFFER
+ALIGNED = DataType.ALIGNED_CHECKPOINT_BARRIER
+TIMEOUTABLE = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
+OPTIONS = {
+    PRIORITY: CheckpointOptions(alignment=Alignment.UNALIGNED),
+    ALIGNED: CheckpointOptions(),
+    TIMEOUTABLE: CheckpointOptions(aligned_timeout_ms=10),
+}
 END_OF_DATA = DataType.END_OF_DATA
 END = DataType.END_OF_PARTITION
 
@@ -372,69 +388,116 @@ def number_of(buffer: Buffer) -> int:
     return int(content_of(buffer))
 
 
-def overtaken_by(arranged: Arranged) -> list[int]:
-    """The numbers in the data that the last priority event overtook; the buffers are given back."""
-    overtaken = arranged.channel.overtaken_data()
-    numbers = [number_of(buffer) for buffer in overtaken]
-    for buffer in overtaken:
-        buffer.recycle()
-    return numbers
+def barrier(checkpoint_id: int, data_type: DataType = PRIORITY) -> bytes:
+    """The body of a barrier that travels like this."""
+    event = CheckpointBarrier(checkpoint_id, 0, OPTIONS[data_type]).event()
+    assert event.data_type is data_type
+    return event.body
 
 
-def deliver_around_a_barrier(arranged: Arranged, first: int = 0) -> None:
-    """Two data buffers, an unaligned barrier, two more; each one's content is its sequence
-    number."""
-    for number in range(5):
-        data_type = PRIORITY if number == 2 else DataType.DATA_BUFFER
+def arrive(arranged: Arranged, *kinds: DataType, first: int = 0, checkpoint_id: int = 1) -> None:
+    """Let buffers arrive, whose content is their number here, and barriers of one checkpoint."""
+    for number, data_type in enumerate(kinds):
+        body = barrier(checkpoint_id, data_type) if data_type in OPTIONS else str(number).encode()
         sequence = (first + number) & 0xFFFFFFFF
-        deliver(arranged.channel, sequence, str(number).encode(), data_type=data_type)
+        deliver(arranged.channel, sequence, body, data_type=data_type)
+
+
+class Stored:
+    """The numbers in the buffers that a checkpoint stores of a channel, which are given back."""
+
+    def __init__(self, arranged: Arranged, checkpoint_id: int = 1) -> None:
+        self.numbers: list[int] = []
+        self.started = arranged.channel.start_persisting(checkpoint_id, self.persist)
+
+    def persist(self, buffer: Buffer) -> None:
+        self.numbers.append(number_of(buffer))
+        buffer.recycle()
 
 
 def test_a_priority_event_overtakes_what_has_arrived() -> None:
     """G18: sequence order 2, 0, 1, 3, 4; what it overtook is 0 and 1, as long as it is here."""
     arranged = Arranged(exclusive=4)
-    deliver_around_a_barrier(arranged)
-    assert overtaken_by(arranged) == [0, 1]
-    polled, overtaken = [], []
-    for _ in range(5):
+    arrive(arranged, DATA, DATA, PRIORITY, DATA, DATA)
+    assert Stored(arranged).numbers == [0, 1]
+    assert arranged.poll().data_type is PRIORITY
+    assert Stored(arranged).numbers == [0, 1]
+    polled, stored = [], []
+    for _ in range(4):
         buffer = arranged.poll()
         polled.append(number_of(buffer))
         buffer.recycle()
-        overtaken.append(overtaken_by(arranged))
-    assert polled == [2, 0, 1, 3, 4]
-    assert overtaken == [[0, 1], [1], [], [], []]
+        stored.append(Stored(arranged).numbers)
+    assert polled == [0, 1, 3, 4]
+    assert stored == [[1], [], [], []]
     arranged.close()
 
 
 @pytest.mark.parametrize("edge", [2**31, 2**32])
 @pytest.mark.parametrize("before", range(7))
-def test_sequence_numbers_may_wrap_around_a_barrier(edge: int, before: int) -> None:
+@pytest.mark.parametrize("data_type", [PRIORITY, ALIGNED, TIMEOUTABLE])
+def test_sequence_numbers_may_wrap_around_a_barrier(
+    edge: int, before: int, data_type: DataType
+) -> None:
     """G19: in every position."""
     arranged = Arranged(exclusive=4)
     first = arranged.channel._expected_sequence = (edge - before) & 0xFFFFFFFF
-    deliver_around_a_barrier(arranged, first)
-    assert overtaken_by(arranged) == [0, 1]
+    arrive(arranged, DATA, DATA, data_type, DATA, DATA, first=first)
+    assert Stored(arranged).numbers == [0, 1]
 
 
-def test_overtaken_data_outlives_its_channel() -> None:
+def test_what_is_stored_outlives_its_channel() -> None:
     """Row 17: whoever stores it has references of his own."""
     arranged = Arranged(exclusive=4)
-    deliver_around_a_barrier(arranged)
-    overtaken = arranged.channel.overtaken_data()
+    arrive(arranged, DATA, DATA, PRIORITY, DATA)
+    stored: list[Buffer] = []
+    assert arranged.channel.start_persisting(1, stored.append)
     arranged.channel.release()
-    assert [number_of(buffer) for buffer in overtaken] == [0, 1]
-    for buffer in overtaken:
+    assert [number_of(buffer) for buffer in stored] == [0, 1]
+    for buffer in stored:
         buffer.recycle()
     arranged.close()
 
 
-def test_without_a_barrier_all_data_is_in_flight() -> None:
-    """G19; events are not."""
+def test_without_a_barrier_all_data_is_in_flight_until_it_comes() -> None:
+    """G19, row 58: what is here, but for events, and what arrives, but behind the barrier."""
+    arranged = Arranged(exclusive=8)
+    arrive(arranged, DATA, DATA, EVENT)
+    arranged.poll().recycle()
+    stored = Stored(arranged)
+    assert stored.numbers == [1]
+    arrive(arranged, DATA, EVENT, DATA, first=3)
+    assert stored.numbers == [1, 0, 2]
+    arrive(arranged, PRIORITY, DATA, first=6)
+    assert stored.numbers == [1, 0, 2]
+    arranged.channel.stop_persisting(1)
+    arranged.close()
+
+
+@pytest.mark.parametrize("data_type", [ALIGNED, TIMEOUTABLE])
+def test_an_aligned_barrier_ends_what_is_stored_too(data_type: DataType) -> None:
+    """K17: the others may be unaligned; the data in front of it is polled before it."""
     arranged = Arranged(exclusive=4)
-    for number in range(4):
-        deliver(arranged.channel, number, str(number).encode())
-    deliver(arranged.channel, 4, b"4", data_type=EVENT)
-    assert overtaken_by(arranged) == [0, 1, 2, 3]
+    stored = Stored(arranged)
+    arrive(arranged, DATA, data_type, DATA)
+    assert stored.numbers == [0]
+    arranged.close()
+
+
+def test_data_without_content_is_not_stored(arranged: Arranged) -> None:
+    stored = Stored(arranged)
+    deliver(arranged.channel, 0, b"", data_type=DATA)
+    assert stored.numbers == []
+    arranged.close()
+
+
+def test_a_barrier_that_came_later_subsumes_a_checkpoint() -> None:
+    """H7."""
+    arranged = Arranged(exclusive=4)
+    arrive(arranged, DATA, PRIORITY, checkpoint_id=2)
+    assert not Stored(arranged, 1).started
+    stored = Stored(arranged, 2)
+    assert (stored.started, stored.numbers) == (True, [0])
     arranged.close()
 
 
@@ -442,16 +505,14 @@ def test_without_a_barrier_all_data_is_in_flight() -> None:
 def test_a_barrier_of_the_past_hides_no_data_from_the_next_checkpoint(distance: int) -> None:
     """G19: however long it is ago, as it may have been taken for one yet to come."""
     arranged = Arranged(exclusive=4)
-    deliver(arranged.channel, 0, data_type=PRIORITY)
+    arrive(arranged, PRIORITY)
     arranged.poll()
-    arranged.channel.checkpoint_stopped()
     arranged.channel._expected_sequence = distance
-    for number in (0, 1):
-        deliver(arranged.channel, distance + number, str(number).encode())
-    assert overtaken_by(arranged) == [0, 1]
-    deliver(arranged.channel, distance + 2, b"2", data_type=PRIORITY)
-    deliver(arranged.channel, distance + 3, b"3")
-    assert overtaken_by(arranged) == [0, 1]
+    arrive(arranged, DATA, DATA, first=distance)
+    stored = Stored(arranged, 2)
+    arrive(arranged, PRIORITY, DATA, first=distance + 2, checkpoint_id=2)
+    assert stored.numbers == [0, 1]
+    assert Stored(arranged, 2).numbers == [0, 1]
     arranged.close()
 
 
@@ -471,29 +532,73 @@ def test_the_gate_is_told_of_priority_events_only(alone: Arranged) -> None:
     assert alone.gate.notices == [(3, False), (3, True), (3, True)]
 
 
-def test_a_queued_barrier_can_be_given_priority() -> None:
-    """G23: the gate is told; what stood before it is overtaken, what came behind it is not."""
+# -- barriers that can time out --------------------------------------------------------------------
+
+
+def test_a_barrier_that_can_time_out_is_announced_in_front_and_keeps_its_place() -> None:
+    """Row 60: the gate is told of the announcement, which has not come over the wire."""
     arranged = Arranged(exclusive=4)
-    barrier = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
-    for number in range(5):
-        data_type = barrier if number == 2 else DataType.DATA_BUFFER
-        deliver(arranged.channel, number, str(number).encode(), data_type=data_type)
-    arranged.channel.convert_to_priority_event(2)
+    arrive(arranged, DATA, TIMEOUTABLE)
     assert arranged.gate.notices == [(3, False), (3, True)]
-    assert overtaken_by(arranged) == [0, 1]
-    first = arranged.poll()
-    assert (first.data_type, number_of(first)) == (PRIORITY, 2)
-    assert [number_of(arranged.poll()) for _ in range(4)] == [0, 1, 3, 4]
+    assert arranged.channel.events_queued == 1
+    announcement = arranged.poll()
+    said = decode_event(Event(announcement.data_type, content_of(announcement)))
+    assert said == EventAnnouncement(CheckpointBarrier(1, 0, OPTIONS[TIMEOUTABLE]))
+    assert (arranged.channel.buffers_in, arranged.channel.bytes_in) == (0, 0)
+    data = arranged.poll()
+    assert number_of(data) == 0
+    data.recycle()
+    assert content_of(arranged.poll()) == barrier(1, TIMEOUTABLE)
+    assert arranged.channel.buffers_in == 2
+    arranged.channel.resume_consumption()
+    arranged.close()
 
 
-def test_only_an_ordinary_event_can_be_given_priority() -> None:
+def test_an_empty_channel_announces_a_barrier_in_front_of_it() -> None:
+    arranged = Arranged()
+    arrive(arranged, TIMEOUTABLE)
+    assert arranged.gate.notices == [(3, False), (3, True)]
+    assert [arranged.poll().data_type for _ in range(2)] == [PRIORITY, TIMEOUTABLE]
+
+
+def test_a_peer_does_not_announce(arranged: Arranged) -> None:
+    body = EventAnnouncement(CheckpointBarrier(1, 0, OPTIONS[TIMEOUTABLE])).event().body
+    with pytest.raises(RemoteProtocolError, match="channel 3 .* which never travels"):
+        deliver(arranged.channel, 0, body, data_type=PRIORITY)
+
+
+def test_a_barrier_whose_time_is_over_overtakes_what_has_arrived() -> None:
+    """G23, row 59: the gate is told, the producer goes on, and what comes behind is not stored."""
     arranged = Arranged(exclusive=4)
-    deliver(arranged.channel, 0)
-    deliver(arranged.channel, 1, data_type=PRIORITY)
-    with pytest.raises(AssertionError, match="only an event"):
-        arranged.channel.convert_to_priority_event(0)
-    with pytest.raises(AssertionError, match="already"):
-        arranged.channel.convert_to_priority_event(1)
+    arrive(arranged, DATA, DATA, TIMEOUTABLE)
+    assert arranged.poll().data_type is PRIORITY
+    assert not arranged.channel.convert_to_priority_event(2), "another checkpoint's"
+    assert arranged.channel.convert_to_priority_event(1)
+    assert ("resume", 3) in arranged.client.sent
+    assert arranged.gate.notices == [(3, False), (3, True), (3, True)]
+    arrive(arranged, DATA, first=3)
+    assert Stored(arranged).numbers == [0, 1]
+    first = arranged.poll()
+    assert (first.data_type, content_of(first)) == (PRIORITY, barrier(1))
+    assert [number_of(arranged.poll()) for _ in range(3)] == [0, 1, 0]
+    assert not arranged.channel.convert_to_priority_event(1), "it is queued no more"
+
+
+def test_an_announcement_stays_in_front_of_its_barrier(arranged: Arranged) -> None:
+    arrive(arranged, DATA, TIMEOUTABLE)
+    assert arranged.channel.convert_to_priority_event(1)
+    bodies = [content_of(arranged.poll()) for _ in range(3)]
+    assert bodies[1:] == [barrier(1), b"0"]
+
+
+def test_nothing_is_converted_but_a_barrier_that_can_time_out(arranged: Arranged) -> None:
+    deliver(arranged.channel, 0, b"own", data_type=TIMEOUTABLE)
+    assert not arranged.channel.convert_to_priority_event(1)
+    arranged.channel.resume_consumption()
+    arrive(arranged, ALIGNED, first=1)
+    assert not arranged.channel.convert_to_priority_event(1)
+    arranged.channel.fail(ProducerFailedError("gone"))
+    assert not arranged.channel.convert_to_priority_event(1)
     arranged.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flinknet.buffer.buffer import Buffer
 from flinknet.consumer.input_channel import UnknownLocation
 from flinknet.consumer.unknown_channel import UnknownInputChannel
 from tests.unit.consumer.noting_gate import NotingGate
@@ -28,6 +29,15 @@ def test_a_channel_without_a_producer_has_nothing(channel: UnknownInputChannel) 
 def test_nobody_is_there_to_be_told_anything(channel: UnknownInputChannel) -> None:
     channel.announce_buffer_size(10)
     channel.announce_credit()
+
+
+def test_it_takes_no_part_in_a_checkpoint(channel: UnknownInputChannel) -> None:
+    """Row 46: its task is not ready for one."""
+    stored: list[Buffer] = []
+    assert not channel.start_persisting(1, stored.append)
+    channel.stop_persisting(1)
+    assert not channel.convert_to_priority_event(1)
+    assert stored == []
 
 
 def test_it_is_released_once_and_for_all(channel: UnknownInputChannel) -> None:

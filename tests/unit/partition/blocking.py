@@ -125,6 +125,9 @@ class BlockingSubpartition:
     def overtaken_data(self) -> list[Buffer]:
         raise LocalProtocolError("there are no barriers in what is read when it is complete")
 
+    def prioritize(self, event: Buffer, body: bytes) -> list[Buffer]:
+        raise LocalProtocolError("there are no barriers in what is read when it is complete")
+
     def create_view(self, listener: AvailabilityListener) -> SubpartitionView:
         if self.end is not ChannelEnd.END_OF_PARTITION:
             raise LocalProtocolError(f"{self} cannot be read: {self.end.value}")
@@ -193,6 +196,12 @@ class BlockingView:
     def acknowledge_all_data_processed(self) -> None:
         self._end = self._end.after(ChannelStep.ACKNOWLEDGEMENT, LocalProtocolError, self)
         self._listener.notify_data_available()
+
+    def timeoutable_barrier(self) -> bytes | None:
+        return None
+
+    def convert_to_priority_event(self, checkpoint_id: int) -> bool:
+        return False
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
         """Too late."""

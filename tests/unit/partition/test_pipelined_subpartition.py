@@ -24,6 +24,7 @@ CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 EVENT = DataType.EVENT_BUFFER
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
 PRIORITY = DataType.PRIORITIZED_EVENT_BUFFER
+TIMEOUTABLE = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
 END_OF_DATA = DataType.END_OF_DATA
 END = DataType.END_OF_PARTITION
 NONE = DataType.NONE
@@ -39,6 +40,8 @@ class Owner:
     def __init__(self) -> None:
         self.acknowledged = 0
         self.released: list[BaseException | None] = []
+        self.taken: list[Buffer] = []
+        self.timed_out: list[int] = []
         self.cause: BaseException | None = None
 
     def failure_cause(self) -> BaseException | None:
@@ -46,6 +49,13 @@ class Owner:
 
     def on_all_data_processed(self) -> None:
         self.acknowledged += 1
+
+    def on_barrier_taken(self, subpartition: ResultSubpartition, event: Buffer) -> None:
+        self.taken.append(event)
+
+    def time_out_barrier_of(self, subpartition: ResultSubpartition, checkpoint_id: int) -> bool:
+        self.timed_out.append(checkpoint_id)
+        return True
 
     def on_released(self, subpartition: ResultSubpartition, cause: BaseException | None) -> None:
         self.released.append(cause)
@@ -486,6 +496,101 @@ def test_a_priority_event_leaves_the_open_buffer_open() -> None:
     arranged.add_event(PRIORITY)
     assert not builder.sealed
     assert arranged.poll().next_data_type is NONE
+
+
+# -- barriers that can time out --------------------------------------------------------------------
+
+
+def queued_barrier(arranged: Arranged, body: bytes = b"barrier") -> Buffer:
+    """Append a barrier that can time out."""
+    barrier = event_of(TIMEOUTABLE, body)
+    arranged.subpartition.add_event(barrier)
+    return barrier
+
+
+@pytest.mark.parametrize("in_front", [0, 1, 2])
+def test_a_barrier_taken_in_time_is_told_to_the_owner_and_blocks(in_front: int) -> None:
+    """C16: with 0, 1, 2 data buffers in front."""
+    arranged = Arranged()
+    for _ in range(in_front):
+        arranged.add_finished(b"data")
+    barrier = queued_barrier(arranged)
+    arranged.add_finished(b"behind")
+    assert arranged.reader.barriers == 1
+    assert arranged.subpartition.timeoutable_barrier() == b"barrier"
+    for _ in range(in_front):
+        arranged.poll()
+    assert arranged.owner.taken == []
+    arranged.poll()
+    assert arranged.owner.taken == [barrier]
+    assert arranged.subpartition.timeoutable_barrier() is None
+    assert arranged.subpartition.poll() is None
+
+
+def test_other_events_are_not_told() -> None:
+    arranged = Arranged()
+    for data_type in (EVENT, PRIORITY, BARRIER):
+        arranged.add_event(data_type)
+    for _ in range(3):
+        arranged.poll()
+    assert (arranged.reader.barriers, arranged.owner.taken) == (0, [])
+
+
+def test_a_barrier_is_queued_before_there_is_a_reader() -> None:
+    arranged = Arranged(read=False)
+    queued_barrier(arranged, b"first")
+    queued_barrier(arranged, b"last")
+    arranged.add_finished(b"data")
+    assert arranged.subpartition.timeoutable_barrier() == b"last"
+
+
+def test_a_queued_barrier_can_be_given_priority() -> None:
+    """Row 18: behind those that have it, in front of what it overtakes, of which it returns
+    the data; nothing blocks then."""
+    arranged = Arranged()
+    arranged.add_event(PRIORITY, b"earlier")
+    arranged.add_finished(b"first")
+    arranged.add_event()
+    arranged.add_finished(b"second")
+    barrier = queued_barrier(arranged)
+    arranged.add_finished(b"behind")
+    overtaken = arranged.subpartition.prioritize(barrier, b"goes on")
+    assert [content_of(buffer) for buffer in overtaken] == [b"first", b"second"]
+    assert barrier.references == 0
+    arranged.subpartition.check_invariants()
+    assert arranged.subpartition.timeoutable_barrier() is None
+    assert take_all(arranged.subpartition) == [
+        PRIORITY, PRIORITY, b"first", EVENT, b"second", b"behind",
+    ]  # fmt: skip
+    assert arranged.owner.taken == []
+    assert len(arranged.recycler.segments) == 1
+    for buffer in overtaken:
+        buffer.recycle()
+    assert len(arranged.recycler.segments) == 3
+
+
+def test_the_reader_hears_of_the_first_event_with_priority() -> None:
+    """Row 13: though it has been told of the data already; not while it is blocked."""
+    arranged = Arranged()
+    arranged.add_finished(b"data")
+    barrier = queued_barrier(arranged)
+    notices = arranged.notices
+    for buffer in arranged.subpartition.prioritize(barrier, b"goes on"):
+        buffer.recycle()
+    assert (arranged.notices, arranged.available) == (notices + 1, PRIORITY)
+    blocked = arranged_after_barrier()
+    barrier = queued_barrier(blocked)
+    notices = blocked.notices
+    assert blocked.subpartition.prioritize(barrier, b"goes on") == []
+    assert (blocked.notices, blocked.available) == (notices, NONE)
+    blocked.subpartition.resume_consumption()
+    assert blocked.available is PRIORITY
+
+
+def test_the_reader_may_say_that_the_time_is_over() -> None:
+    arranged = Arranged()
+    assert arranged.subpartition.convert_to_priority_event(7)
+    assert arranged.owner.timed_out == [7]
 
 
 # -- overtaken data --------------------------------------------------------------------------------

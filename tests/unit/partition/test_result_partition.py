@@ -18,6 +18,13 @@ from flinknet.errors import (
     RemoteTransportError,
 )
 from flinknet.partition.result_partition import ResultPartition, pool_size
+from flinknet.partition.timeoutable_barrier import OvertakenData
+from flinknet.wire.events import (
+    Alignment,
+    CheckpointBarrier,
+    CheckpointKind,
+    CheckpointOptions,
+)
 from tests.unit.arrangements import (
     Reader,
     assert_everything_returned,
@@ -915,3 +922,203 @@ def test_what_a_broadcast_event_overtakes_is_told_by_subpartition() -> None:
         for buffer in data:
             buffer.recycle()
     assert_everything_returned(pool)
+
+
+# -- barriers --------------------------------------------------------------------------------------
+
+
+class OnOvertaken:
+    """What a barrier has overtaken, by subpartition, once it is known; the buffers are given
+    back."""
+
+    def __init__(self) -> None:
+        self.told: list[list[list[bytes]] | None] = []
+
+    def __call__(self, overtaken: OvertakenData | None) -> None:
+        if overtaken is None:
+            self.told.append(None)
+            return
+        self.told.append([[content_of(buffer) for buffer in part] for part in overtaken])
+        for part in overtaken:
+            for buffer in part:
+                buffer.recycle()
+
+
+def barrier(
+    checkpoint_id: int, alignment: Alignment, timeout_ms: int | None = None
+) -> CheckpointBarrier:
+    options = CheckpointOptions(CheckpointKind.CHECKPOINT, alignment, timeout_ms)
+    return CheckpointBarrier(checkpoint_id, 0, options)
+
+
+class Barred:
+    """A partition with data in each of two subpartitions, a barrier behind, and data behind it."""
+
+    def __init__(self, sent: CheckpointBarrier) -> None:
+        self.partition, self.pool = make_partition(2)
+        self.views = [view_of(self.partition, index) for index in range(2)]
+        self.on_overtaken = OnOvertaken()
+        for index, content in enumerate((b"first", b"second")):
+            put(self.partition, index, content)
+        self.partition.broadcast_barrier(sent, self.on_overtaken)
+        for index in range(2):
+            put(self.partition, index, b"behind")
+
+    @property
+    def told(self) -> list[list[list[bytes]] | None]:
+        self.partition.check_invariants()
+        return self.on_overtaken.told
+
+    def close(self) -> None:
+        """Release everything; nobody is told again, and nothing is missing."""
+        told = list(self.told)
+        self.partition.release()
+        assert self.told == told
+        assert_everything_returned(self.pool)
+
+
+TIMEOUTABLE = barrier(1, Alignment.ALIGNED, 10)
+
+
+def test_an_unaligned_barrier_says_at_once_what_it_has_overtaken() -> None:
+    """Row 17."""
+    barred = Barred(barrier(1, Alignment.UNALIGNED))
+    assert barred.told == [[[b"first"], [b"second"]]]
+    assert take(barred.views[0]) is DataType.PRIORITIZED_EVENT_BUFFER
+    barred.close()
+
+
+@pytest.mark.parametrize(
+    "alignment", [Alignment.ALIGNED, Alignment.FORCED_ALIGNED, Alignment.AT_LEAST_ONCE]
+)
+def test_a_barrier_that_stays_in_its_place_has_overtaken_nothing(alignment: Alignment) -> None:
+    """O1: forced aligned gives no channel state."""
+    barred = Barred(barrier(1, alignment))
+    assert barred.told == [[[], []]]
+    assert take(barred.views[0]) == b"first"
+    barred.close()
+
+
+def test_a_barrier_that_every_reader_takes_in_time_has_overtaken_nothing() -> None:
+    """C16."""
+    barred = Barred(TIMEOUTABLE)
+    for view in barred.views:
+        assert barred.told == []
+        take(view)
+        assert take(view) is TIMEOUTABLE.options.data_type
+    assert barred.told == [[[], []]]
+    barred.partition.time_out_barrier(1)
+    barred.partition.abort_barrier(1)
+    assert barred.told == [[[], []]]
+    barred.close()
+
+
+def test_a_barrier_whose_time_is_over_overtakes_where_it_has_not_been_taken() -> None:
+    """Row 18: and tells all of it, once."""
+    barred = Barred(TIMEOUTABLE)
+    take(barred.views[0])
+    take(barred.views[0])
+    barred.partition.time_out_barrier(2)
+    assert barred.told == [], "another checkpoint's time is over"
+    barred.partition.time_out_barrier(1)
+    assert barred.told == [[[], [b"second"]]]
+    polled = barred.views[1].poll()
+    assert polled is not None
+    assert content_of(polled.buffer) == barrier(1, Alignment.UNALIGNED).event().body
+    barred.close()
+
+
+def test_a_local_reader_may_time_out_its_own_queue() -> None:
+    barred = Barred(TIMEOUTABLE)
+    assert not barred.views[1].convert_to_priority_event(2)
+    assert barred.views[1].convert_to_priority_event(1)
+    assert not barred.views[1].convert_to_priority_event(1)
+    assert barred.told == []
+    barred.partition.time_out_barrier(1)
+    assert barred.told == [[[b"first"], [b"second"]]]
+    barred.close()
+
+
+def test_there_is_no_time_out_without_a_barrier() -> None:
+    partition, _ = make_partition(1)
+    view = view_of(partition)
+    assert not view.convert_to_priority_event(1)
+    partition.time_out_barrier(1)
+    partition.abort_barrier(1)
+    partition.emit_event(*TIMEOUTABLE.event(), 0)
+    assert take(view) is TIMEOUTABLE.options.data_type
+    partition.release()
+
+
+def test_an_aborted_checkpoint_gets_nothing() -> None:
+    """C18, O1: what was overtaken so far is given back, and the barrier stays what it is."""
+    barred = Barred(TIMEOUTABLE)
+    barred.views[0].convert_to_priority_event(1)
+    barred.partition.abort_barrier(2)
+    assert barred.told == []
+    barred.partition.abort_barrier(1)
+    barred.partition.time_out_barrier(1)
+    assert barred.told == [None]
+    assert [take(barred.views[1]) for _ in range(2)] == [b"second", TIMEOUTABLE.options.data_type]
+    barred.close()
+
+
+@pytest.mark.parametrize("alignment", [Alignment.ALIGNED, Alignment.UNALIGNED])
+def test_the_next_barrier_ends_the_checkpoint_before(alignment: Alignment) -> None:
+    """C18."""
+    barred = Barred(TIMEOUTABLE)
+    following = OnOvertaken()
+    barred.partition.broadcast_barrier(barrier(2, alignment), following)
+    assert barred.told == [None]
+    overtaken = alignment is Alignment.UNALIGNED
+    assert following.told == [
+        [[b"first", b"behind"], [b"second", b"behind"]] if overtaken else [[], []]
+    ]
+    barred.close()
+
+
+def test_a_reader_that_leaves_holds_up_no_checkpoint() -> None:
+    barred = Barred(TIMEOUTABLE)
+    barred.views[0].release()
+    assert barred.told == []
+    barred.partition.time_out_barrier(1)
+    assert barred.told == [[[], [b"second"]]]
+    following = OnOvertaken()
+    barred.partition.broadcast_barrier(barrier(2, Alignment.ALIGNED, 10), following)
+    barred.views[1].release()
+    assert following.told == [[[], []]], "nobody reads it"
+    barred.close()
+
+
+def test_a_partition_that_fails_ends_its_checkpoint() -> None:
+    barred = Barred(TIMEOUTABLE)
+    barred.views[0].convert_to_priority_event(1)
+    barred.partition.fail(RuntimeError("planned"))
+    assert barred.told == [None]
+    barred.close()
+
+
+def test_a_barrier_that_has_no_place_changes_nothing() -> None:
+    """The checkpoint before goes on."""
+    barred = Barred(TIMEOUTABLE)
+    finish(barred.partition)
+    with pytest.raises(LocalProtocolError, match="has been finished"):
+        barred.partition.broadcast_barrier(barrier(2, Alignment.UNALIGNED), barred.on_overtaken)
+    assert barred.told == []
+    for view in barred.views:
+        take_all(view)
+        view.resume_consumption()
+        take_all(view)
+    assert barred.told == [[[], []]]
+    barred.close()
+
+
+def test_bytes_are_counted_once_whatever_becomes_of_a_barrier() -> None:
+    barred = Barred(TIMEOUTABLE)
+    written = barred.partition.statistics().bytes_produced
+    barred.partition.time_out_barrier(1)
+    assert barred.partition.statistics().bytes_produced == written
+    for view in barred.views:
+        take_all(view)
+    assert barred.partition.statistics().bytes_produced == written
+    barred.close()

@@ -26,6 +26,8 @@ from flinknet.wire.events import (
     LatencyMarker,
     Watermark,
     WatermarkStatus,
+    announcement_of,
+    barrier_in,
     check_end_of_partition,
     check_received,
     decode_end_of_data,
@@ -218,6 +220,21 @@ def test_a_barrier_whose_time_is_over_is_unaligned() -> None:
     assert barrier.to_unaligned() == CheckpointBarrier(1, 2, UNALIGNED)
     with pytest.raises(LocalProtocolError, match="does not time out"):
         CheckpointBarrier(1, 2).to_unaligned()
+
+
+def test_a_barrier_is_found_among_events() -> None:
+    for said, data_type, _ in EVENTS:
+        found = barrier_in(Event(data_type, said.event().body))
+        assert found == (said if isinstance(said, CheckpointBarrier) else None)
+    assert barrier_in(Event(DataType.ALIGNED_CHECKPOINT_BARRIER, b"own")) is None
+
+
+def test_whatever_is_announced_is_judged_by_its_reader() -> None:
+    barrier = CheckpointBarrier(1, 2, WITH_TIMEOUT)
+    announcement = announcement_of(barrier.event().body)
+    assert decode_event(announcement) == EventAnnouncement(barrier)
+    with pytest.raises(RemoteProtocolError, match="a checkpoint barrier"):
+        decode_event(announcement_of(b"own"))
 
 
 def test_only_ends_and_announcements_are_judged_before_somebody_reads_them() -> None:
