@@ -16,7 +16,7 @@ from flinknet.datastream.sources import (
     append_time,
 )
 from flinknet.datastream.streams import DataStream, DataStreamSink, KeyedStream
-from flinknet.task.context import ProcessContext, RuntimeContext
+from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
 from flinknet.task.durations import Duration, Time
 from flinknet.task.functions import (
     AggregateFunction,
@@ -58,6 +58,7 @@ from flinknet.task.state.operator_state import (
 from flinknet.task.state.time_to_live import StateTtlConfig
 from flinknet.task.state.value_serializer import StateSerializer
 from flinknet.task.state.value_state import ValueState
+from flinknet.task.timers.timer_service import TimeDomain, TimerService
 from flinknet.task.watermark_strategy import TimestampAssigner, WatermarkStrategy
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "MapFunction",
     "MapState",
     "MapStateDescriptor",
+    "OnTimerContext",
     "OperatorListState",
     "OperatorStateStore",
     "OutputTag",
@@ -111,6 +113,8 @@ __all__ = [
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "Time",
+    "TimeDomain",
+    "TimerService",
     "TimestampAssigner",
     "TwoPhaseSink",
     "ValueState",

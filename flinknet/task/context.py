@@ -23,15 +23,16 @@ from flinknet.task.state.list_state import ListState
 from flinknet.task.state.map_state import MapState
 from flinknet.task.state.state_handler import StateHandler
 from flinknet.task.state.value_state import ValueState
+from flinknet.task.timers.timer_service import TimeDomain, TimerService
 from flinknet.task.watermark_valve import MIN_WATERMARK
 
-__all__ = ["ProcessContext", "RuntimeContext"]
+__all__ = ["OnTimerContext", "ProcessContext", "RuntimeContext"]
 
 
 class ProcessContext:
     """What a process function sees beside the record; valid during the call."""
 
-    __slots__ = ("channel", "current_key", "current_timestamp", "current_watermark")
+    __slots__ = ("channel", "current_key", "current_timestamp", "current_watermark", "timers")
 
     def __init__(self) -> None:
         self.channel = 0
@@ -40,14 +41,39 @@ class ProcessContext:
         self.current_key: Any = None
         self.current_timestamp: int | None = None
         self.current_watermark = MIN_WATERMARK
+        self.timers: TimerService | None = None
 
     def get_current_key(self) -> Any:
         """Return the key of the record; None on a stream that is not keyed."""
         return self.current_key
 
     def timestamp(self) -> int | None:
-        """Return the event time of the record in milliseconds; None if it has none."""
+        """Return the event time of the record in milliseconds; None if it has none. In ``on_timer``
+        it is the timer's."""
         return self.current_timestamp
+
+    def timer_service(self) -> TimerService:
+        """Return what timers of the current key are registered with; ConfigurationError where a
+        function has no key, or no ``on_timer``."""
+        if self.timers is None:
+            raise ConfigurationError(
+                "only a KeyedProcessFunction has timers: use key_by(...).process(...) with one"
+            )
+        return self.timers
+
+
+class OnTimerContext(ProcessContext):
+    """What ``on_timer`` sees; valid during the call."""
+
+    __slots__ = ("domain",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.domain = TimeDomain.EVENT_TIME
+
+    def time_domain(self) -> TimeDomain:
+        """Return by which time the timer fires."""
+        return self.domain
 
 
 @dataclass(frozen=True, kw_only=True)

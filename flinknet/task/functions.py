@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from flinknet.interpreter import COMPILES_PYTHON
 
 if TYPE_CHECKING:
-    from flinknet.task.context import ProcessContext, RuntimeContext
+    from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
 
 __all__ = [
     "AggregateFunction",
@@ -140,6 +140,10 @@ class KeyedProcessFunction(Function, ABC):
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records; state is that of ``ctx.get_current_key()``."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records, when a timer fires that was registered with
+        ``ctx.timer_service()``; state is that of the timer's key, ``ctx.get_current_key()``."""
 
 
 class ProcessBatchFunction(Function, ABC):

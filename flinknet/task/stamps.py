@@ -8,6 +8,7 @@ timestamp of what it came from. So streams without timestamps pay nothing.
 |---|---|
 | map, flat_map, filter, process | the record |
 | reduce, aggregate | the record that was added last |
+| on_timer | the timer, if it is one of event time |
 | map_batch, process_batch | the latest record of the batch |
 | finish() | nothing: it is None |
 
@@ -23,7 +24,7 @@ from typing import Any
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
-from flinknet.task.context import ProcessContext, RuntimeContext
+from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
 from flinknet.task.functions import AggregateFunction, Function, find_attributes_fast, key_of_value
 from flinknet.task.graph import OperatorFactory
 from flinknet.task.keyed_operators import (
@@ -47,6 +48,7 @@ from flinknet.task.operators import (
     results_of,
 )
 from flinknet.task.sink import Sink, SinkOperator
+from flinknet.task.timers.timer_service import TimeDomain
 
 __all__ = ["Stamped", "StampedFunction", "latest", "with_timestamps"]
 
@@ -62,8 +64,12 @@ def latest(timestamps: Iterable[int | None]) -> int | None:
 class StampedFunction(Function):
     """A user's function whose ``method`` is replaced by ``call``, with the same life."""
 
+    on_timer: Callable[..., Any]
+    """Only that of a keyed process function has one."""
+
     def __init__(self, function: Any, method: str, call: Callable[..., Any]) -> None:
         self._function = function
+        self.wrapped = function
         find_attributes_fast(function)
         setattr(self, method, call)
 
@@ -148,7 +154,28 @@ def _process(function: Any) -> Operator:
 
 
 def _keyed_process(function: Any, key_of: Callable[[Any], Any]) -> Operator:
-    return KeyedProcessOperator(_stamped_process(function), key_of_value(key_of))
+    stamped = _stamped_process(function)
+    on_timer = getattr(function, "on_timer", None)
+    if on_timer is not None:
+        stamped.on_timer = _stamped_timer(on_timer)
+    return KeyedProcessOperator(stamped, key_of_value(key_of))
+
+
+def _stamped_timer(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Give what ``on_timer`` returns the time of the timer; None if that is processing time."""
+
+    async def on_timer_awaiting(timestamp: int, view: OnTimerContext) -> list[Stamped]:
+        return [(_stamp(view), result) for result in await results_of(call(timestamp, view))]
+
+    def on_timer(timestamp: int, view: OnTimerContext) -> Iterator[Stamped]:
+        for result in call(timestamp, view) or ():
+            yield _stamp(view), result
+
+    return on_timer_awaiting if is_awaiting(call) else on_timer
+
+
+def _stamp(view: OnTimerContext) -> int | None:
+    return view.timestamp() if view.domain is TimeDomain.EVENT_TIME else None
 
 
 def _stamped_batches(function: Any, method: str) -> StampedFunction:

@@ -98,6 +98,7 @@ class StateHandler:
 
     def initialize(self, function: Any) -> None:
         """Have a function ask for its operator state, if it is a CheckpointedFunction."""
+        function = getattr(function, "wrapped", function)
         if isinstance(function, CheckpointedFunction):
             self._function = function
             function.initialize_state(

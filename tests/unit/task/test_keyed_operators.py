@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -15,13 +16,22 @@ import pytest
 from flinknet.datastream import (
     AggregateFunction,
     KeyedProcessFunction,
+    OnTimerContext,
     ProcessContext,
     RuntimeContext,
+    TimeDomain,
     ValueStateDescriptor,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
-from flinknet.task.keyed_operators import AggregateOperator, KeyedProcessOperator, ReduceOperator
+from flinknet.task.keyed_operators import (
+    TIMERS_AT_ONCE,
+    AggregateOperator,
+    KeyedProcessOperator,
+    ReduceOperator,
+)
 from flinknet.task.operators import BATCH_RECORDS
+from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.wire.events import Watermark
 from tests.unit.task.harness import Harness, context
 
 KEY = itemgetter(0)
@@ -271,3 +281,115 @@ async def test_folds_have_no_other_state() -> None:
     operator = AggregateOperator(Stateful(), KEY)
     with pytest.raises(ConfigurationError, match="only a KeyedProcessFunction or"):
         await operator.open(Harness(operator).context)
+
+
+class Reminding(KeyedProcessFunction):
+    """Counts per key, and says the count when a timer fires that each record sets."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        self.count.update((self.count.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(value[1])
+        if value[1] == 10:
+            ctx.timer_service().register_processing_time_timer(10)
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterator[Any]:
+        assert ctx.timestamp() == timestamp
+        in_order = ctx.timer_service().current_watermark() >= timestamp
+        by_clock = ctx.time_domain() is TimeDomain.PROCESSING_TIME
+        assert in_order != by_clock
+        yield ctx.get_current_key(), timestamp, self.count.value()
+
+
+class RemindingLater(Reminding):
+    async def on_timer(  # type: ignore[override]
+        self, timestamp: int, ctx: OnTimerContext
+    ) -> AsyncIterator[Any]:
+        for result in super().on_timer(timestamp, ctx):
+            yield result
+
+
+@pytest.mark.parametrize("function", [Reminding(), RemindingLater()])
+async def test_event_time_timers_fire_with_the_watermark(function: Any) -> None:
+    """Before it is passed on, each once, with the state of their keys."""
+    async with Harness(KeyedProcessOperator(function, KEY)) as harness:
+        await harness.process(("a", 1), ("b", 2), ("a", 1), ("a", 3))
+        await harness.operator.process_event_time(Watermark(2))
+        assert harness.records == [("a", 1, 3), ("b", 2, 1)]
+        assert harness.event_time == [Watermark(2)]
+        await harness.operator.process_event_time(Watermark(2))
+        assert len(harness.records) == 2
+        assert await harness.end_of_input() == [("a", 3, 3)]
+
+
+async def test_processing_time_timers_fire_by_the_clock_but_not_after_the_end() -> None:
+    posted: list[Any] = []
+    place = context(processing_time=ProcessingTimeService(posted.append, lambda: 20))
+    async with Harness(KeyedProcessOperator(Reminding(), KEY), place) as harness:
+        await harness.process(("a", 10))
+        while not posted:
+            await asyncio.sleep(0)
+        await posted.pop()()
+        assert harness.records == [("a", 10, 1)]
+        await harness.process(("b", 10))
+        assert await harness.end_of_input() == [("a", 10, 1), ("b", 10, 1)], "event time's"
+        assert not posted
+
+
+@pytest.mark.parametrize("number", [1, 3 * TIMERS_AT_ONCE])
+async def test_timers_that_are_registered_by_timers_fire_too(number: int) -> None:
+    class Chained(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: ProcessContext) -> None:
+            ctx.timer_service().register_event_time_timer(1)
+
+        def on_timer(self, timestamp: int, ctx: OnTimerContext) -> list[int]:
+            ctx.timer_service().register_event_time_timer(timestamp + 1)
+            return [timestamp]
+
+    operator = KeyedProcessOperator(Chained(), KEY)
+    async with Harness(operator) as harness:
+        await harness.process(("a", 0))
+        await operator.advance_watermark(number)
+        assert harness.records == list(range(1, number + 1))
+
+
+async def test_timers_are_restored_with_their_keys() -> None:
+    async with Harness(KeyedProcessOperator(Reminding(), KEY)) as harness:
+        await harness.process(("a", 5), ("b", 10))
+        snapshot = harness.context.state.snapshot(1, 0)
+        for _ in snapshot.slices():
+            pass
+    posted: list[Any] = []
+    place = context(processing_time=ProcessingTimeService(posted.append, lambda: 20))
+    for _ in place.state.restore(1, [b"".join(snapshot.keyed_pieces())], []):
+        pass
+    async with Harness(KeyedProcessOperator(Reminding(), KEY), place) as harness:
+        while not posted:
+            await asyncio.sleep(0)
+        await posted.pop()()
+        assert harness.records == [("b", 10, 1)]
+        assert await harness.end_of_input() == [("a", 5, 1), ("b", 10, 1)]
+
+
+async def test_a_timer_that_fails_is_named() -> None:
+    class Failing(Reminding):
+        def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Any:
+            raise ZeroDivisionError("no")
+
+    operator = KeyedProcessOperator(Failing(), KEY)
+    async with Harness(operator) as harness:
+        await harness.process(("a", 5))
+        with pytest.raises(JobFailedError, match=r"in on_timer\(\) at 5 for the key 'a': ZeroDiv"):
+            await operator.advance_watermark(5)
+
+
+async def test_what_has_no_on_timer_has_no_timers() -> None:
+    def process(value: Any, ctx: ProcessContext) -> None:
+        ctx.timer_service()
+
+    async with Harness(KeyedProcessOperator(process, KEY)) as harness:
+        with pytest.raises(ConfigurationError, match="only a KeyedProcessFunction has timers"):
+            await harness.process(("a", 1))
+        assert await harness.end_of_input() == []

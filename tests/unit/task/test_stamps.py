@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -11,8 +12,13 @@ import pytest
 from flinknet.datastream.sinks import CollectSink
 from flinknet.errors import ConfigurationError
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
-from flinknet.task.context import ProcessContext, RuntimeContext
-from flinknet.task.functions import AggregateFunction, MapFunction, ProcessFunction
+from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
+from flinknet.task.functions import (
+    AggregateFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+)
 from flinknet.task.keyed_operators import AggregateOperator, KeyedProcessOperator, ReduceOperator
 from flinknet.task.operators import (
     CallableSinkOperator,
@@ -22,11 +28,18 @@ from flinknet.task.operators import (
     Operator,
     ProcessOperator,
 )
+from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.sink import SinkOperator
 from flinknet.task.stamps import with_timestamps
+from flinknet.task.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.task.state.descriptors import ListStateDescriptor
 from flinknet.task.timestamps import AssignTimestampsOperator
 from flinknet.task.watermark_strategy import WatermarkStrategy
-from tests.unit.task.harness import Harness
+from tests.unit.task.harness import Harness, context
 
 
 def stamped(operator: Any, *arguments: Any) -> Operator:
@@ -222,3 +235,63 @@ async def test_an_operator_of_its_own_is_told_whether_there_are_timestamps() -> 
 def test_an_operator_that_knows_no_timestamps_is_refused() -> None:
     with pytest.raises(ConfigurationError, match='"tested" cannot take records with timestamps'):
         with_timestamps(Operator, "tested", (True,))
+
+
+class Reminding(KeyedProcessFunction):
+    """Has a timer of each domain fire for every key; one with state of its own, too."""
+
+    def process_element(self, value: int, ctx: ProcessContext) -> None:
+        ctx.timer_service().register_event_time_timer(7)
+        ctx.timer_service().register_processing_time_timer(8)
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp
+
+
+class RemindingLater(Reminding):
+    async def on_timer(  # type: ignore[override]
+        self, timestamp: int, ctx: OnTimerContext
+    ) -> AsyncIterator[Any]:
+        yield ctx.get_current_key(), timestamp
+
+
+@pytest.mark.parametrize("function", [Reminding(), RemindingLater()])
+async def test_what_a_timer_says_has_its_time_if_it_is_event_time(function: Any) -> None:
+    posted: list[Any] = []
+    place = context(processing_time=ProcessingTimeService(posted.append, lambda: 9))
+    operator = stamped(KeyedProcessOperator, function, abs)
+    async with Harness(operator, place) as harness:
+        await harness.process((3, -1))
+        while not posted:
+            await asyncio.sleep(0)
+        await posted.pop()()
+        await harness.end_of_input()
+        assert harness.records == [(None, (1, 8)), (7, (1, 7))]
+
+
+class Remembering(MapFunction, CheckpointedFunction):
+    """Counts its records in state of its own."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self.state = store.get_list_state(ListStateDescriptor("count"))
+        self.count = sum(self.state.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.state.update([self.count])
+
+    def map(self, value: int) -> int:
+        self.count += 1
+        return self.count
+
+
+@pytest.mark.parametrize("operator", [MapOperator, partial(stamped, MapOperator)])
+async def test_a_function_has_state_of_its_own(operator: Any) -> None:
+    async with Harness(operator(Remembering())) as harness:
+        await harness.process((1, 1), (2, 2))
+        snapshot = harness.context.state.snapshot(1, 0)
+        list(snapshot.slices())
+    place = context()
+    list(place.state.restore(1, [], [b"".join(snapshot.operator_pieces())]))
+    async with Harness(operator(Remembering()), place) as harness:
+        assert (await harness.process((3, 3)))[-1] in (3, (3, 3))

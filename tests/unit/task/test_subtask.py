@@ -15,7 +15,9 @@ from flinknet.datastream import (
     AggregateFunction,
     CollectSink,
     GeneratorSource,
+    KeyedProcessFunction,
     MapFunction,
+    OnTimerContext,
     ParquetSink,
     ProcessContext,
     ProcessFunction,
@@ -349,6 +351,27 @@ async def test_a_mail_is_run_while_a_subtask_waits_for_input(released: asyncio.E
             assert subtask.statistics().mailbox[:2] == (0, 1)
         released.set()
         assert (await running).collected["out"] == [1, 2]
+
+
+class Reminding(KeyedProcessFunction):
+    def process_element(self, value: int, ctx: ProcessContext) -> None:
+        ctx.timer_service().register_processing_time_timer(0)
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> list[Any]:
+        return [ctx.get_current_key()]
+
+
+async def test_a_timer_fires_while_a_subtask_waits_for_input(released: asyncio.Event) -> None:
+    environment = program()
+    held = environment.from_source(Held(), "held")
+    collect(held.key_by(abs).process(Reminding()).rebalance().map(abs))
+    async with environments(2) as workers:
+        subtasks = deploy(environment.job_graph(), workers)
+        running = asyncio.create_task(run(subtasks))
+        sink = subtasks["Map -> Sink: out (1/1)"]
+        await until(lambda: sink.io_metrics().records_in == 1)
+        released.set()
+        assert (await running).collected["out"][0] == 1
 
 
 async def test_no_mail_is_run_in_the_middle_of_a_batch(released: asyncio.Event) -> None:
