@@ -255,7 +255,7 @@ def test_ready_channels_take_turns_of_one_buffer() -> None:
 
 
 def test_a_channel_that_becomes_ready_waits_for_its_turn() -> None:
-    """L2: it is served after those that were ready, not before and not never."""
+    """Invariant L2: it is served after those that were ready, not before and not never."""
     joined = Joined(buffers_per_channel=4)
     partition, gate = exchange(joined, 2)
     for number in range(3):

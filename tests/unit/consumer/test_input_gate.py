@@ -171,7 +171,7 @@ def test_a_gate_that_does_not_fit_leaves_nothing_behind(segments: int) -> None:
 
 
 def test_a_gate_of_minimal_size_fits() -> None:
-    """B29, L1."""
+    """B29, invariant L1."""
     gate, pool = make_remote_gate(2, segments=5)
     assert gate.statistics().floating_pool.size == 1
     gate.release()
@@ -374,7 +374,7 @@ def test_buffers_and_events_come_in_order() -> None:
 
 
 def test_no_channel_starves_another() -> None:
-    """L2, row 43: one buffer each in turn, however many a channel has."""
+    """Invariant L2, row 43: one buffer each in turn, however many a channel has."""
     gate, _ = make_remote_gate(3)
     for channel, number in zip(gate.remote_channels, (4, 1, 2), strict=True):
         for sequence in range(number):

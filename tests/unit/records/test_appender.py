@@ -525,7 +525,8 @@ def test_a_lost_reader_stops_the_writer_with_the_cause() -> None:
 
 
 def test_a_partition_with_the_least_memory_serves_any_order() -> None:
-    """L1: n + 1 buffers, unflushed records in all of them; one reader after the other suffices."""
+    """Invariant L1: n + 1 buffers, unflushed records in all of them; one reader after the other is
+    enough."""
     arranged = Arranged(3, segments=4)
     taken: list[list[Any]] = [[], [], []]
     sent: list[list[Any]] = [[], [], []]
