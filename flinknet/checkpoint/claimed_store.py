@@ -131,14 +131,16 @@ class ClaimedStore:
         """Remove what earlier attempts left incomplete."""
         self._check_not_fenced()
         complete = {one.directory for one in await self.store.completed()}
-        # What is found now is of earlier attempts or of this one, never of one in between.
-        found = {
-            CheckpointDirectory.parse(path.removeprefix(f"{self.store.job_id}/").partition("/")[0])
-            for path in await self.store.storage.files(self.store.path())
-        }
-        for directory in found - complete:
-            if directory is not None and directory.attempt < self.attempt:
-                await self.store.storage.delete_directory(self.store.path(directory))
+        storage = self.store.storage
+        for name in await storage.directories(self.store.job_id):
+            directory = CheckpointDirectory.parse(name)
+            if directory is None or directory in complete:
+                continue
+            # An attempt before this one completes nothing any more.
+            if directory.attempt < self.attempt:
+                await storage.delete_directory(self.store.path(directory))
+        async with self._completing:
+            await storage.delete_unfinished(self.store.path(JOURNAL))
 
     async def _write_entry(self, entry: Entry) -> int:
         storage = self.store.storage

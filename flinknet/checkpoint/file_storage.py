@@ -33,6 +33,7 @@ BLOCK_BYTES = 1 << 20
 """How much is collected before a thread writes it: less, and handing it over takes longer than
 writing it."""
 
+_UNFINISHED = ".unfinished"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Result = TypeVar("Result")
@@ -90,10 +91,20 @@ class FileStorage:
             )
         return dict(sorted(found.items()))
 
+    async def directories(self, directory: str = "") -> list[str]:
+        """As ``Storage.directories``."""
+        with self._explained("list", directory):
+            return await _in_thread(_directories, self._directory / directory)
+
     async def delete(self, path: str) -> None:
         """As ``Storage.delete``."""
         with self._explained("remove", path):
             await _in_thread(_delete, self._directory / path)
+
+    async def delete_unfinished(self, directory: str) -> None:
+        """As ``Storage.delete_unfinished``."""
+        with self._explained("clean", directory):
+            await _in_thread(_delete_unfinished, self._directory / directory)
 
     async def delete_directory(self, directory: str) -> None:
         """As ``Storage.delete_directory``; the directory goes, too."""
@@ -160,7 +171,7 @@ class _Unfinished:
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")
+        self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_UNFINISHED}")
         self._descriptor: int | None = None
 
     def open(self) -> None:
@@ -220,6 +231,17 @@ def _delete(target: Path) -> None:
     with suppress(FileNotFoundError):
         target.unlink()
         _sync(target.parent)
+
+
+def _directories(top: Path) -> list[str]:
+    with suppress(FileNotFoundError):
+        return sorted(entry.name for entry in top.iterdir() if entry.is_dir())
+    return []
+
+
+def _delete_unfinished(top: Path) -> None:
+    for unfinished in top.glob(f".*{_UNFINISHED}"):
+        unfinished.unlink(missing_ok=True)
 
 
 def _delete_directory(top: Path) -> None:

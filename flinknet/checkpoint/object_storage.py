@@ -80,10 +80,19 @@ class ObjectStorage:
                     )
         return dict(sorted(found.items()))
 
+    async def directories(self, directory: str = "") -> list[str]:
+        """As ``Storage.directories``: what stands before the next ``/`` in keys."""
+        with self._explained("list", directory):
+            found = await obstore.list_with_delimiter_async(self._store, prefix=directory or None)
+        return sorted(prefix.rpartition("/")[2] for prefix in found["common_prefixes"])
+
     async def delete(self, path: str) -> None:
         """As ``Storage.delete``."""
         with self._explained("remove", path), suppress(FileNotFoundError):
             await obstore.delete_async(self._store, path)
+
+    async def delete_unfinished(self, directory: str) -> None:
+        """As ``Storage.delete_unfinished``: what is not complete is no object, and none is left."""
 
     async def delete_directory(self, directory: str) -> None:
         """As ``Storage.delete_directory``."""

@@ -53,8 +53,20 @@ class Storage(Protocol):
         """
         ...
 
+    async def directories(self, directory: str = "") -> list[str]:
+        """Return the names of the directories in a directory, in order, those too that hold nothing
+        but files that are being written; nothing if there is no such directory."""
+        ...
+
     async def delete(self, path: str) -> None:
         """Remove a file, if there is one."""
+        ...
+
+    async def delete_unfinished(self, directory: str) -> None:
+        """Remove what killed processes have left of files that they were writing in a directory.
+
+        Nobody may be writing there, or what is being written fails.
+        """
         ...
 
     async def delete_directory(self, directory: str) -> None:

@@ -126,7 +126,11 @@ async def test_files_are_listed_below_a_directory_in_order(storage: Storage) -> 
         await storage.write(path, [path.encode()])
     assert [*await storage.files()] == ["a", "b/1/x", "b/2", "bb/1"]
     assert await storage.files("b") == {"b/1/x": 5, "b/2": 3}
+    assert await storage.directories() == ["b", "bb"]
+    assert await storage.directories("b") == ["1"]
+    assert await storage.directories("c") == []
     await storage.delete("b/2")
+    await storage.delete_unfinished("b")
     await storage.delete_directory("b")
     assert [*await storage.files()] == ["a", "bb/1"]
 

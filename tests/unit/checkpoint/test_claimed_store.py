@@ -194,6 +194,8 @@ async def test_leftovers_of_earlier_attempts_are_removed_and_nothing_else(
     new = await ClaimedStore.claim(store, 2)
     await store.write_part(new.directory(3), "p", [(0, bytes(30_000))])
     await store.storage.write(store.path("notes"), [b"of a user"])
+    leave_unfinished(tmp_path / "job-1" / "journal")
+    leave_unfinished(tmp_path / "job-1" / "checkpoint-4-attempt-1")
     await new.remove_leftovers()
     assert {path.partition("/")[0] for path in files_below(tmp_path / "job-1")} == {
         "checkpoint-1-attempt-1",
@@ -202,6 +204,14 @@ async def test_leftovers_of_earlier_attempts_are_removed_and_nothing_else(
         "journal",
         "notes",
     }
+    assert not (tmp_path / "job-1" / "checkpoint-4-attempt-1").exists()
+    assert [path for path in files_below(tmp_path) if path.endswith(".unfinished")] == []
+
+
+def leave_unfinished(directory: Path) -> None:
+    """What is left of a file if its writer is killed."""
+    directory.mkdir(exist_ok=True)
+    (directory / ".file.0123456789abcdef.unfinished").touch()
 
 
 async def test_an_old_checkpoint_that_cannot_be_removed_stays_until_it_can(

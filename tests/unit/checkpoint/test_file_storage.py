@@ -74,6 +74,26 @@ async def test_files_are_listed_in_order_and_bounded(storage: FileStorage) -> No
         await storage.files()
 
 
+async def test_what_killed_processes_leave_is_found_and_removed(
+    storage: FileStorage, tmp_path: Path
+) -> None:
+    assert await storage.directories() == await storage.directories("a") == []
+    for name in ("b/part", "a/c/d", "file"):
+        await storage.write(name, [b"1"])
+    leave(tmp_path / "checkpoints" / "b" / ".other.0.unfinished")
+    leave(tmp_path / "checkpoints" / "e" / ".part.0.unfinished")
+    assert await storage.directories() == ["a", "b", "e"]
+    assert await storage.directories("a") == ["c"]
+    await storage.delete_unfinished("b")
+    await storage.delete_unfinished("nowhere")
+    assert everything(storage) == ["a/c/d", "b/part", "e/.part.0.unfinished", "file"]
+
+
+def leave(file: Path) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+
+
 async def test_a_directory_goes_with_all_that_is_in_it(
     storage: FileStorage, tmp_path: Path
 ) -> None:
