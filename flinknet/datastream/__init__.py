@@ -16,6 +16,9 @@ from flinknet.datastream.sources import (
     append_time,
 )
 from flinknet.datastream.streams import DataStream, DataStreamSink, KeyedStream
+from flinknet.datastream.windowed_stream import (
+    WindowedStream,
+)
 from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
 from flinknet.task.durations import Duration, Time
 from flinknet.task.functions import (
@@ -59,21 +62,53 @@ from flinknet.task.state.time_to_live import StateTtlConfig
 from flinknet.task.state.value_serializer import StateSerializer
 from flinknet.task.state.value_state import ValueState
 from flinknet.task.timers.timer_service import TimeDomain, TimerService
+from flinknet.task.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+)
 from flinknet.task.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from flinknet.task.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowContext,
+    WindowFunction,
+)
+from flinknet.task.windows import (
+    EventTimeSessionWindows,
+    GlobalWindow,
+    GlobalWindows,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
 
 __all__ = [
     "AggregateFunction",
     "AggregatingState",
     "AggregatingStateDescriptor",
+    "AllWindowFunction",
     "BroadcastState",
     "CheckpointedFunction",
     "CollectSink",
     "CollectionSource",
     "CommitContext",
     "Committer",
+    "CountTrigger",
     "DataStream",
     "DataStreamSink",
     "Duration",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
     "ExecutionConfig",
     "FileSource",
     "FilterFunction",
@@ -82,6 +117,8 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "GeneratorSource",
+    "GlobalWindow",
+    "GlobalWindows",
     "KeySelector",
     "KeyedProcessFunction",
     "KeyedStream",
@@ -91,15 +128,21 @@ __all__ = [
     "MapFunction",
     "MapState",
     "MapStateDescriptor",
+    "NeverTrigger",
     "OnTimerContext",
     "OperatorListState",
     "OperatorStateStore",
     "OutputTag",
     "ParquetSink",
     "PrintSink",
+    "ProcessAllWindowFunction",
     "ProcessBatchFunction",
     "ProcessContext",
     "ProcessFunction",
+    "ProcessWindowFunction",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
     "RateLimitedSource",
     "ReduceFunction",
     "ReducingState",
@@ -108,17 +151,28 @@ __all__ = [
     "RuntimeContext",
     "Sink",
     "SinkFunction",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
     "Source",
     "StateSerializer",
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "Time",
     "TimeDomain",
+    "TimeWindow",
     "TimerService",
     "TimestampAssigner",
+    "Trigger",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
     "TwoPhaseSink",
     "ValueState",
     "ValueStateDescriptor",
     "WatermarkStrategy",
+    "WindowAssigner",
+    "WindowContext",
+    "WindowFunction",
+    "WindowedStream",
     "append_time",
 ]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from flinknet.config import BufferTimeout, check_buffer_timeout
 from flinknet.datastream.sinks import CollectSink, PrintSink
+from flinknet.datastream.windowed_stream import WindowedStream
 from flinknet.errors import ConfigurationError
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
 from flinknet.task.functions import (
@@ -68,7 +69,9 @@ from flinknet.task.transformation import (
     custom_partitioning,
     hash_partitioning,
 )
+from flinknet.task.triggers import CountTrigger, PurgingTrigger
 from flinknet.task.watermark_strategy import WatermarkStrategy
+from flinknet.task.windows import GlobalWindows, WindowAssigner
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
@@ -317,6 +320,25 @@ class DataStream(OperatorSettings):
         custom = custom_partitioning(function, bound_key_selector(key_selector))
         return DataStream(self._program, self._partitioned(custom))
 
+    def window_all(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
+        """Cut the whole stream into windows, in one subtask."""
+
+        def add(
+            name: str, factory: OperatorFactory, *, needs_timestamps: bool, yields_tags: bool
+        ) -> DataStream:
+            stream = self._windows(name, factory, needs_timestamps, yields_tags)
+            return stream.set_parallelism(1)
+
+        return WindowedStream(add, window_assigner, None)
+
+    def _windows(
+        self, name: str, factory: OperatorFactory, needs_timestamps: bool, yields_tags: bool
+    ) -> DataStream:
+        stream = self._one_input(name, factory, side_outputs=True)
+        operator = stream._operator("window")
+        operator.needs_timestamps, operator.yields_tags = needs_timestamps, yields_tags
+        return stream
+
     def sink_to(self, sink: Sink | SinkFunction | AnyCallable) -> DataStreamSink:
         """End the stream in a sink: a batch-wise ``Sink``, or a function that takes one record."""
         if isinstance(sink, Sink):
@@ -404,6 +426,20 @@ class KeyedStream(DataStream):
         """As flat_map; the function takes the record and a ``ProcessContext`` with its key."""
         factory = partial(KeyedProcessOperator, func, self._key)
         return self._one_input("KeyedProcess", factory, side_outputs=True)
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
+        """Cut the records of each key into windows."""
+
+        def add(
+            name: str, factory: OperatorFactory, *, needs_timestamps: bool, yields_tags: bool
+        ) -> DataStream:
+            return self._windows(name, factory, needs_timestamps, yields_tags)
+
+        return WindowedStream(add, window_assigner, self._key)
+
+    def count_window(self, size: int) -> WindowedStream[DataStream]:
+        """Cut the records of each key into windows of so many."""
+        return self.window(GlobalWindows()).trigger(PurgingTrigger(CountTrigger(size)))
 
     def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:
         """As flat_map, but the function takes a key and the list of its records in a batch.

@@ -125,6 +125,10 @@ class AggregateFunction(Function, ABC):
     def get_result(self, accumulator: Any) -> Any:
         """Return what the accumulator says; it will be added to again."""
 
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """Return the accumulator of all that was added to either; only session windows need it."""
+        raise TypeError(f"{type(self).__name__} has no merge")
+
 
 class ProcessFunction(Function, ABC):
     """One record in, any number out, with a view of where the record came from."""

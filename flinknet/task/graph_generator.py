@@ -312,7 +312,8 @@ class _Generator:
                 input=feeder,
                 tag=None if feeder is None else placed.transformation.inputs[0].tag,
                 stamped=self._stamped[placed.transformation],
-                splits_outputs=self._splits and placed.transformation.side_outputs,
+                splits_outputs=placed.transformation.yields_tags
+                or (self._splits and placed.transformation.side_outputs),
             )
             for index, (placed, feeder) in enumerate(
                 zip(chain.operators, chain.inputs, strict=True)

@@ -184,6 +184,8 @@ class Transformation:
     """Whether its input must have some."""
     side_outputs: bool = False
     """Whether its function may yield ``tag, value``."""
+    yields_tags: bool = False
+    """Whether it does so even if nobody reads a side output."""
 
     @property
     def display_name(self) -> str:

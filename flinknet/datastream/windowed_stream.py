@@ -1,0 +1,137 @@
+"""Streams cut into windows, in PyFlink's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.durations import Time
+from flinknet.task.functions import AggregateFunction
+from flinknet.task.graph import OperatorFactory
+from flinknet.task.side_outputs import OutputTag
+from flinknet.task.triggers import Trigger
+from flinknet.task.window_functions import (
+    AggregatedContents,
+    AllWindowFunction,
+    ElementContents,
+    ReducedContents,
+    WindowContents,
+    WindowFunction,
+)
+from flinknet.task.window_operator import WindowMethod, WindowOperator
+from flinknet.task.windows import WindowAssigner, span_ms
+
+__all__ = ["WindowedStream"]
+
+S_co = TypeVar("S_co", covariant=True)
+
+
+class AddWindows(Protocol[S_co]):
+    """Adds the operator to the program, and returns its stream."""
+
+    def __call__(
+        self, name: str, factory: OperatorFactory, *, needs_timestamps: bool, yields_tags: bool
+    ) -> S_co: ...
+
+
+class WindowedStream(Generic[S_co]):
+    """A stream in windows: of each key, or, after ``window_all``, of all records.
+
+    Functions of a stream without keys get no key. Results have the timestamp of the window's end.
+    """
+
+    def __init__(
+        self,
+        add: AddWindows[S_co],
+        assigner: WindowAssigner,
+        key: Callable[[Any], Any] | None,
+    ) -> None:
+        if not isinstance(assigner, WindowAssigner):
+            raise ConfigurationError(
+                f"a window needs a WindowAssigner, not {type(assigner).__name__}: for example "
+                "TumblingEventTimeWindows.of(Time.seconds(5))"
+            )
+        self._add = add
+        self._assigner = assigner
+        self._key = key
+        self._trigger = assigner.get_default_trigger()
+        self._lateness_ms = 0
+        self._late_tag: OutputTag | None = None
+
+    def trigger(self, trigger: Trigger) -> Self:
+        """Say when windows speak."""
+        if not isinstance(trigger, Trigger):
+            raise ConfigurationError(f"trigger needs a Trigger, not {type(trigger).__name__}")
+        if self._assigner.merges and not trigger.can_merge():
+            raise ConfigurationError(
+                f"{type(trigger).__name__} cannot merge, and session windows do: choose another"
+            )
+        self._trigger = trigger
+        return self
+
+    def allowed_lateness(self, time_ms: int | Time) -> Self:
+        """Keep windows of event time so long after their end; each late record fires them again."""
+        lateness_ms = span_ms("allowed_lateness", time_ms)
+        if lateness_ms < 0:
+            raise ConfigurationError(f"allowed_lateness is {lateness_ms} ms: choose 0 or more")
+        self._lateness_ms = lateness_ms
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+        """Send records that are too late to ``get_side_output(output_tag)`` of the result."""
+        if not isinstance(output_tag, OutputTag):
+            raise ConfigurationError(f"late data needs an OutputTag, not {output_tag!r}")
+        self._late_tag = output_tag
+        return self
+
+    def reduce(self, reduce_function: Any, window_function: Any = None) -> S_co:
+        """Combine the records of a window, two at a time; the window function gets the result."""
+        return self._windows("Reduce", ReducedContents(reduce_function), window_function)
+
+    def aggregate(self, aggregate_function: AggregateFunction, window_function: Any = None) -> S_co:
+        """Fold the records of a window; the window function gets the result, else it is emitted."""
+        contents = AggregatedContents(aggregate_function, merges=self._assigner.merges)
+        return self._windows("Aggregate", contents, window_function)
+
+    def process(self, process_window_function: Any) -> S_co:
+        """Call ``function(key, context, elements)``, or a ProcessWindowFunction, for a window."""
+        return self._windows("Process", ElementContents(), process_window_function)
+
+    def apply(self, window_function: Any) -> S_co:
+        """Call ``function(key, window, elements)``, or a WindowFunction, for a window."""
+        return self._windows("Apply", ElementContents(), window_function, "apply")
+
+    def _windows(
+        self,
+        what: str,
+        contents: WindowContents,
+        function: Any,
+        method: WindowMethod = "process",
+    ) -> S_co:
+        if isinstance(function, WindowFunction | AllWindowFunction):
+            method = "apply"
+        key = self._key
+        factory = partial(
+            WindowOperator,
+            self._assigner,
+            self._trigger,
+            contents,
+            function,
+            method,
+            _one_key if key is None else key,
+            keyed=key is not None,
+            lateness_ms=self._lateness_ms,
+            late_tag=self._late_tag,
+        )
+        return self._add(
+            f"{type(self._assigner).__name__} {what}",
+            factory,
+            needs_timestamps=self._assigner.is_event_time,
+            yields_tags=self._late_tag is not None,
+        )
+
+
+def _one_key(value: Any) -> None:
+    return None

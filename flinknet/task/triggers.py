@@ -1,0 +1,246 @@
+"""When windows speak: triggers (Flink's Trigger and its kinds).
+
+A trigger has no memory of its own: one object serves all windows of a subtask. What it remembers of
+a window it keeps in ``ctx.state``, a dict that is kept and merged with the window, and timers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import Any, Protocol
+
+from flinknet.errors import ConfigurationError
+
+__all__ = [
+    "CountTrigger",
+    "EventTimeTrigger",
+    "NeverTrigger",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "Trigger",
+    "TriggerContext",
+    "TriggerResult",
+]
+
+
+class TriggerResult(Enum):
+    """What becomes of a window; the value is whether it speaks, and whether it is emptied."""
+
+    CONTINUE = (False, False)
+    FIRE = (True, False)
+    PURGE = (False, True)
+    FIRE_AND_PURGE = (True, True)
+
+    @property
+    def is_fire(self) -> bool:
+        """Whether the window speaks."""
+        return self.value[0]
+
+    @property
+    def is_purge(self) -> bool:
+        """Whether it is emptied."""
+        return self.value[1]
+
+
+class TriggerContext(Protocol):
+    """What a trigger sees of a window of a key."""
+
+    state: dict[str, Any]
+    """What the trigger remembers of the window, plain values."""
+
+    def get_current_watermark(self) -> int:
+        """Return how far event time has come."""
+
+    def get_current_processing_time(self) -> int:
+        """Return milliseconds since 1970."""
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Have ``on_event_time`` called when event time has come to ``time``."""
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Have ``on_processing_time`` called at ``time``."""
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Do not."""
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Do not."""
+
+
+class TriggeredWindow(Protocol):
+    """A window, as a trigger sees it."""
+
+    def max_timestamp(self) -> int:
+        """Return the last millisecond that belongs to it."""
+
+
+class Trigger(ABC):
+    """Decides when a window speaks."""
+
+    @abstractmethod
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        """A record was added."""
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Event time has come to a timer of the window."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        """The clock has come to a timer of the window."""
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """Whether it knows what to do when windows become one."""
+        return False
+
+    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:  # noqa: B027 - an option
+        """Windows have become this one; ``ctx.state`` has the states of all, numbers added up."""
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:  # noqa: B027 - an option
+        """The window goes: delete its timers."""
+
+
+class EventTimeTrigger(Trigger):
+    """Fires when event time has come to the window's end; for a late record at once."""
+
+    @classmethod
+    def create(cls) -> EventTimeTrigger:
+        """Return it."""
+        return cls()
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(end)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        end = window.max_timestamp()
+        if end > ctx.get_current_watermark():
+            ctx.register_event_time_timer(end)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(Trigger):
+    """Fires when the clock has come to the window's end."""
+
+    @classmethod
+    def create(cls) -> ProcessingTimeTrigger:
+        """Return it."""
+        return cls()
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class CountTrigger(Trigger):
+    """Fires whenever so many more records have been added."""
+
+    def __init__(self, count: int) -> None:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ConfigurationError(f"a trigger's count is {count!r}: choose 1 or more")
+        self._count = count
+
+    @classmethod
+    def of(cls, window_size: int) -> CountTrigger:
+        """Return one that counts to ``window_size``."""
+        return cls(window_size)
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        count = ctx.state.get("count", 0) + 1
+        ctx.state["count"] = 0 if count >= self._count else count
+        return TriggerResult.FIRE if count >= self._count else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+
+class PurgingTrigger(Trigger):
+    """Another trigger, after which a window that has spoken is empty."""
+
+    def __init__(self, nested: Trigger) -> None:
+        self._nested = nested
+
+    @classmethod
+    def of(cls, nested_trigger: Trigger) -> PurgingTrigger:
+        """Return one around ``nested_trigger``."""
+        return cls(nested_trigger)
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return _purging(self._nested.on_element(element, timestamp, window, ctx))
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return _purging(self._nested.on_event_time(time, window, ctx))
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return _purging(self._nested.on_processing_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        return self._nested.can_merge()
+
+    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        self._nested.on_merge(window, ctx)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        self._nested.clear(window, ctx)
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire else result
+
+
+class NeverTrigger(Trigger):
+    """Never fires."""
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True

@@ -1,0 +1,178 @@
+"""What a window keeps of its records, and what it says of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.functions import AggregateFunction, Function
+from flinknet.task.operators import bound_function, is_awaiting
+from flinknet.task.windows import Window
+
+__all__ = [
+    "AggregatedContents",
+    "AllWindowFunction",
+    "ElementContents",
+    "ProcessAllWindowFunction",
+    "ProcessWindowFunction",
+    "ReducedContents",
+    "WindowContents",
+    "WindowContext",
+    "WindowFunction",
+]
+
+
+class WindowContext:
+    """What a window function sees beside the records; valid during the call."""
+
+    def __init__(self, window: Window, watermark: int, processing_time: int) -> None:
+        self._window = window
+        self._watermark = watermark
+        self._processing_time = processing_time
+
+    def window(self) -> Window:
+        """Return the window that speaks."""
+        return self._window
+
+    def current_watermark(self) -> int:
+        """Return how far event time has come."""
+        return self._watermark
+
+    def current_processing_time(self) -> int:
+        """Return milliseconds since 1970."""
+        return self._processing_time
+
+
+class ProcessWindowFunction(Function, ABC):
+    """The records of a key in a window in, any number out."""
+
+    @abstractmethod
+    def process(
+        self, key: Any, context: WindowContext, elements: list[Any]
+    ) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records; None means none.
+
+        Called whenever the window speaks, with all that it holds then; of one that reduces or
+        aggregates, that is the one result.
+        """
+
+
+class WindowFunction(Function, ABC):
+    """The same, with nothing but the window beside the records."""
+
+    @abstractmethod
+    def apply(self, key: Any, window: Window, inputs: list[Any]) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records; None means none."""
+
+
+class ProcessAllWindowFunction(Function, ABC):
+    """The records of a window in, any number out, on a stream without keys."""
+
+    @abstractmethod
+    def process(self, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records; None means none."""
+
+
+class AllWindowFunction(Function, ABC):
+    """The same, with nothing but the window beside the records."""
+
+    @abstractmethod
+    def apply(self, window: Window, inputs: list[Any]) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records; None means none."""
+
+
+class WindowContents(ABC):
+    """What a window keeps; ``function`` is the user's, None if there is none."""
+
+    function: Any = None
+
+    @abstractmethod
+    def first(self, value: Any) -> Any:
+        """Return what is kept of the first record."""
+
+    @abstractmethod
+    def add(self, kept: Any, value: Any) -> Any:
+        """Return what is kept when one more has come; it may be ``kept``, changed."""
+
+    @abstractmethod
+    def merge(self, one: Any, other: Any) -> Any:
+        """Return what is kept of two windows that become one."""
+
+    @abstractmethod
+    def elements(self, kept: Any) -> list[Any]:
+        """Return what a window function gets."""
+
+
+class ElementContents(WindowContents):
+    """All records, in the order in which they came."""
+
+    def first(self, value: Any) -> Any:
+        return [value]
+
+    def add(self, kept: Any, value: Any) -> Any:
+        kept.append(value)
+        return kept
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return [*one, *other]
+
+    def elements(self, kept: Any) -> list[Any]:
+        return list(kept)
+
+
+class ReducedContents(WindowContents):
+    """What a reduce function makes of them."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self._reduce = _plain(function, "reduce")
+
+    def first(self, value: Any) -> Any:
+        return value
+
+    def add(self, kept: Any, value: Any) -> Any:
+        return self._reduce(kept, value)
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return self._reduce(one, other)
+
+    def elements(self, kept: Any) -> list[Any]:
+        return [kept]
+
+
+class AggregatedContents(WindowContents):
+    """An accumulator; windows that merge need the function's ``merge``."""
+
+    def __init__(self, function: AggregateFunction, *, merges: bool) -> None:
+        if not isinstance(function, AggregateFunction):
+            raise ConfigurationError(
+                f"aggregate needs an AggregateFunction, not {type(function).__name__}"
+            )
+        if merges and type(function).merge is AggregateFunction.merge:
+            raise ConfigurationError(
+                f"{type(function).__name__} has no merge, which session windows need: they become "
+                "one when a record comes between them"
+            )
+        self.function = function
+        self._add = _plain(function, "add")
+
+    def first(self, value: Any) -> Any:
+        return self._add(value, self.function.create_accumulator())
+
+    def add(self, kept: Any, value: Any) -> Any:
+        return self._add(value, kept)
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return self.function.merge(one, other)
+
+    def elements(self, kept: Any) -> list[Any]:
+        return [self.function.get_result(kept)]
+
+
+def _plain(function: Any, method: str) -> Callable[..., Any]:
+    call = bound_function(function, method)
+    if is_awaiting(call):
+        raise ConfigurationError(f"{method} cannot be a coroutine function here: use process()")
+    return call
