@@ -12,6 +12,20 @@ from flinknet.errors import HandshakeError, RemoteProtocolError
 from flinknet.wire.buffer_header import encode_buffer_header
 from flinknet.wire.checksum import seal
 from flinknet.wire.codec import encode, encode_error
+from flinknet.wire.events import (
+    Alignment,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    CheckpointKind,
+    CheckpointOptions,
+    DecodedEvent,
+    EndOfChannelState,
+    Event,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+    decode_event,
+)
 from flinknet.wire.handshake_messages import (
     Answer,
     Challenge,
@@ -130,6 +144,33 @@ BUFFERS: list[tuple[int, DataType, int, int, int, bytes]] = [
 ]
 """A record over three buffers: backlog, data type, continued, unfinished, records and body."""
 
+MOMENT_MS = 1_700_000_000_000
+
+
+def barrier(
+    alignment: Alignment,
+    timeout_ms: int | None = None,
+    kind: CheckpointKind = CheckpointKind.CHECKPOINT,
+) -> CheckpointBarrier:
+    number = 8 if kind else 7
+    return CheckpointBarrier(number, MOMENT_MS, CheckpointOptions(kind, alignment, timeout_ms))
+
+
+EVENTS: list[DecodedEvent] = [
+    barrier(Alignment.ALIGNED),
+    barrier(Alignment.ALIGNED, 30_000),
+    barrier(Alignment.UNALIGNED),
+    barrier(Alignment.FORCED_ALIGNED, 30_000),
+    barrier(Alignment.AT_LEAST_ONCE),
+    barrier(Alignment.ALIGNED, kind=CheckpointKind.SAVEPOINT_TERMINATE),
+    CancelCheckpointMarker(7),
+    Watermark(MOMENT_MS),
+    Watermark(-1),
+    WatermarkStatus(idle=True),
+    LatencyMarker(MOMENT_MS, "map", 3),
+    EndOfChannelState(),
+]
+
 SEALED = ("add_credit", "buffer_response")
 
 every_message = pytest.mark.parametrize("name", MESSAGES)
@@ -159,7 +200,7 @@ def test_there_is_a_file_for_every_message_type_and_no_other() -> None:
     assert {events[0] for _, events in MESSAGES.values()} == set(MessageType)
     conversation = {"conversation-consumer", "conversation-producer"}
     sealed = (f"sealed_{name}" for name in SEALED)
-    named = {*MESSAGES, *HANDSHAKES, *conversation, *sealed, "buffers"}
+    named = {*MESSAGES, *HANDSHAKES, *conversation, *sealed, "buffers", "events"}
     assert {path.stem for path in GOLDEN.iterdir()} == named
 
 
@@ -181,6 +222,19 @@ def test_a_record_over_three_buffers_is_encoded_and_decoded_as_ever() -> None:
         events.append((MessageType.BUFFER_RESPONSE, 0, sequence, backlog, kind, body, *cuts))
     assert encoded == golden("buffers")
     assert decoded(encoded) == [*events, (MessageType.HEARTBEAT,)]
+
+
+def test_events_are_encoded_and_decoded_as_ever() -> None:
+    """E16, A14: one message each, behind one another."""
+    encoded, messages = b"", []
+    for sequence, said in enumerate(EVENTS):
+        data_type, body = said.event()
+        encoded += encode_buffer_header(0, sequence, 0, data_type, len(body), 0, 0, 0) + body
+        messages.append((MessageType.BUFFER_RESPONSE, 0, sequence, 0, data_type, body))
+    assert encoded == golden("events")
+    received = decoded(golden("events"))
+    assert received == [*messages, (MessageType.HEARTBEAT,)]
+    assert [decode_event(Event(message[4], message[5])) for message in received[:-1]] == EVENTS
 
 
 @pytest.mark.parametrize("name", SEALED)

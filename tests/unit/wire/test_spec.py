@@ -11,6 +11,7 @@ import pytest
 from flinknet.buffer.buffer import DataType
 from flinknet.config import NetworkConfig, WireLimits
 from flinknet.errors import ErrorCode
+from flinknet.wire.events import Alignment, CheckpointKind
 from flinknet.wire.handshake_messages import (
     PROTOCOL_VERSION,
     Answer,
@@ -23,6 +24,7 @@ from flinknet.wire.handshake_messages import (
 )
 from flinknet.wire.messages import BODY_BIN32, BODY_STR16, LAYOUTS, Layout
 from tests.unit.wire.received import GOLDEN, SPEC, decode
+from tests.unit.wire.test_golden import EVENTS
 
 TEXT = SPEC.read_text(encoding="utf-8")
 SIDES = ("consumer", "producer")
@@ -32,6 +34,7 @@ OTHERS = (
     "error_response",
     "backlog_announcement",
     "buffers",
+    "events",
     "sealed_add_credit",
     "sealed_buffer_response",
 )
@@ -174,6 +177,33 @@ def test_the_data_types_are_the_documented_ones() -> None:
         for data_type in DataType
         if data_type is not DataType.NONE
     }
+
+
+def test_the_events_are_the_documented_ones() -> None:
+    """Types, arrays, what overtakes and what blocks."""
+    listed = rows("| event | data type | array | overtakes | blocks |")
+    named = {row[0].partition(",")[0] for row in listed}
+    assert named == {type(said).__name__ for said in EVENTS}
+    for name, number, array, overtakes, blocks in listed:
+        data_type = DataType(int(number))
+        assert (overtakes == "yes", blocks == "yes") == (
+            data_type.has_priority,
+            data_type.is_blocking_upstream,
+        )
+        if array != "the same":
+            begin = bytes.fromhex(re.match(r"`([0-9a-f ]+)`", array).group(1))  # type: ignore[union-attr]
+            said = [each for each in EVENTS if type(each).__name__ == name.partition(",")[0]]
+            assert {each.event().body[: len(begin)] for each in said} == {begin}
+
+
+def test_kinds_and_alignments_are_the_documented_ones() -> None:
+    listed = {
+        row[0]: row[2]
+        for row in rows("| element | encoding | content |\n|---|---|---|\n| checkpoint")
+    }
+    for name, numbers in (("kind", CheckpointKind), ("alignment", Alignment)):
+        said = ", ".join(f"{each.value} {each.name}" for each in numbers)
+        assert listed[name].startswith(said)
 
 
 def test_the_verdicts_are_the_documented_ones() -> None:
