@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.peers.python import wire
+from tests.peers.programs import NODE, Language, require
+from tests.peers.python import events, wire
 from tests.peers.python.consumer import Channel
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "wire" / "golden"
@@ -32,6 +36,75 @@ MESSAGES: dict[str, bytes] = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message_has_the_golden_bytes(name: str) -> None:
     assert MESSAGES[name] == golden(name)
+
+
+MOMENT = 1_700_000_000_000
+
+
+def barrier(number: int, kind: int, alignment: int, timeout: int = 0) -> dict[str, Any]:
+    numbers = {"checkpoint": number, "moment": MOMENT, "kind": kind, "alignment": alignment}
+    return {"event": "CheckpointBarrier", **numbers, "time-out": timeout}
+
+
+EVENTS: list[dict[str, Any]] = [
+    barrier(7, 0, 0),
+    barrier(7, 0, 0, 30_000),
+    barrier(7, 0, 1),
+    barrier(7, 0, 2, 30_000),
+    barrier(7, 0, 3),
+    barrier(8, 3, 0),
+    {"event": "CancelCheckpointMarker", "checkpoint": 7},
+    {"event": "Watermark", "moment": MOMENT},
+    {"event": "Watermark", "moment": -1},
+    {"event": "WatermarkStatus", "status": 1},
+    {"event": "LatencyMarker", "moment": MOMENT, "operator": "map", "subtask": 3},
+    {"event": "EndOfChannelState"},
+]
+
+NODE_TRANSLATES = """
+import { decode, encode } from "./events.js";
+const [bodies, said] = JSON.parse(process.argv[1]);
+const read = bodies.map(([type, body]) => decode(type, Buffer.from(body, "hex")));
+const written = said.map(encode).map(([type, body]) => [type, body.toString("hex")]);
+console.log(JSON.stringify([read, written]));
+"""
+
+
+def golden_events() -> list[tuple[int, bytes]]:
+    """Data types and bodies of the golden messages."""
+    data, found = golden("events"), []
+    while data:
+        size = int.from_bytes(data[34:38], "big")
+        found.append((data[17], data[38 : 38 + size]))
+        data = data[38 + size :]
+    return found
+
+
+def test_every_golden_event_is_read_and_written(language: Language) -> None:
+    require(language)
+    golden_bodies = golden_events()
+    if language == "python":
+        read: list[Any] = [events.decode(*event) for event in golden_bodies]
+        written = [events.encode(said) for said in EVENTS]
+    else:
+        bodies = [(data_type, body.hex()) for data_type, body in golden_bodies]
+        told = subprocess.run(
+            [
+                "node",
+                "--input-type=module",
+                "--eval",
+                NODE_TRANSLATES,
+                json.dumps([bodies, EVENTS]),
+            ],
+            cwd=NODE,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        read, in_hex = json.loads(told.stdout)
+        written = [(data_type, bytes.fromhex(body)) for data_type, body in in_hex]
+    assert read == EVENTS
+    assert written == golden_bodies
 
 
 @pytest.mark.parametrize("name", ["add_credit", "buffer_response"])

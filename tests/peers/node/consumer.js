@@ -2,6 +2,7 @@
 
 import { createInterface } from "node:readline";
 import { toJson, unpack, unpackAll } from "./forms.js";
+import * as events from "./events.js";
 import * as wire from "./wire.js";
 
 const FLOATING = 4;
@@ -9,6 +10,7 @@ const { PeerError } = wire;
 const { options, positionals } = wire.commandLine({
   credit: { type: "string", default: "2" },
   "pause-after": { type: "string", default: "0" },
+  events: { type: "string", default: "0" },
 });
 const [address, partition, ...subpartitions] = positionals;
 const SEGMENT_BYTES = Number(options["segment-bytes"]);
@@ -116,9 +118,20 @@ class Consumer {
       channel.state = "acknowledged";
     } else if (dataType === wire.END_OF_PARTITION && channel.state === "acknowledged") {
       channel.state = "end of partition";
+    } else if (Number(options.events) && channel.state !== "end of partition") {
+      this.#onEvent(channel, backlog, dataType, body);
     } else if (!wire.EVENTS_TO_SKIP.includes(dataType) || channel.state === "end of partition") {
       throw new PeerError(`event ${dataType} in the state ${channel.state}`);
     }
+  }
+
+  #onEvent(channel, backlog, dataType, body) {
+    if (channel.isInsideRecord && dataType !== 3) throw new PeerError("an event inside a record");
+    const said = events.decode(dataType, body);
+    if (said) say({ channel: channel.subpartition, record: said });
+    if (!events.BLOCKING.includes(dataType)) return this.#give(channel, backlog);
+    if (channel.initial === 0) channel.free = 0;
+    this.#wire.send(wire.RESUME, [channel.number]);
   }
 
   async #pause() {

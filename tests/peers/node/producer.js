@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { json } from "node:stream/consumers";
+import * as events from "./events.js";
 import { packJson } from "./forms.js";
 import * as wire from "./wire.js";
 
@@ -24,23 +25,45 @@ class Subpartition {
   #ends = [];
   #next = 0; // the first record that does not end before what comes next
   #at = 0;
+  #events = []; // of each, behind how many bytes it stands, its data type, and its body
 
   constructor(records) {
-    const packed = records.map(packJson);
+    const packed = [];
+    let size = 0;
+    for (const record of records) {
+      if (record !== null && typeof record === "object" && "event" in record) {
+        this.#events.push([size, ...events.encode(record)]);
+      } else {
+        packed.push(packJson(record));
+        size += packed.at(-1).length;
+      }
+    }
     this.#bytes = Buffer.concat(packed);
     let end = 0;
     for (const record of packed) this.#ends.push((end += record.length));
   }
 
-  /** How many more buffers there are. */
+  /** How many more buffers there are, up to the next event that blocks. */
   backlog(bufferBytes) {
-    return Math.ceil((this.#bytes.length - this.#at) / bufferBytes);
+    let number = 0, at = this.#at;
+    for (const [end, type] of [...this.#events, [this.#bytes.length, 0]]) {
+      number += Math.ceil((end - at) / bufferBytes);
+      at = end;
+      if (events.BLOCKING.includes(type)) break;
+    }
+    return number;
+  }
+
+  /** Take the event that comes next, if it is one. */
+  event() {
+    return this.#events[0]?.[0] === this.#at ? this.#events.shift().slice(1) : null;
   }
 
   /** Return the next buffer: its data type, continued, unfinished and records, and its body. */
   cut(bufferBytes) {
     const begin = this.#at;
-    const end = (this.#at = Math.min(begin + bufferBytes, this.#bytes.length));
+    const until = this.#events[0]?.[0] ?? this.#bytes.length;
+    const end = (this.#at = Math.min(begin + bufferBytes, until));
     let whole = begin; // up to here the buffer goes on with a record
     if (begin > (this.#ends[this.#next - 1] ?? 0)) {
       whole = Math.min(this.#ends[this.#next], end);
@@ -108,6 +131,10 @@ class Producer {
       if (channel.state !== "end of data") throw new PeerError("an acknowledgement of nothing");
       channel.state = "acknowledged";
       channel.subpartition.settled = true;
+    } else if (type === wire.RESUME) {
+      if (!channel.isBlocked) throw new PeerError("a channel was resumed that is not blocked");
+      channel.isBlocked = false;
+      if (channel.initial === 0) [channel.credit, channel.isAnnounced] = [0, false];
     } else if (type === wire.CANCEL) {
       this.#channels.delete(fields[0]);
       channel.subpartition.settled = true;
@@ -129,6 +156,8 @@ class Producer {
       siblings,
       subpartition,
       credit,
+      initial: credit,
+      isBlocked: false,
       isAnnounced: credit > 0,
       sequence: 0,
       state: "data",
@@ -139,8 +168,13 @@ class Producer {
   /** Send what comes next on a channel, if it may be sent. */
   #sendNext(number, channel) {
     const { subpartition, siblings } = channel;
+    if (channel.isBlocked) return false;
     let type, cuts = [0, 0, 0], body;
-    if (channel.state === "data" && subpartition.backlog(channel.bufferBytes)) {
+    const event = channel.state === "data" ? subpartition.event() : null;
+    if (event) {
+      [type, body] = event;
+      channel.isBlocked = events.BLOCKING.includes(type);
+    } else if (channel.state === "data" && subpartition.backlog(channel.bufferBytes)) {
       if (!channel.credit) {
         const backlog = subpartition.backlog(channel.bufferBytes);
         if (!channel.isAnnounced) this.#wire.send(wire.BACKLOG, [number, backlog]);
@@ -159,7 +193,7 @@ class Producer {
     } else {
       return false;
     }
-    const backlog = subpartition.backlog(channel.bufferBytes);
+    const backlog = channel.isBlocked ? 0 : subpartition.backlog(channel.bufferBytes);
     this.#wire.send(wire.BUFFER, [number, channel.sequence, backlog, type, ...cuts], body);
     channel.sequence = (channel.sequence + 1) % 2 ** 32;
     return true;

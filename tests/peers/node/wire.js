@@ -20,7 +20,7 @@ export const DATA = 1, DATA_WITH_CLEAR_END = 8, END_OF_DATA = 9, END_OF_PARTITIO
 export const EVENTS_TO_SKIP = [2, 3, 7, 11];
 
 export const BUFFER = 0, ERROR = 1, REQUEST = 2, CANCEL = 4, CLOSE = 5, ADD_CREDIT = 6;
-export const ACKNOWLEDGE = 8, BACKLOG = 9, BUFFER_SIZE = 10, HEARTBEAT = 12;
+export const RESUME = 7, ACKNOWLEDGE = 8, BACKLOG = 9, BUFFER_SIZE = 10, HEARTBEAT = 12;
 
 // Number of elements and, behind the two bytes of array and type, what stands there.
 const FORMS = {
@@ -30,7 +30,7 @@ const FORMS = {
   [CANCEL]: [2, "i"],
   [CLOSE]: [1, ""],
   [ADD_CREDIT]: [3, "ii"],
-  7: [2, "i"],
+  [RESUME]: [2, "i"],
   [ACKNOWLEDGE]: [2, "i"],
   [BACKLOG]: [3, "ii"],
   [BUFFER_SIZE]: [3, "ii"],

@@ -5,7 +5,8 @@
 The last line is ``{"end": ...}``: ``complete`` for channels that came to their end, else the code
 of an error, the verdict if the connection was refused, ``lost`` if the stream ended, or the
 ``violation`` of the other side. With ``--pause-after N`` it says ``{"paused": N}`` when so many
-buffers have come, and goes on, with what it owes its producer, at a line on standard input.
+buffers have come, and goes on, with what it owes its producer, at a line on standard input. With
+``--events 1`` it handles events: it prints them (see events.py) and resumes what they block.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import sys
 from typing import Any
 
-from tests.peers.python import forms, wire
+from tests.peers.python import events, forms, wire
 
 FLOATING = 4
 
@@ -109,8 +110,23 @@ class Consumer:
             channel.state = "acknowledged"
         elif fields.data_type == wire.END_OF_PARTITION and channel.state == "acknowledged":
             channel.state = "end of partition"
+        elif self._options.events and channel.state != "end of partition":
+            self._on_event(channel, fields, body)
         elif fields.data_type not in wire.EVENTS_TO_SKIP or channel.state == "end of partition":
             raise wire.PeerError(f"event {fields.data_type} in the state {channel.state}")
+
+    def _on_event(self, channel: Channel, fields: wire.BufferFields, body: bytes) -> None:
+        if channel.open_record and fields.data_type != events.OVERTAKES:
+            raise wire.PeerError("an event inside a record")
+        said = events.decode(fields.data_type, body)
+        if said is not None:
+            print(json.dumps({"channel": channel.subpartition, "record": said}))
+        if fields.data_type in events.BLOCKING:
+            if channel.initial == 0:
+                channel.free = 0
+            self._wire.send(wire.RESUME, channel.number)
+        else:
+            self._give(channel, fields.backlog)
 
     def _on_data(self, channel: Channel, fields: wire.BufferFields, body: bytes) -> None:
         if channel.state != "data" or len(body) > self._segment_bytes or not channel.free:
@@ -143,6 +159,7 @@ def main() -> None:
     parser.add_argument("subpartitions", type=int, nargs="*", default=[0])
     parser.add_argument("--credit", type=int, default=2)
     parser.add_argument("--pause-after", type=int, default=0)
+    parser.add_argument("--events", type=int, default=0)
     wire.add_identity_options(parser)
     options = parser.parse_args()
     mine = wire.identity(options)

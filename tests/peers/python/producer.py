@@ -3,10 +3,11 @@
     python -m tests.peers.python.producer [--dial ADDRESS] [--buffer-bytes N] [--secret TEXT] ...
 
 Standard input is one JSON object: ``partitions`` has, by name, a list of subpartitions, each a
-list of records (see forms.py); ``errors`` has, by name, the code and text with which requests are
-answered. The first line of output is ``{"address": "host:port"}``; with ``--dial`` it is written
-when the other side has been dialled, and nobody is accepted there. The last one is ``{"end":
-...}``: ``complete`` if every subpartition was read to its end and cancelled.
+list of records (see forms.py) and of events between them (see events.py); ``errors`` has, by name,
+the code and text with which requests are answered. The first line of output is ``{"address":
+"host:port"}``; with ``--dial`` it is written when the other side has been dialled, and nobody is
+accepted there. The last one is ``{"end": ...}``: ``complete`` if every subpartition was read to its
+end and cancelled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import socket
 import sys
 from typing import Any
 
-from tests.peers.python import forms, wire
+from tests.peers.python import events, forms, wire
 
 TAKEN, NOT_FOUND = 8, 4
 
@@ -28,7 +29,16 @@ class Subpartition:
     """The records of one subpartition as a stream of bytes, cut into buffers."""
 
     def __init__(self, records: list[Any]) -> None:
-        packed = [forms.pack(forms.from_json(record)) for record in records]
+        packed = []
+        size = 0
+        self._events: list[tuple[int, int, bytes]] = []
+        """Of each event, behind how many bytes it stands, its data type, and its body."""
+        for record in records:
+            if isinstance(record, dict) and "event" in record:
+                self._events.append((size, *events.encode(record)))
+                continue
+            packed.append(forms.pack(forms.from_json(record)))
+            size += len(packed[-1])
         self._bytes = b"".join(packed)
         self._ends = list(itertools.accumulate(map(len, packed)))
         self._at = 0
@@ -37,12 +47,25 @@ class Subpartition:
         """Whether the consumer has acknowledged or cancelled."""
 
     def backlog(self, buffer_bytes: int) -> int:
-        """How many more buffers there are."""
-        return -(-(len(self._bytes) - self._at) // buffer_bytes)
+        """How many more buffers there are, up to the next event that blocks."""
+        number, at = 0, self._at
+        for end, data_type, _ in [*self._events, (len(self._bytes), 0, b"")]:
+            number += -(-(end - at) // buffer_bytes)
+            at = end
+            if data_type in events.BLOCKING:
+                break
+        return number
+
+    def event(self) -> tuple[int, bytes] | None:
+        """Take the event that comes next, if it is one."""
+        if self._events and self._events[0][0] == self._at:
+            return self._events.pop(0)[1:]
+        return None
 
     def cut(self, buffer_bytes: int) -> tuple[int, int, int, int, bytes]:
         """Return the next buffer: its data type, continued, unfinished, records, and its body."""
-        begin, end = self._at, min(self._at + buffer_bytes, len(self._bytes))
+        until = self._events[0][0] if self._events else len(self._bytes)
+        begin, end = self._at, min(self._at + buffer_bytes, until)
         self._at = end
         first = bisect.bisect_right(self._ends, begin)  # the record that goes on, or begins here
         is_inside = begin > (self._ends[first - 1] if first else 0)
@@ -63,7 +86,8 @@ class Channel:
     ) -> None:
         self.siblings = siblings
         self.subpartition = subpartition
-        self.credit = credit
+        self.initial = self.credit = credit
+        self.is_blocked = False
         self.is_announced = credit > 0
         self.sequence = 0
         self.state = "data"
@@ -119,6 +143,13 @@ class Producer:
             if channel.state != "end of data":
                 raise wire.PeerError(f"an acknowledgement in the state {channel.state}")
             channel.state, channel.subpartition.settled = "acknowledged", True
+        elif message.type == wire.RESUME:
+            channel = self._channels[fields[0]]
+            if not channel.is_blocked:
+                raise wire.PeerError("a channel was resumed that is not blocked")
+            channel.is_blocked = False
+            if channel.initial == 0:
+                channel.credit, channel.is_announced = 0, False
         elif message.type == wire.CANCEL:
             self._channels.pop(fields[0]).subpartition.settled = True
         else:
@@ -146,6 +177,13 @@ class Producer:
 
     def _send_next(self, number: int, channel: Channel) -> bool:
         """Send what comes next on a channel, if it may be sent."""
+        if channel.is_blocked:
+            return False
+        event = channel.subpartition.event() if channel.state == "data" else None
+        if event is not None:
+            channel.is_blocked = event[0] in events.BLOCKING
+            self._send_buffer(number, channel, event[0], [0, 0, 0], event[1])
+            return True
         backlog = channel.subpartition.backlog(channel.buffer_bytes)
         if channel.state == "data" and backlog and not channel.credit:
             if not channel.is_announced:
@@ -164,10 +202,17 @@ class Producer:
             kind, cuts, body = wire.END_OF_PARTITION, [0, 0, 0], b"\x90"
         else:
             return False
-        backlog = channel.subpartition.backlog(channel.buffer_bytes)
+        self._send_buffer(number, channel, kind, cuts, body)
+        return True
+
+    def _send_buffer(
+        self, number: int, channel: Channel, kind: int, cuts: list[int], body: bytes
+    ) -> None:
+        backlog = 0
+        if not channel.is_blocked:
+            backlog = channel.subpartition.backlog(channel.buffer_bytes)
         self._wire.send(wire.BUFFER, number, channel.sequence, backlog, kind, *cuts, body=body)
         channel.sequence = (channel.sequence + 1) % 2**32
-        return True
 
 
 def main() -> None:

@@ -185,7 +185,7 @@ def test_the_events_are_the_documented_ones() -> None:
     named = {row[0].partition(",")[0] for row in listed}
     assert named == {type(said).__name__ for said in EVENTS}
     for name, number, array, overtakes, blocks in listed:
-        data_type = DataType(int(number))
+        data_type = list(DataType)[int(number)]
         assert (overtakes == "yes", blocks == "yes") == (
             data_type.has_priority,
             data_type.is_blocking_upstream,
