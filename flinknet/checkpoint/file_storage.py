@@ -29,9 +29,10 @@ from flinknet.errors import CheckpointNotFoundError, CheckpointStorageError
 
 __all__ = ["FileStorage"]
 
-BLOCK_BYTES = 1 << 20
-"""How much is collected before a thread writes it: less, and handing it over takes longer than
-writing it."""
+BLOCK_BYTES = 256 << 10
+BLOCKS_MAX = 4
+"""How much is collected before a thread writes it: with less, handing it over takes longer than
+writing it; with more, collecting it keeps the event loop from others."""
 
 _UNFINISHED = ".unfinished"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -160,7 +161,7 @@ def _collected(blocks: Iterable[bytes]) -> Iterator[bytes]:
     for block in blocks:
         waiting.append(block)
         size += len(block)
-        if size >= BLOCK_BYTES:
+        if size >= BLOCK_BYTES or len(waiting) == BLOCKS_MAX:
             yield b"".join(waiting)
             waiting, size = [], 0
     yield b"".join(waiting)

@@ -21,6 +21,11 @@ __all__ = ["check_part", "read_sections", "write_part"]
 READ_BYTES = 4 << 20
 """Most that is read at once of what may be longer; adjacent sections are read together up to it."""
 
+JOINED_BYTES = 64 << 10
+JOINED_BLOCKS_MAX = 500
+"""Small blocks are joined up to so many bytes or blocks, in half a millisecond: each block on its
+own takes a checksum, and a turn of a thread."""
+
 
 async def write_part(
     storage: Storage,
@@ -30,8 +35,9 @@ async def write_part(
 ) -> StatePart | None:
     """Write a part to ``path``, whose last name is the part's, or keep it inline.
 
-    ``blocks`` is iterated on the event loop, a block at a time, while the one before is written in
-    a thread: each step should take no more than a millisecond or two. Returns None for no bytes at
+    ``blocks`` is iterated on the event loop, in steps between which others have their turn: each
+    should take no more than a millisecond or two. A step is one large block, or up to some thousand
+    small ones. Returns None for no bytes at
     all. Raises CheckpointError for more than ``part_bytes_max``, CheckpointStorageError, and what
     ``blocks`` raises; then nothing is left of it.
     """
@@ -122,21 +128,37 @@ class _Content:
         self._bytes_max = bytes_max
 
     def passing(self, blocks: Iterable[tuple[Label, bytes]]) -> Iterator[bytes]:
-        """Yield the blocks that have something in them, and count them."""
-        for label, block in blocks:
-            if not block:
-                continue
-            self.size_bytes += len(block)
-            if self.size_bytes > self._bytes_max:
-                raise CheckpointError(
-                    f"the state part {self._path} takes more than {self._bytes_max} bytes: "
-                    "raise checkpointing.part_bytes_max, or the operator's parallelism"
-                )
-            if self.sections and self.sections[-1].label == label:
-                before = self.sections.pop()
-                self.sections.append(
-                    Section(label, before.size_bytes + len(block), crc32c(block, before.crc32c))
-                )
-            else:
-                self.sections.append(Section(label, len(block), crc32c(block)))
-            yield block
+        """Yield the blocks that have something in them, small ones of one section joined, and count
+        them."""
+        waiting: list[bytes] = []
+        size = 0
+        label: Label | None = None
+        for following, block in blocks:
+            if waiting and (
+                following != label or size >= JOINED_BYTES or len(waiting) >= JOINED_BLOCKS_MAX
+            ):
+                yield self._counted(label, waiting)
+                waiting, size = [], 0
+            label = following
+            if block:
+                waiting.append(block)
+                size += len(block)
+        if waiting:
+            yield self._counted(label, waiting)
+
+    def _counted(self, label: Label | None, blocks: list[bytes]) -> bytes:
+        assert label is not None
+        block = b"".join(blocks)
+        self.size_bytes += len(block)
+        if self.size_bytes > self._bytes_max:
+            raise CheckpointError(
+                f"the state part {self._path} takes more than {self._bytes_max} bytes: "
+                "raise checkpointing.part_bytes_max, or the operator's parallelism"
+            )
+        if self.sections and self.sections[-1].label == label:
+            before = self.sections.pop()
+            size_bytes = before.size_bytes + len(block)
+            self.sections.append(Section(label, size_bytes, crc32c(block, before.crc32c)))
+        else:
+            self.sections.append(Section(label, len(block), crc32c(block)))
+        return block

@@ -23,8 +23,9 @@ class Storage(Protocol):
     async def write(self, path: str, blocks: Iterable[bytes]) -> None:
         """Write a file of these blocks, in place of one that may be there.
 
-        Blocks are asked for one at a time, on the event loop, while a few MiB at most wait to be
-        written. What ``blocks`` raises is raised, and nothing is written.
+        Blocks are asked for on the event loop, a few at a time, between which others have their
+        turn; they are best some tens of KiB. What ``blocks`` raises is raised, and nothing is
+        written.
         """
         ...
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from flinknet.checkpoint import file_storage
-from flinknet.checkpoint.file_storage import BLOCK_BYTES, FileStorage
+from flinknet.checkpoint.file_storage import BLOCK_BYTES, BLOCKS_MAX, FileStorage
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import CheckpointNotFoundError, CheckpointStorageError
 from tests.unit.checkpoint.checkpoints import files_below
@@ -44,6 +44,31 @@ async def test_what_is_written_is_there_and_nothing_else(storage: FileStorage) -
     assert await storage.read("a/b/part", 2 * BLOCK_BYTES) == b"".join(blocks)
     assert await storage.read_range("a/b/part", 0, 2) == b"1\0"
     assert await storage.read("a/b/metadata", 1) == b"m"
+
+
+async def test_a_few_blocks_at_a_time_are_asked_for(storage: FileStorage) -> None:
+    """Others have their turn between them, however small the blocks are."""
+    asked = 0
+    turns = 0
+    most = 0
+
+    def blocks() -> Iterator[bytes]:
+        nonlocal asked
+        for _ in range(100):
+            asked += 1
+            yield b"1"
+
+    async def others() -> None:
+        nonlocal asked, turns, most
+        while True:
+            most, asked, turns = max(most, asked), 0, turns + 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    await storage.write("part", blocks())
+    running.cancel()
+    assert most <= BLOCKS_MAX
+    assert turns >= 100 / BLOCKS_MAX
 
 
 async def test_reading_more_than_is_allowed_is_refused(storage: FileStorage) -> None:

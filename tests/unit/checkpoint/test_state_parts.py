@@ -10,7 +10,13 @@ import pytest
 
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import Label, StatePart
-from flinknet.checkpoint.state_parts import READ_BYTES, check_part, read_sections, write_part
+from flinknet.checkpoint.state_parts import (
+    JOINED_BYTES,
+    READ_BYTES,
+    check_part,
+    read_sections,
+    write_part,
+)
 from flinknet.config import CheckpointingConfig
 from flinknet.config.checks import MIB
 from flinknet.errors import CheckpointCorruptedError, CheckpointError
@@ -93,6 +99,23 @@ async def test_what_fails_while_it_is_captured_leaves_nothing(
     with pytest.raises(ValueError, match="cannot be written"):
         await write_part(storage, "c/p", failing(), CONFIG)
     assert files_below(tmp_path) == []
+
+
+async def test_small_blocks_are_joined_and_never_those_of_two_sections(
+    storage: FileStorage,
+) -> None:
+    small = [(group // 1000, bytes([group % 251])) for group in range(2500)]
+    large = [(7, bytes(JOINED_BYTES)), (7, b"behind"), (8, b"")]
+    part = await written(storage, [*small, *large])
+    assert [(section.label, section.size_bytes) for section in part.sections] == [
+        (0, 1000),
+        (1, 1000),
+        (2, 500),
+        (7, JOINED_BYTES + 6),
+    ]
+    await check_part(storage, "c", part)
+    found = b"".join([content async for _, content in read_sections(storage, "c", part)])
+    assert found == b"".join(block for _, block in [*small, *large])
 
 
 @pytest.mark.parametrize("change", ["bit", "torn"])
