@@ -185,10 +185,16 @@ class Exploration:
     ends: int
 
 
-def explore(shape: Shape, states_max: int, *, reduced: bool = True) -> Exploration:
+def explore(
+    shape: Shape,
+    states_max: int,
+    *,
+    reduced: bool = True,
+    make_world: Callable[[Any], World] = World,
+) -> Exploration:
     """Visit every reachable state. Raises ViolationFoundError at the first violation, or if there
     are too many."""
-    world = World(shape)
+    world = make_world(shape)
     first = State(world.producer.first, world.consumer.first)
     origin: dict[State, tuple[State, str] | None] = {first: None}
     waiting = deque([first])
