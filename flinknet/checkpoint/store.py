@@ -130,7 +130,9 @@ class CheckpointStore:
     async def latest_valid(self) -> LatestValid:
         """Return the last completed checkpoint of which every file is good.
 
-        Each later one that is not is logged, with its bad files. Savepoints are left out: they are
+        Each later one that is not is logged, with its bad files; with the one before, the job does
+        again what it has committed since then. A place that does not answer is no reason for that:
+        CheckpointStorageError. Savepoints are left out: they are
         their users', who may have moved or removed them. CheckpointNotFoundError if there is none.
         """
         refused: list[CheckpointError] = []

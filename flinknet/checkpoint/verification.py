@@ -5,7 +5,7 @@ from __future__ import annotations
 from flinknet.checkpoint.metadata import CheckpointMetadata
 from flinknet.checkpoint.state_parts import check_part
 from flinknet.checkpoint.storage import Storage
-from flinknet.errors import CheckpointCorruptedError, CheckpointError
+from flinknet.errors import CheckpointCorruptedError, CheckpointError, CheckpointNotFoundError
 
 __all__ = ["find_damage"]
 
@@ -16,6 +16,7 @@ async def find_damage(
     """Return an error for each file of a checkpoint that is missing, torn or damaged.
 
     ``directory`` is a path in ``storage``; what its metadata says has been read there.
+    CheckpointStorageError if a file cannot be read at present, which says nothing about it.
     """
     errors: list[CheckpointError] = []
     sizes = await storage.files(directory)
@@ -26,7 +27,7 @@ async def find_damage(
                 path = f"{directory}/{part.name}"
                 _check_size(f"{storage.location}/{path}", sizes.get(path), part.size_bytes)
             await check_part(storage, directory, part)
-        except CheckpointError as error:
+        except (CheckpointCorruptedError, CheckpointNotFoundError) as error:
             errors.append(type(error)(f"{error} ({whose})"))
     return errors
 

@@ -14,7 +14,12 @@ from flinknet.checkpoint.journal import Entry
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.config import CheckpointingConfig
-from flinknet.errors import CheckpointCorruptedError, CheckpointError, CheckpointNotFoundError
+from flinknet.errors import (
+    CheckpointCorruptedError,
+    CheckpointError,
+    CheckpointNotFoundError,
+    CheckpointStorageError,
+)
 from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.checkpoint.checkpoints import LARGE, SMALL, change, made
 
@@ -108,6 +113,22 @@ async def test_a_bad_file_is_named_and_the_checkpoint_before_is_used(
     assert str(error).startswith(f"{file} ")
     (line,) = caplog.messages
     assert f"{second.directory} cannot be restored, the one before is used: {file} " in line
+
+
+async def test_a_place_that_does_not_answer_is_no_damage(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or else a job would go back to an earlier checkpoint because a network failed."""
+    claimed = await ClaimedStore.claim(store, 1)
+    for checkpoint_id in (1, 2):
+        await made(claimed, checkpoint_id)
+
+    async def fails(storage: FileStorage, path: str, start: int, length: int) -> bytes:
+        raise CheckpointStorageError(f"cannot read {path}: time-out")
+
+    monkeypatch.setattr(FileStorage, "read_range", fails)
+    with pytest.raises(CheckpointStorageError, match="checkpoint-2-attempt-1/keyed-0: time-out"):
+        await store.latest_valid()
 
 
 async def test_if_all_are_bad_each_is_named(store: CheckpointStore, tmp_path: Path) -> None:

@@ -17,7 +17,11 @@ from flinknet.checkpoint.metadata import (
 from flinknet.checkpoint.state_parts import write_part
 from flinknet.checkpoint.verification import find_damage
 from flinknet.config import CheckpointingConfig
-from flinknet.errors import CheckpointCorruptedError
+from flinknet.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    CheckpointStorageError,
+)
 from tests.unit.checkpoint.checkpoints import LARGE, change, inline, metadata
 
 CONFIG = CheckpointingConfig()
@@ -60,3 +64,32 @@ async def test_each_bad_file_is_named_with_whose_state_it_is(
         f"{tmp_path}/c/metadata is {damaged.format(1, 's')} (operator state of counts[3])",
     ]
     assert {type(error) for error in errors} == {CheckpointCorruptedError}
+
+
+async def test_a_file_that_goes_while_it_is_read_is_missing(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await written(storage, inline(("s", b"1")))
+    files = await storage.files("c")
+    await storage.delete("c/b")
+
+    async def listed(self: FileStorage, directory: str) -> dict[str, int]:
+        return files
+
+    monkeypatch.setattr(FileStorage, "files", listed)
+    (error,) = await find_damage(storage, "c", made)
+    assert isinstance(error, CheckpointNotFoundError)
+    assert "c/b: No such file or directory (keyed state of counts[1])" in str(error)
+
+
+async def test_a_file_that_cannot_be_read_now_is_not_damaged(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await written(storage, inline(("s", b"1")))
+
+    async def fails(self: FileStorage, path: str, start: int, length: int) -> bytes:
+        raise CheckpointStorageError(f"cannot read {path}: time-out")
+
+    monkeypatch.setattr(FileStorage, "read_range", fails)
+    with pytest.raises(CheckpointStorageError, match="time-out"):
+        await find_damage(storage, "c", made)
