@@ -33,7 +33,6 @@ from flinknet.task.state.snapshot_format import (
     parse_header,
     runs_of,
 )
-from flinknet.task.state.state_table import TableCapture
 from flinknet.task.state.value_serializer import ValueSerializer
 from flinknet.texts import text_of
 
@@ -95,6 +94,29 @@ class KeyGroup:
         self.begun, self.entries = bytearray(), 0
 
 
+class CapturedState:
+    """One state, and how it was kept when it was captured: a function may ask for what was restored
+    later, with a time to live or a serializer."""
+
+    def __init__(self, entry: StateEntry) -> None:
+        self.meta = StateMeta(entry.name, entry.kind, entry.serializer_name, entry.timed)
+        self.capture = entry.table.capture()
+        self.serialised = entry.serialising()
+        """Makes the serializer's bytes of what is kept of a key; None if there is nothing to do."""
+        self._ttl_config = entry.ttl_config
+
+    def entries(self, now_ms: int) -> Iterable[tuple[Any, Any]]:
+        """Iterate over what is to be written."""
+        config = self._ttl_config
+        if config is None or not config.cleanup_in_full_snapshot:
+            return self.capture.entries()
+        kept = (
+            (key, unexpired(self.meta.kind, config, value, now_ms))
+            for key, value in self.capture.entries()
+        )
+        return ((key, value) for key, value in kept if value is not None)
+
+
 class KeyedSnapshot:
     """The keyed state of one operator in one subtask, as it was when this was made; to be written
     by ``slices``, or given up by ``close``."""
@@ -106,9 +128,7 @@ class KeyedSnapshot:
         self._place = place
         self._serializer = serializer
         self._now_ms = now_ms
-        self._captures: list[tuple[StateEntry, TableCapture]] = [
-            (entry, entry.table.capture()) for entry in state.entries.values()
-        ]
+        self._captures = [CapturedState(entry) for entry in state.entries.values()]
         self._groups: dict[int, KeyGroup] = {}
         self.entries = 0
         """How many were written."""
@@ -118,8 +138,8 @@ class KeyedSnapshot:
 
         Raises StateError for what cannot be written; the operator can go on then."""
         try:
-            for number, (entry, capture) in enumerate(self._captures):
-                yield from self._write(number, entry, capture)
+            for number, captured in enumerate(self._captures):
+                yield from self._write(number, captured)
         finally:
             self.close()
         while self._state.merge(MERGE_ENTRIES):
@@ -127,8 +147,8 @@ class KeyedSnapshot:
 
     def close(self) -> None:
         """Let go of what was captured; idempotent."""
-        for _, capture in self._captures:
-            capture.close()
+        for captured in self._captures:
+            captured.capture.close()
 
     def pieces(self) -> list[bytes | bytearray]:
         """Return what was written, to be stored one behind the other; nothing if there is no state
@@ -149,22 +169,19 @@ class KeyedSnapshot:
             max_parallelism=place.max_parallelism,
             key_groups=place.key_groups,
             types=place.types,
-            states=tuple(
-                StateMeta(entry.name, entry.kind, entry.serializer_name, entry.timed)
-                for entry, _ in self._captures
-            ),
+            states=tuple(captured.meta for captured in self._captures),
             groups=tuple(places),
         )
         return [header.to_bytes(), *pieces]
 
-    def _write(self, number: int, entry: StateEntry, capture: TableCapture) -> Iterator[None]:
+    def _write(self, number: int, captured: CapturedState) -> Iterator[None]:
         pack, max_parallelism = self._serializer.pack, self._place.max_parallelism
         groups = self._groups
-        serialised = entry.serialised if entry.serializer is not None else None
+        serialised = captured.serialised
         key: Any = None
         entries = size = 0
         try:
-            for key, value in _unexpired_items(entry, capture, self._now_ms):
+            for key, value in captured.entries(self._now_ms):
                 packed = pack(key)
                 kind = type(key)
                 if (
@@ -190,31 +207,21 @@ class KeyedSnapshot:
                     entries = size = 0
                     yield
         except Exception as cause:
-            raise self._unwritable(entry, key, cause) from cause
+            raise self._unwritable(captured.meta.name, key, cause) from cause
         self.entries += entries
         for count, written in enumerate(groups.values(), 1):
             written.end_run(number)
             if count % SLICE_GROUPS == 0:
                 yield
 
-    def _unwritable(self, entry: StateEntry, key: Any, cause: Exception) -> StateError:
+    def _unwritable(self, name: str, key: Any, cause: Exception) -> StateError:
         place = self._place
         return StateError(
-            f'state "{entry.name}" of operator "{place.operator}" (uid {place.uid}) cannot be '
+            f'state "{name}" of operator "{place.operator}" (uid {place.uid}) cannot be '
             f"written to a checkpoint, at the key {reprlib.repr(key)} of type "
             f"{type(key).__name__}: {text_of(cause)}; register the class, or give the state's "
             f"descriptor a serializer"
         )
-
-
-def _unexpired_items(
-    entry: StateEntry, capture: TableCapture, now_ms: int
-) -> Iterable[tuple[Any, Any]]:
-    config = entry.ttl_config
-    if config is None or not config.cleanup_in_full_snapshot:
-        return capture.entries()
-    kept = ((key, unexpired(entry.kind, config, value, now_ms)) for key, value in capture.entries())
-    return ((key, value) for key, value in kept if value is not None)
 
 
 def restore_keyed_state(

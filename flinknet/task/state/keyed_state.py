@@ -14,6 +14,7 @@ until the state is asked for with that serializer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flinknet.errors import ConfigurationError, StateError
@@ -62,18 +63,18 @@ class StateEntry:
         """How a checkpoint calls what writes the values."""
         return self.written_by or serializer_name(self.serializer)
 
-    def serialised(self, kept: Any) -> Any:
-        """Return what is kept of a key with the serializer's bytes for values."""
+    def serialising(self) -> Callable[[Any], Any] | None:
+        """Return what makes the serializer's bytes of the values that are kept of a key, in the way
+        they are kept now; None if they are written as they are."""
         if self.serializer is None:
-            return kept
-        return self.kind.mapped(self.serializer.serialize, kept, timed=self.timed)
+            return None
+        return partial(self.kind.mapped, self.serializer.serialize, timed=self.timed)
 
     def adopt(self, descriptor: StateDescriptor, now_ms: int) -> None:
         """Keep values as the descriptor says from now on, those that were restored, too."""
         self.serializer, self.ttl_config = descriptor.serializer, descriptor.ttl_config
         self.registered = True
         timed = descriptor.ttl_config is not None
-        entries = self.table.live
         if self.written_by is not None:
             if descriptor.serializer is None or self.written_by != self.serializer_of(descriptor):
                 raise StateError(
@@ -81,16 +82,21 @@ class StateEntry:
                     f"it with that serializer, not with {self.serializer_of(descriptor)}"
                 )
             deserialize, self.written_by = descriptor.serializer.deserialize, None
-            for key, kept in entries.items():
-                entries[key] = self.kind.mapped(deserialize, kept, timed=self.timed)
+            was_timed = self.timed
+            self._convert(lambda kept: self.kind.mapped(deserialize, kept, timed=was_timed))
         if timed != self.timed:
-            for key, kept in entries.items():
-                entries[key] = (
-                    self.kind.with_times(kept, now_ms) if timed else self.kind.without_times(kept)
-                )
+            self._convert(
+                partial(self.kind.with_times, now_ms=now_ms) if timed else self.kind.without_times
+            )
             self.timed = timed
         if self.serializer is not None:
             self.table.copy = self._copied
+
+    def _convert(self, function: Callable[[Any], Any]) -> None:
+        """Keep something else of every key, without a change to what is captured."""
+        live = self.table.live
+        for key in [key for key, _ in self.table.entries()]:
+            live[key] = function(live[key])
 
     @staticmethod
     def serializer_of(descriptor: StateDescriptor) -> str:

@@ -191,6 +191,24 @@ def test_values_with_a_serializer_of_their_own() -> None:
     assert list(again.get_list_state(descriptor, key)) == ["abc"]
 
 
+def test_state_that_is_asked_for_while_it_is_written() -> None:
+    """What a checkpoint says of it is how it was when it was captured."""
+    first, key = KeyedState(), Key("a")
+    descriptor = ListStateDescriptor("text", serializer=Reversed())
+    first.get_list_state(descriptor, key).add("abc")
+    state = read([written(first)])
+    snapshot = KeyedSnapshot(state, PLACE, SERIALIZER, 0)
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(timedelta(seconds=1)).build())
+    asked = state.get_list_state(descriptor, key)
+    assert list(asked) == ["abc"]
+    asked.add("def")
+    list(snapshot.slices())
+    assert list(asked) == ["abc", "def"]
+    assert written(state) != b"".join(snapshot.pieces())
+    assert entries_of(read([b"".join(snapshot.pieces())]), "text") == {"a": [b"cba"]}
+    assert entries_of(read([written(state)]), "text") == {"a": [(0, b"cba"), (0, b"fed")]}
+
+
 def test_what_has_expired_is_left_out_on_request() -> None:
     builder = StateTtlConfig.new_builder(timedelta(milliseconds=10))
     for config, left in ((builder.build(), 2), (builder.cleanup_full_snapshot().build(), 1)):
