@@ -5,6 +5,10 @@ contexts, state, sources and sinks."""
 
 from __future__ import annotations
 
+from flinknet.datastream.connected_streams import (
+    BroadcastConnectedStream,
+    ConnectedStreams,
+)
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
 from flinknet.datastream.environment import ExecutionConfig, StreamExecutionEnvironment
 from flinknet.datastream.restart_strategies import RestartStrategies
@@ -15,9 +19,18 @@ from flinknet.datastream.sources import (
     RateLimitedSource,
     append_time,
 )
-from flinknet.datastream.streams import DataStream, DataStreamSink, KeyedStream
+from flinknet.datastream.streams import (
+    BroadcastStream,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+)
 from flinknet.datastream.windowed_stream import (
     WindowedStream,
+)
+from flinknet.task.broadcast_context import (
+    BroadcastContext,
+    ReadOnlyBroadcastState,
 )
 from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
 from flinknet.task.durations import Duration, Time
@@ -71,6 +84,14 @@ from flinknet.task.triggers import (
     Trigger,
     TriggerResult,
 )
+from flinknet.task.two_input_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+)
 from flinknet.task.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from flinknet.task.window_functions import (
     AllWindowFunction,
@@ -97,12 +118,20 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AllWindowFunction",
+    "BroadcastConnectedStream",
+    "BroadcastContext",
+    "BroadcastProcessFunction",
     "BroadcastState",
+    "BroadcastStream",
     "CheckpointedFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "CollectSink",
     "CollectionSource",
     "CommitContext",
     "Committer",
+    "ConnectedStreams",
     "CountTrigger",
     "DataStream",
     "DataStreamSink",
@@ -120,6 +149,8 @@ __all__ = [
     "GlobalWindow",
     "GlobalWindows",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "ListState",
@@ -144,6 +175,7 @@ __all__ = [
     "ProcessingTimeTrigger",
     "PurgingTrigger",
     "RateLimitedSource",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",

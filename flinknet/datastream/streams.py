@@ -12,9 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload
 
 from flinknet.config import BufferTimeout, check_buffer_timeout
+from flinknet.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.windowed_stream import WindowedStream
 from flinknet.errors import ConfigurationError
@@ -50,6 +51,7 @@ from flinknet.task.operators import (
 )
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.sink import Sink, SinkOperator
+from flinknet.task.state.descriptors import MapStateDescriptor
 from flinknet.task.timestamps import AssignTimestampsOperator
 from flinknet.task.transformation import (
     ADAPTIVE_REBALANCE,
@@ -76,7 +78,7 @@ from flinknet.task.windows import GlobalWindows, WindowAssigner
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
 
-__all__ = ["DataStream", "DataStreamSink", "KeyedStream", "Program"]
+__all__ = ["BroadcastStream", "DataStream", "DataStreamSink", "KeyedStream", "Program"]
 
 AnyCallable = Callable[..., Any]
 
@@ -304,9 +306,51 @@ class DataStream(OperatorSettings):
         """Send records to subtasks chosen at random."""
         return DataStream(self._program, self._partitioned(SHUFFLE))
 
-    def broadcast(self) -> DataStream:
-        """Send every record to every subtask."""
-        return DataStream(self._program, self._partitioned(BROADCAST))
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self, descriptor: MapStateDescriptor, /, *descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(self, *descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
+        """Send every record to every subtask; with descriptors, to be connected with another stream
+        whose function keeps state of it."""
+        stream = DataStream(self._program, self._partitioned(BROADCAST))
+        return BroadcastStream(stream, descriptors) if descriptors else stream
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams[DataStream]: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream[DataStream]: ...
+
+    def connect(
+        self, ds: DataStream | BroadcastStream
+    ) -> ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]:
+        """Process two streams by one operator, each record by the method that is for its stream."""
+        other = ds.stream if isinstance(ds, BroadcastStream) else ds
+        if other._program is not self._program:
+            raise ConfigurationError("connected streams are of one execution environment")
+        inputs = (*self._inputs, *other._inputs)
+
+        def add(name: str, factory: OperatorFactory, *, side_outputs: bool) -> DataStream:
+            operator = self._program.add_operator(OperatorKind.ONE_INPUT, name, factory, inputs)
+            operator.first_inputs = len(self._inputs)
+            operator.side_outputs = side_outputs
+            return DataStream(self._program, (StreamInput(operator),))
+
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(add, self._key_or_none(), ds.descriptors)
+
+        def key_by(first: Any, second: Any) -> ConnectedStreams[DataStream]:
+            return self.key_by(first).connect(other.key_by(second))
+
+        return ConnectedStreams(add, (self._key_or_none(), other._key_or_none()), key_by)
+
+    def _key_or_none(self) -> Callable[[Any], Any] | None:
+        return None
 
     def global_(self) -> DataStream:
         """Send all records to the first subtask."""
@@ -405,6 +449,9 @@ class KeyedStream(DataStream):
         super().__init__(program, inputs)
         self._key = key
 
+    def _key_or_none(self) -> Callable[[Any], Any] | None:
+        return self._key
+
     def reduce(
         self, func: ReduceFunction | AnyCallable, *, emit: EmitMode = "every_record"
     ) -> DataStream:
@@ -448,6 +495,19 @@ class KeyedStream(DataStream):
         what came in one network buffer.
         """
         return self._one_input("Process Batch", partial(ProcessBatchOperator, func, self._key))
+
+
+class BroadcastStream:
+    """A stream whose records go to every subtask, to be connected with another one."""
+
+    def __init__(self, stream: DataStream, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        for descriptor in descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise ConfigurationError(
+                    f"broadcast needs MapStateDescriptors, not {type(descriptor).__name__}"
+                )
+        self.stream = stream
+        self.descriptors = descriptors
 
 
 def bound_key_selector(key_selector: KeySelector | AnyCallable) -> Callable[[Any], Any]:

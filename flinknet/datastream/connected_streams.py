@@ -1,0 +1,110 @@
+"""Two streams that are processed by one operator, in PyFlink's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from flinknet.errors import ConfigurationError
+from flinknet.task.graph import OperatorFactory
+from flinknet.task.state.descriptors import MapStateDescriptor
+from flinknet.task.two_input_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+)
+from flinknet.task.two_input_operator import (
+    BroadcastProcessOperator,
+    CoFlatMapOperator,
+    CoMapOperator,
+    CoProcessOperator,
+)
+
+__all__ = ["BroadcastConnectedStream", "ConnectedStreams"]
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+KeyOf = Callable[[Any], Any]
+
+
+class AddTwoInputs(Protocol[S_co]):
+    """Adds the operator to the program, and returns its stream."""
+
+    def __call__(self, name: str, factory: OperatorFactory, *, side_outputs: bool) -> S_co: ...
+
+
+class ConnectedStreams(Generic[S]):
+    """Two streams, each with its own records; functions have a method for each."""
+
+    def __init__(
+        self,
+        add: AddTwoInputs[S],
+        keys: tuple[KeyOf | None, KeyOf | None],
+        key_by: Callable[[Any, Any], ConnectedStreams[S]],
+    ) -> None:
+        self._add = add
+        self._keys = keys
+        self._key_by = key_by
+
+    def key_by(self, key_selector1: Any, key_selector2: Any) -> ConnectedStreams[S]:
+        """Let records of one key, from either stream, meet in one subtask."""
+        return self._key_by(key_selector1, key_selector2)
+
+    def map(self, func: CoMapFunction) -> S:
+        """Replace every record by what ``map1`` or ``map2`` returns for it."""
+        factory = partial(CoMapOperator, _checked(func, CoMapFunction), self._keys)
+        return self._add("Co-Map", factory, side_outputs=False)
+
+    def flat_map(self, func: CoFlatMapFunction) -> S:
+        """Replace every record by those that ``flat_map1`` or ``flat_map2`` yields for it."""
+        factory = partial(CoFlatMapOperator, _checked(func, CoFlatMapFunction), self._keys)
+        return self._add("Co-Flat Map", factory, side_outputs=False)
+
+    def process(self, func: CoProcessFunction) -> S:
+        """As ``flat_map``; the methods take the record and a ``ProcessContext``."""
+        _check_keys(func, KeyedCoProcessFunction, self._keys)
+        factory = partial(CoProcessOperator, _checked(func, CoProcessFunction), self._keys)
+        return self._add("Co-Process", factory, side_outputs=True)
+
+
+class BroadcastConnectedStream(Generic[S]):
+    """A stream and a broadcast one, with the state that every subtask keeps of that."""
+
+    def __init__(
+        self,
+        add: AddTwoInputs[S],
+        key: KeyOf | None,
+        descriptors: tuple[MapStateDescriptor, ...],
+    ) -> None:
+        self._add = add
+        self._keys = (key, None)
+        self._descriptors = descriptors
+
+    def process(self, func: Any) -> S:
+        """Call a BroadcastProcessFunction, or a KeyedBroadcastProcessFunction on a keyed stream."""
+        if isinstance(func, KeyedBroadcastProcessFunction) and self._keys[0] is None:
+            raise ConfigurationError(
+                f"{type(func).__name__} is a KeyedBroadcastProcessFunction, but the stream has no "
+                "key: call key_by first"
+            )
+        factory = partial(BroadcastProcessOperator, func, self._keys, self._descriptors)
+        return self._add("Co-Process-Broadcast", factory, side_outputs=True)
+
+
+def _checked(function: Any, kind: type) -> Any:
+    if not isinstance(function, kind):
+        raise ConfigurationError(
+            f"connected streams need a {kind.__name__} here, not {type(function).__name__}"
+        )
+    return function
+
+
+def _check_keys(function: Any, kind: type, keys: tuple[KeyOf | None, KeyOf | None]) -> None:
+    if isinstance(function, kind) and None in keys:
+        raise ConfigurationError(
+            f"{type(function).__name__} is a {kind.__name__}, but not both streams have a key: "
+            "call key_by first"
+        )
