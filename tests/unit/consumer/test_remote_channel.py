@@ -476,7 +476,7 @@ def test_without_a_barrier_all_data_is_in_flight_until_it_comes() -> None:
 
 @pytest.mark.parametrize("data_type", [ALIGNED, TIMEOUTABLE])
 def test_an_aligned_barrier_ends_what_is_stored_too(data_type: DataType) -> None:
-    """K17: the others may be unaligned; the data in front of it is polled before it."""
+    """Row 58: the others may be unaligned; the data in front of it is polled before it."""
     arranged = Arranged(exclusive=4)
     stored = Stored(arranged)
     arrive(arranged, DATA, data_type, DATA)

@@ -992,7 +992,7 @@ def test_an_unaligned_barrier_says_at_once_what_it_has_overtaken() -> None:
     "alignment", [Alignment.ALIGNED, Alignment.FORCED_ALIGNED, Alignment.AT_LEAST_ONCE]
 )
 def test_a_barrier_that_stays_in_its_place_has_overtaken_nothing(alignment: Alignment) -> None:
-    """O1: forced aligned gives no channel state."""
+    """Forced aligned gives no channel state."""
     barred = Barred(barrier(1, alignment))
     assert barred.told == [[[], []]]
     assert take(barred.views[0]) == b"first"
@@ -1051,7 +1051,7 @@ def test_there_is_no_time_out_without_a_barrier() -> None:
 
 
 def test_an_aborted_checkpoint_gets_nothing() -> None:
-    """C18, O1: what was overtaken so far is given back, and the barrier stays what it is."""
+    """C18: what was overtaken so far is given back, and the barrier stays what it is."""
     barred = Barred(TIMEOUTABLE)
     barred.views[0].convert_to_priority_event(1)
     barred.partition.abort_barrier(2)

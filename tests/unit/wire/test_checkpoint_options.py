@@ -43,7 +43,7 @@ def test_only_savepoints_are_savepoints() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in K if kind.is_savepoint])
 def test_a_savepoint_neither_overtakes_nor_times_out(kind: CheckpointKind) -> None:
-    """O1: a savepoint never sends priority barriers."""
+    """A savepoint never sends priority barriers."""
     for alignment, timeout_ms in ((A.UNALIGNED, None), (A.ALIGNED, 1), (A.FORCED_ALIGNED, 1)):
         with pytest.raises(LocalProtocolError, match=kind.name):
             CheckpointOptions(kind, alignment, timeout_ms)
