@@ -141,6 +141,11 @@ class CheckpointCoordinator:
         self._failures_in_a_row = 0
 
     @property
+    def is_running(self) -> bool:
+        """Whether there is an attempt of which all subtasks run, or have finished."""
+        return self._running
+
+    @property
     def pending(self) -> tuple[PendingCheckpoint, ...]:
         """Those under way, oldest first."""
         return tuple(self._pending.values())
@@ -166,11 +171,14 @@ class CheckpointCoordinator:
             orders += self._abort(checkpoint, CheckpointFailureReason.ATTEMPT_ENDED, now)
         return orders
 
-    def subtask_finished(self, subtask: SubtaskId, now: float) -> list[Order]:
-        """A subtask has come to its end."""
+    def subtask_finished(self, subtask: SubtaskId, taken: int = -1) -> list[Order]:
+        """A subtask has come to its end, having captured its state up to checkpoint ``taken``: of
+        those the acknowledgement is still to come, and counts."""
         self._finished.add(subtask)
         orders: list[Order] = []
         for checkpoint in self.pending:
+            if checkpoint.checkpoint_id <= taken:
+                continue
             before = checkpoint.state
             checkpoint.subtask_finished(subtask)
             if checkpoint.state is not before:

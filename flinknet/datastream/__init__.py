@@ -5,6 +5,7 @@ contexts, state, sources and sinks."""
 
 from __future__ import annotations
 
+from flinknet.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from flinknet.datastream.connected_streams import (
     BroadcastConnectedStream,
     ConnectedStreams,
@@ -123,7 +124,9 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastState",
     "BroadcastStream",
+    "CheckpointConfig",
     "CheckpointedFunction",
+    "CheckpointingMode",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flinknet.config import BufferTimeout, FlinknetConfig, check_buffer_timeout
-from flinknet.config.restart_strategy import NO_RESTART, RestartStrategy
+from flinknet.config.restart_strategy import NO_RESTART, ExponentialDelayRestart, RestartStrategy
 from flinknet.datastream import executor
+from flinknet.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.streams import DataStream, checked_parallelism
 from flinknet.errors import ConfigurationError
@@ -59,7 +60,8 @@ class StreamExecutionEnvironment:
         self._config = config
         self._transformations: list[Transformation] = []
         self._defaults = GraphDefaults()
-        self._restart: RestartStrategy = NO_RESTART
+        self._restart: RestartStrategy | None = None
+        self._checkpoint_config = CheckpointConfig()
 
     @classmethod
     def get_execution_environment(
@@ -112,9 +114,21 @@ class StreamExecutionEnvironment:
         """Return what else can be set for the whole job."""
         return ExecutionConfig(self._defaults)
 
+    def enable_checkpointing(
+        self, interval: float, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    ) -> StreamExecutionEnvironment:
+        """Take a checkpoint every ``interval`` milliseconds, from which the job goes on after a
+        failure."""
+        self._checkpoint_config.set_checkpoint_interval(interval).set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Return what else can be set about checkpoints."""
+        return self._checkpoint_config
+
     def set_restart_strategy(self, strategy: RestartStrategy) -> StreamExecutionEnvironment:
         """Set whether, and how soon, a job that failed is run again: one of
-        ``RestartStrategies``; by default it is not."""
+        ``RestartStrategies``. By default it is if it has checkpoints, with exponential delays."""
         self._restart = strategy
         return self
 
@@ -147,7 +161,9 @@ class StreamExecutionEnvironment:
         """Return the job that ``execute`` would run, and forget it if ``clear``."""
         name = job_name or DEFAULT_JOB_NAME
         graph = generate_job_graph(name, self._transformations, self._defaults)
-        graph = replace(graph, restart=self._restart)
+        checkpointing = self._checkpoint_config.job_checkpointing()
+        default = NO_RESTART if checkpointing is None else ExponentialDelayRestart()
+        graph = replace(graph, checkpointing=checkpointing, restart=self._restart or default)
         if clear:
             self._transformations.clear()
         return graph

@@ -8,12 +8,19 @@ from typing import Any
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.sink import Sink
+from flinknet.task.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.task.state.descriptors import ListStateDescriptor
+from flinknet.task.state.operator_state import OperatorListState
 from flinknet.texts import printable
 
 __all__ = ["CollectSink", "PrintSink"]
 
 
-class CollectSink(Sink):
+class CollectSink(Sink, CheckpointedFunction):
     """Brings the records back to the program that runs the job, under the sink's name.
 
     All of them are kept in memory until the job ends. A subtask keeps the first ``limit`` records
@@ -26,12 +33,23 @@ class CollectSink(Sink):
         if limit is not None and limit < 0:
             raise ConfigurationError(f"limit is {limit}: choose 0 or more records, or None")
         self._limit = limit
+        self._saved: OperatorListState | None = None
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self._saved = store.get_list_state(ListStateDescriptor("collected"))
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        assert self._saved is not None, "it was initialized"
+        self._saved.update(self._collected)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         name = runtime_context.operator_name
         self._name = name
         self._records_max = runtime_context.collect_records_max
         self._collected = runtime_context.collected.setdefault(name, [])
+        if self._saved is not None:
+            self._collected += self._saved.get()
 
     def write(self, records: list[Any]) -> None:
         if self._limit is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from itertools import islice
 from typing import Any
@@ -39,13 +39,17 @@ class CollectionSource(Source):
     """A collection that travels with the job, dealt out round robin; one subtask by default."""
 
     parallelism = 1
+    replayable = True
 
     def __init__(self, collection: Iterable[Any]) -> None:
         self._collection = list(collection)
 
     def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
+        return self.batches_after(context, 0)
+
+    def batches_after(self, context: RuntimeContext, position: int) -> Iterator[list[Any]]:
         share = self._collection[context.index :: context.parallelism]
-        for start in range(0, len(share), BATCH_RECORDS):
+        for start in range(position, len(share), BATCH_RECORDS):
             yield share[start : start + BATCH_RECORDS]
 
 
@@ -53,8 +57,11 @@ class GeneratorSource(Source):
     """Records made by a function of their number: ``function(0)``, ``function(1)``, ...
 
     ``count`` is the number of records over all subtasks; None never ends. Numbers are dealt out
-    round robin. The function is called when its record is due, so it may look at the clock.
+    round robin. The function is called when its record is due, so it may look at the clock; after a
+    failure it is called again for the numbers behind the last checkpoint.
     """
+
+    replayable = True
 
     def __init__(self, function: Callable[[int], Any], count: int | None = None) -> None:
         if not callable(function):
@@ -65,9 +72,12 @@ class GeneratorSource(Source):
         self._count = count
 
     def batches(self, context: RuntimeContext) -> Iterator[Batch]:
+        return self.batches_after(context, 0)
+
+    def batches_after(self, context: RuntimeContext, position: int) -> Iterator[Batch]:
         step = context.parallelism
         end = sys.maxsize if self._count is None else self._count
-        for start in range(context.index, end, step * BATCH_RECORDS):
+        for start in range(context.index + position * step, end, step * BATCH_RECORDS):
             numbers = range(start, min(end, start + step * BATCH_RECORDS), step)
             yield _GeneratedBatch(self._function, numbers)
 
@@ -113,18 +123,28 @@ class RateLimitedSource(Source):
         if not 0 < records_per_s < float("inf"):
             raise ConfigurationError(f"records_per_s is {records_per_s}: choose a positive rate")
         self.parallelism = source.parallelism
+        self.replayable = source.replayable
         self._source = source
         self._records_per_s = records_per_s
         self._stamp = stamp
         self._precise = precise
 
-    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+    def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+        return self._released(read(self._source, context), context)
+
+    def batches_after(self, context: RuntimeContext, position: int) -> AsyncIterator[list[Any]]:
+        """The schedule starts anew with the first of them."""
+        return self._released(read(self._source, context, position), context)
+
+    async def _released(
+        self, batches: AsyncGenerator[Batch, None], context: RuntimeContext
+    ) -> AsyncIterator[list[Any]]:
         interval_ns = NANOSECONDS / self._records_per_s
         offset_ns = round(context.index * interval_ns)
         interval_ns *= context.parallelism
         start_ns: int | None = None
         released_ns = sent = 0
-        async with aclosing(read(self._source, context)) as batches:
+        async with aclosing(batches):
             async for batch in batches:
                 if start_ns is None:
                     start_ns = time.monotonic_ns() + offset_ns

@@ -96,7 +96,8 @@ class OperatorChain:
         chained = vertex.own_operators()
         self._operators = [one.factory() for one in chained]
         self._contexts = [_own_context(context, one) for one in chained]
-        self._uids = [one.uid for one in chained]
+        self.uids = [one.uid for one in chained]
+        """Of the operators, first to last."""
         self._opened: list[Operator] = []
         for index, one in enumerate(chained):
             self._connect(index, one, chained, outputs.get(index, ()))
@@ -134,7 +135,8 @@ class OperatorChain:
         written or closed. Raises StateError, or what a function's ``snapshot_state`` raises."""
         taken: list[OperatorSnapshot] = []
         with ExitStack() as given_up:
-            for context in self._contexts:
+            for operator, context in zip(self._operators, self._contexts, strict=True):
+                operator.prepare_snapshot()
                 snapshot = context.state.snapshot(checkpoint_id, timestamp_ms)
                 given_up.callback(snapshot.close)
                 taken.append(snapshot)
@@ -143,7 +145,7 @@ class OperatorChain:
 
     def state_of(self, uid: str) -> StateHandler:
         """Return the state of an operator, to be restored before ``open``."""
-        return self._contexts[self._uids.index(uid)].state
+        return self._contexts[self.uids.index(uid)].state
 
     async def open(self) -> None:
         """Open all operators, last to first."""
@@ -185,7 +187,7 @@ class OperatorChain:
         """What two-phase sinks have prepared, by operator uid."""
         return {
             uid: context.committables
-            for uid, context in zip(self._uids, self._contexts, strict=True)
+            for uid, context in zip(self.uids, self._contexts, strict=True)
             if context.committables
         }
 

@@ -106,6 +106,8 @@ class RuntimeContext:
     """The classes whose objects may be in records and state."""
     state: StateHandler = field(default_factory=StateHandler)
     """All state of the operator in this subtask."""
+    checkpointed: bool = False
+    """Whether the job has checkpoints."""
     keyed_state: KeyedState | None = None
     """The part of it that its function may ask for."""
     idle: Callable[[], AbstractContextManager[None]] = nullcontext

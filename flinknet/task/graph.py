@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flinknet.config import BufferTimeout
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import NO_RESTART, RestartStrategy
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
@@ -116,6 +117,8 @@ class JobGraph:
     """The classes whose objects may be in records, see ``RecordTypes``."""
     auto_watermark_interval_ms: int = 200
     """How often subtasks that make watermarks say how far event time has come; 0 for never."""
+    checkpointing: JobCheckpointingConfig | None = None
+    """How its checkpoints are taken; None for none."""
     restart: RestartStrategy = NO_RESTART
     """Whether the job is run again after a failure."""
 

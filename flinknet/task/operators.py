@@ -98,6 +98,9 @@ class Operator:
         else:
             await self.process_watermark_status(element)
 
+    def prepare_snapshot(self) -> None:
+        """Bring the operator's own state up to date: a checkpoint captures it next."""
+
     async def end_of_input(self) -> None:
         """Emit what was held back until the last record."""
 

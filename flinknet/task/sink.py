@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function
 from flinknet.task.operators import Operator, on_records, value_of
@@ -93,7 +94,13 @@ class SinkOperator(Operator):
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
+        if context.checkpointed and isinstance(self.sink, TwoPhaseSink):
+            raise ConfigurationError(
+                f'sink "{context.operator_name}" commits once, at the end of the job, and cannot '
+                "go on with what an attempt before it has written: run the job without checkpoints"
+            )
         try:
+            context.state.initialize(self.sink)
             await value_of(self.sink.open(context))
         except Exception as error:
             self._fail(error, "in open()")

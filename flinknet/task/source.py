@@ -18,8 +18,14 @@ from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
+from flinknet.task.state.descriptors import ListStateDescriptor
+from flinknet.task.state.operator_state import OperatorListState
 
 __all__ = ["Batch", "Batches", "Source", "SourceOperator", "read"]
+
+
+_POSITION = ListStateDescriptor("position")
+"""(index, parallelism, records read) of each subtask."""
 
 
 class Batch(Protocol):
@@ -39,6 +45,10 @@ class Source(ABC):
     parallelism: int | None = None
     """How many subtasks read it if the job does not say; None takes the job's parallelism."""
 
+    replayable = False
+    """Whether a subtask gets the same records in the same order each time: only then can a job with
+    checkpoints read it."""
+
     @abstractmethod
     def batches(self, context: RuntimeContext) -> Batches:
         """Return an iterator, or an async iterator, of the batches of subtask ``context.index``.
@@ -48,10 +58,31 @@ class Source(ABC):
         long. What an async one waits for inside ``context.idle()`` counts as idle, else as busy.
         """
 
+    def batches_after(self, context: RuntimeContext, position: int) -> Batches:
+        """Return the batches behind the first ``position`` records of a replayable source.
 
-def read(source: Source, context: RuntimeContext) -> AsyncGenerator[Batch, None]:
-    """Read the batches of any source, and close its generator at the end."""
-    return _each(source.batches(context))
+        Here they are read and dropped; a source that can find its place does better.
+        """
+        return _behind(self.batches(context), position)
+
+
+def read(source: Source, context: RuntimeContext, position: int = 0) -> AsyncGenerator[Batch, None]:
+    """Read the batches of any source, behind the first ``position`` records, and close its
+    generator at the end."""
+    batches = source.batches_after(context, position) if position else source.batches(context)
+    return _each(batches)
+
+
+async def _behind(batches: Batches, position: int) -> AsyncGenerator[Batch, None]:
+    async with aclosing(_each(batches)) as each:
+        async for batch in each:
+            if position >= len(batch):
+                position -= len(batch)
+            elif position:
+                yield list(batch)[position:]
+                position = 0
+            else:
+                yield batch
 
 
 async def _each(batches: Batches) -> AsyncGenerator[Batch, None]:
@@ -90,6 +121,34 @@ class SourceOperator(Operator):
             )
         self._source = source
         self.records_read = 0
+        self._position = 0
+        """Records of this subtask's share that are in front of what comes next."""
+        self._saved: OperatorListState | None = None
+
+    async def open(self, context: RuntimeContext) -> None:
+        await super().open(context)
+        if not context.checkpointed:
+            return
+        if not self._source.replayable:
+            raise ConfigurationError(
+                f'source "{context.operator_name}" cannot be read again from where a checkpoint '
+                "found it: read a replayable one, or run the job without checkpoints"
+            )
+        self._saved = context.state.operator.get_union_list_state(_POSITION)
+        positions = {index: (parallelism, at) for index, parallelism, at in self._saved.get()}
+        if positions:
+            parallelism, self._position = positions.get(context.index, (0, 0))
+            if parallelism != context.parallelism:
+                raise ConfigurationError(
+                    f'source "{context.operator_name}" was read by {len(positions)} subtasks in '
+                    f"the checkpoint, and cannot be by {context.parallelism}: its records were "
+                    "dealt out to those"
+                )
+
+    def prepare_snapshot(self) -> None:
+        if self._saved is not None:
+            context = self._context
+            self._saved.update([(context.index, context.parallelism, self._position)])
 
     async def run(self, mailbox: Mailbox) -> None:
         """Emit every record of the source; other subtasks get a turn after every batch, and mails
@@ -107,11 +166,15 @@ class SourceOperator(Operator):
                 if records:
                     self.records_read += len(records)
                     await self._emit(records)
+                    self._position += len(records)
                 await asyncio.sleep(0)
 
     def _open(self, mailbox: Mailbox) -> AsyncGenerator[list[Any], None]:
         try:
-            batches = self._source.batches(self._context)
+            if self._position:
+                batches = self._source.batches_after(self._context, self._position)
+            else:
+                batches = self._source.batches(self._context)
         except Exception as error:
             self._fail(error, "after 0 records")
         pieces = _pieces(batches)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +36,7 @@ from flinknet.buffer.availability import WaitReason
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
-from flinknet.errors import JobCancelledError
+from flinknet.errors import ClosedResourceError, JobCancelledError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.task_clock import task_time
@@ -50,8 +51,11 @@ from flinknet.task.graph import JobEdge, JobGraph
 from flinknet.task.input_events import InputEvents
 from flinknet.task.mailbox import Mailbox, MailboxStatistics
 from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.task.restored_state import RestoredState
 from flinknet.task.source import SourceOperator
+from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
 from flinknet.task.watermark_valve import StatusWatermarkValve
+from flinknet.wire.events import CheckpointBarrier
 
 if TYPE_CHECKING:
     from flinknet.net.network_environment import NetworkEnvironment
@@ -82,6 +86,8 @@ class SubtaskResult(IOMetrics):
     name."""
     committables: dict[str, list[Any]] = field(default_factory=dict)
     """What two-phase sinks have prepared to be committed, by operator uid."""
+    checkpoint_taken: int = -1
+    """The newest checkpoint for which it has captured its state; -1 for none."""
 
 
 class Subtask:
@@ -99,7 +105,12 @@ class Subtask:
         *,
         collect_records_max: int | None = None,
         mailbox_mails_max: int = 1_000,
+        checkpoints: SubtaskCheckpoints | None = None,
+        restored: RestoredState | None = None,
+        finished: bool = False,
     ) -> None:
+        """``restored`` is what its job continues from; ``finished``, that it had come to its end
+        then: it takes part in nothing but the ends of its channels."""
         self.descriptor = descriptor
         self.state = ExecutionState.CREATED
         self._graph = graph
@@ -110,6 +121,9 @@ class Subtask:
         self._gates: list[InputGate] = []
         self._reader: RecordReader | None = None
         self._chain: OperatorChain | None = None
+        self._checkpoints = checkpoints
+        self._restored = restored
+        self._has_finished = finished
         self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
         self._processing_time = ProcessingTimeService(self._mailbox.post)
         edges = [(graph.edges[gate.edge], len(gate.locations)) for gate in descriptor.gates]
@@ -125,6 +139,7 @@ class Subtask:
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
             types=self._types,
+            checkpointed=checkpoints is not None,
             collect_records_max=collect_records_max,
             processing_time=self._processing_time,
             auto_watermark_interval_ms=graph.auto_watermark_interval_ms,
@@ -173,13 +188,19 @@ class Subtask:
         assert chain is not None, "an open subtask has its chain"
         self._times.end_wait(WaitReason.IDLE, task_time())
         try:
-            await chain.open()
-            self._take(ExecutionStep.RUNNING)
-            await self._process_input(chain)
-            await chain.end_of_input()
-            self._processing_time.close()
-            await chain.close()
+            if self._has_finished:
+                self._take(ExecutionStep.RUNNING)
+                await self._await_ends()
+            else:
+                await self._begin(chain)
+                self._take(ExecutionStep.RUNNING)
+                await self._process_input(chain)
+                await chain.end_of_input()
+                self._processing_time.close()
+                await chain.close()
             await self._finish_outputs()
+            if self._checkpoints is not None:
+                await self._checkpoints.finish()
             self._take(ExecutionStep.FINISHED)
         except BaseException as error:
             self._take(ExecutionStep.CANCEL if _is_cancelled(error) else ExecutionStep.FAILED)
@@ -188,11 +209,14 @@ class Subtask:
             raise
         finally:
             self.close()
+            if self._checkpoints is not None:
+                await self._checkpoints.close()
         return SubtaskResult(
             **asdict(self.io_metrics()),
             collected=self._context.collected,
             metrics=chain.metrics(),
             committables=chain.committables(),
+            checkpoint_taken=-1 if self._checkpoints is None else self._checkpoints.taken,
         )
 
     def close(self) -> None:
@@ -216,6 +240,26 @@ class Subtask:
     def submit(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
         """Have a function or coroutine function called between two batches; see Mailbox."""
         return self._mailbox.submit(action)
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """Begin a checkpoint here; one that has ended, or is about to, does not."""
+        self._mail_checkpoints(lambda checkpoints: checkpoints.trigger_checkpoint(barrier))
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """The coordinator has given a checkpoint up."""
+        self._mail_checkpoints(lambda checkpoints: checkpoints.abort_checkpoint(checkpoint_id))
+
+    def _mail_checkpoints(self, action: Callable[[SubtaskCheckpoints], None]) -> None:
+        checkpoints = self._checkpoints
+        if checkpoints is not None and self.state is ExecutionState.RUNNING:
+            with suppress(ClosedResourceError):
+                self._mailbox.submit(partial(self._unless_ended, action, checkpoints))
+
+    def _unless_ended(
+        self, action: Callable[[SubtaskCheckpoints], None], checkpoints: SubtaskCheckpoints
+    ) -> None:
+        if not self._has_finished:
+            action(checkpoints)
 
     def measure_latency(self) -> None:
         """Find out, while it runs, how long a call waits for it to come between two batches."""
@@ -290,8 +334,27 @@ class Subtask:
             task_times=self._times,
             types=self._types,
             interruptible=self._mailbox.interruptible,
-            event_handler=self._events,
+            event_handler=self._checkpoints or self._events,
         )
+
+    async def _begin(self, chain: OperatorChain) -> None:
+        """Restore and open the operators, and take part in checkpoints from then on."""
+        if self._restored is not None:
+            place = self.descriptor.index, self._vertex.parallelism, self._vertex.max_parallelism
+            await self._restored.restore(chain, *place)
+        await chain.open()
+        checkpointing = self._graph.checkpointing
+        if self._checkpoints is not None and checkpointing is not None:
+            writers = [output.writer for output in self._outputs]
+            exactly_once = checkpointing.mode == "exactly_once"
+            self._checkpoints.begin(
+                chain, writers, self._reader, exactly_once=exactly_once, others=self._events
+            )
+
+    async def _await_ends(self) -> None:
+        """Read the ends of the channels; nothing is in front of them, as who has finished had."""
+        while self._reader is not None and (batch := await self._reader.next_batch()) is not None:
+            assert not len(batch), "a subtask that had finished gets no record"
 
     async def _process_input(self, chain: OperatorChain) -> None:
         mailbox = self._mailbox
@@ -313,6 +376,7 @@ class Subtask:
 
     async def _finish_outputs(self) -> None:
         """Wait for the consumers to have processed everything, and run mails meanwhile."""
+        self._has_finished = True
         if self._outputs:
             finishing = _all_of([output.writer.finish for output in self._outputs])
             await self._mailbox.run_beside(finishing)

@@ -26,6 +26,7 @@ SCENARIOS = {
     "L": [1, *range(3, 9)],
     "M": [*range(1, 6)],
     "N": [*range(1, 11)],
+    "O": [*range(1, 4)],
     "P": [*range(2, 5)],
     "Q": [*range(1, 6)],
     "R": [*range(1, 5), *range(6, 9)],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import aiohttp
 import msgpack
@@ -33,10 +33,22 @@ from flinknet.errors import (
 )
 from flinknet.task.deployment import SubtaskDescriptor
 
-__all__ = ["ControlLink", "unanswered"]
+__all__ = ["ControlLink", "Deployment", "unanswered"]
 
 _CONNECTIONS_MAX = 4
 """One for messages; the others take deployments and results in turn."""
+
+
+class Deployment(NamedTuple):
+    """A worker's part in an attempt."""
+
+    graph: bytes
+    """The job graph, for ``JobGraph.from_bytes``."""
+    subtasks: list[SubtaskDescriptor]
+    restored_from: str
+    """The checkpoint, by its directory, that the attempt continues from; empty if it begins."""
+    restored_finished: set[tuple[int, int]]
+    """Subtasks, vertex and index, that had come to their end in it."""
 
 
 class ControlLink:
@@ -129,13 +141,16 @@ class ControlLink:
             return decode(frame.data)
         return None
 
-    async def fetch_deployment(
-        self, job_id: str, attempt: int, worker_id: str
-    ) -> tuple[bytes, list[SubtaskDescriptor]]:
-        """The job graph's bytes, and the subtasks that this worker is to run."""
+    async def fetch_deployment(self, job_id: str, attempt: int, worker_id: str) -> Deployment:
+        """What this worker is to run."""
         path = f"/api/v1/jobs/{job_id}/attempts/{attempt}/deployment/{worker_id}"
         body = msgpack.unpackb(await self._request("GET", path))
-        return body["graph"], [SubtaskDescriptor.from_dict(fields) for fields in body["subtasks"]]
+        return Deployment(
+            body["graph"],
+            [SubtaskDescriptor.from_dict(fields) for fields in body["subtasks"]],
+            body["restored_from"],
+            {(vertex, index) for vertex, index in body["restored_finished"]},
+        )
 
     async def fetch_committables(self, job_id: str, attempt: int) -> tuple[bytes, list[bytes]]:
         """The job graph's bytes, and what its two-phase sinks have prepared, subtask by subtask."""

@@ -15,6 +15,8 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     StatisticsReport                           StatisticsRequest
     Opened, Finished*, Failed, Released        Settle, Stop
     Settled
+    AcknowledgeCheckpoint                      TriggerCheckpoint
+    DeclineCheckpoint                          AbortCheckpoint
 
     * Finished is the HTTP upload of a subtask's result, see worker_routes.py.
 """
@@ -29,7 +31,10 @@ import msgpack
 from flinknet.errors import RemoteProtocolError
 
 __all__ = [
+    "AbortCheckpoint",
+    "AcknowledgeCheckpoint",
     "Cancel",
+    "DeclineCheckpoint",
     "Deploy",
     "Failed",
     "Heartbeat",
@@ -46,6 +51,7 @@ __all__ = [
     "StatisticsReport",
     "StatisticsRequest",
     "Stop",
+    "TriggerCheckpoint",
     "decode",
     "encode",
 ]
@@ -180,6 +186,54 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class TriggerCheckpoint:
+    """Have these subtasks, rows of vertex and index, begin a checkpoint."""
+
+    job_id: str
+    attempt: int
+    checkpoint_id: int
+    timestamp_ms: int
+    kind: int
+    """A ``CheckpointKind``."""
+    subtasks: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeCheckpoint:
+    """A subtask has written its state: where, and the numbers of its ``SubtaskReport``."""
+
+    job_id: str
+    attempt: int
+    checkpoint_id: int
+    vertex: int
+    index: int
+    handle: bytes
+    metrics: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclineCheckpoint:
+    """A subtask could not take part in a checkpoint, for this ``CheckpointFailureReason``."""
+
+    job_id: str
+    attempt: int
+    checkpoint_id: int
+    vertex: int
+    index: int
+    reason: str
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortCheckpoint:
+    """A checkpoint will not come about: write nothing more of it."""
+
+    job_id: str
+    attempt: int
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The cluster ends: the worker cancels what it runs and exits."""
 
@@ -202,6 +256,10 @@ Message: TypeAlias = (
     | Released
     | Settle
     | Settled
+    | TriggerCheckpoint
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | AbortCheckpoint
     | Stop
 )
 

@@ -11,10 +11,11 @@ from typing import Any, NoReturn, get_args
 
 import msgpack
 
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import RestartStrategy
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
-from flinknet.task.graph import JobEdge, JobGraph, JobVertex
+from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 
 __all__ = ["Submission"]
 
@@ -23,7 +24,7 @@ _RESTART_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in get_args(
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a client submits. ``shape`` has no operators and its partitioners cannot be made."""
+    """What a client submits. Of ``shape`` neither operators nor partitioners can be made."""
 
     shape: JobGraph
     graph: bytes = field(repr=False)
@@ -47,7 +48,14 @@ class Submission:
     def to_bytes(self) -> bytes:
         """The body of the request."""
         vertices = [
-            (v.id, v.name, v.parallelism, v.max_parallelism, v.slot_sharing_group)
+            (
+                v.id,
+                v.name,
+                v.parallelism,
+                v.max_parallelism,
+                v.slot_sharing_group,
+                [operator.uid for operator in v.operators],
+            )
             for v in self.shape.vertices
         ]
         edges = [
@@ -61,7 +69,11 @@ class Submission:
 
     def _settings(self) -> dict[str, Any]:
         restart = self.shape.restart
-        return {"restart": [type(restart).__name__, asdict(restart)]}
+        checkpointing = self.shape.checkpointing
+        return {
+            "checkpointing": None if checkpointing is None else asdict(checkpointing),
+            "restart": [type(restart).__name__, asdict(restart)],
+        }
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Submission:
@@ -72,6 +84,7 @@ class Submission:
                 name=name,
                 vertices=tuple(_vertex(*fields) for fields in vertices),
                 edges=tuple(_edge(*fields) for fields in edges),
+                checkpointing=_checkpointing(settings["checkpointing"]),
                 restart=_restart_strategy(*settings["restart"]),
             )
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
@@ -85,15 +98,29 @@ class Submission:
         return cls(shape, graph, bool(commits))
 
 
+def _checkpointing(fields: dict[str, Any] | None) -> JobCheckpointingConfig | None:
+    return None if fields is None else JobCheckpointingConfig(**fields)
+
+
 def _restart_strategy(name: str, fields: dict[str, Any]) -> RestartStrategy:
     strategy: RestartStrategy = _RESTART_STRATEGIES[name](**fields)
     return strategy
 
 
 def _vertex(
-    id: int, name: str, parallelism: int, max_parallelism: int, slot_sharing_group: str
+    id: int,
+    name: str,
+    parallelism: int,
+    max_parallelism: int,
+    slot_sharing_group: str,
+    uids: list[str],
 ) -> JobVertex:
-    return JobVertex(id, name, parallelism, max_parallelism, slot_sharing_group, operators=())
+    operators = tuple(ChainedOperator("", uid, _no_operator, None) for uid in uids)
+    return JobVertex(id, name, parallelism, max_parallelism, slot_sharing_group, operators)
+
+
+def _no_operator() -> NoReturn:
+    raise AssertionError("the shape of a job has no functions")
 
 
 def _edge(

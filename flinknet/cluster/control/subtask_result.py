@@ -47,6 +47,7 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
                 "metrics": result.metrics,
                 "collected": pickled,
                 "committables": committables,
+                "checkpoint_taken": result.checkpoint_taken,
             },
             unicode_errors="backslashreplace",
         )
@@ -68,6 +69,7 @@ def decode_result(body: bytes) -> dict[str, Any]:
         "metrics": dict,
         "collected": bytes,
         "committables": bytes,
+        "checkpoint_taken": int,
     }
     if not isinstance(result, dict) or {k: type(v) for k, v in result.items()} != expected:
         raise ConfigurationError("the request's body is no result: its fields are wrong")

@@ -32,6 +32,10 @@ class AttemptRecord:
     placement: Placement
     begun_at: float
     ended_at: float | None = None
+    restored_from: str = ""
+    """The checkpoint, by its directory, that it continues from; empty if it begins."""
+    restored_finished: frozenset[SubtaskKey] = frozenset()
+    """Those that had come to their end in it."""
     counters: dict[SubtaskKey, IOMetrics] = field(default_factory=dict)
     results: dict[SubtaskKey, dict[str, Any]] = field(default_factory=dict, repr=False)
     """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""

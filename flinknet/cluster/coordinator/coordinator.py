@@ -18,6 +18,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,13 +33,14 @@ from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection
-from flinknet.config import ClusterConfig
+from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.texts import printable, text_of
@@ -52,9 +54,13 @@ class Coordinator:
     """The dispatcher on the running event loop. Used from that loop only."""
 
     def __init__(
-        self, config: ClusterConfig, want_worker: Callable[[str], None] = lambda lost: None
+        self,
+        config: ClusterConfig,
+        want_worker: Callable[[str], None] = lambda lost: None,
+        checkpointing: CheckpointingConfig | None = None,
     ) -> None:
         """``want_worker`` hears of each lost worker that a job needs to have replaced."""
+        self._keeper = CheckpointKeeper(checkpointing or CheckpointingConfig(), self._kept)
         self._want_worker = want_worker
         self._wanted: set[str] = set()
         self._never_came: list[str] = []
@@ -71,7 +77,13 @@ class Coordinator:
         """Set, and replaced, after every input."""
         self.config = config
         self.metrics = MetricStore(self._send)
-        self.dispatcher = Dispatcher(config, now=self.now(), send=self._send)
+        self.dispatcher = Dispatcher(
+            config,
+            now=self.now(),
+            send=self._send,
+            keep=self._keeper.carry_out,
+            epoch_s=time.time() - self.now(),
+        )
         self.ready = asyncio.Event()
         """Set once the expected number of workers has registered."""
         self._settle()
@@ -126,6 +138,10 @@ class Coordinator:
         self._closed = True
         self._settle()
 
+    async def finish_checkpoints(self) -> None:
+        """After ``close``: let what was begun in the checkpoints' place come to its end."""
+        await self._keeper.close()
+
     async def wait_for_workers(self) -> None:
         """After ``close``: return when every worker has heard of it and gone.
 
@@ -152,6 +168,8 @@ class Coordinator:
         """Start a job; InsufficientSlotsError if it does not fit the free slots, ConfigurationError
         if the coordinator is about to end."""
         self._refuse_if_closed(f'job "{submission.name}"')
+        if submission.shape.checkpointing is not None:
+            self._keeper.check(submission.shape.checkpointing.directory)
         record = self.dispatcher.submit(submission, self.now())
         self._ends[record.job_id] = asyncio.Event()
         log.info('job "%s" (%s) submitted', submission.name, record.job_id)
@@ -181,6 +199,12 @@ class Coordinator:
             with suppress(TimeoutError):
                 await asyncio.wait_for(end.wait(), timeout_s)
 
+    def _kept(
+        self, record: JobRecord, attempt: AttemptRecord, checkpoint_id: int, failure: str | None
+    ) -> None:
+        self.dispatcher.checkpoint_kept(record, attempt, checkpoint_id, failure, self.now())
+        self._settle()
+
     def _refuse_if_closed(self, who: str) -> None:
         if self._closed:
             raise ConfigurationError(f"{who} is refused: the coordinator is about to end")
@@ -202,6 +226,7 @@ class Coordinator:
             if record is None or record.ended_at is not None:
                 self._ends.pop(job_id).set()
                 self._told.pop(job_id, None)
+                self._keeper.forget(job_id)
                 if record is not None:
                     _log_end(record)
         for lost in self.dispatcher.workers.workers():
@@ -249,10 +274,18 @@ def _log_end(record: JobRecord) -> None:
         log.warning('job "%s" has ended, but worker %s has not let go of it', name, worker_id)
 
 
-async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> None:
+async def serve(
+    config: ClusterConfig,
+    token: str,
+    *,
+    has_launcher: bool,
+    checkpointing: CheckpointingConfig | None = None,
+) -> None:
     """Serve the control plane until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
-    coordinator = Coordinator(config, lambda lost: _announce("worker_wanted", worker_id=lost))
+    coordinator = Coordinator(
+        config, lambda lost: _announce("worker_wanted", worker_id=lost), checkpointing
+    )
     stop = asyncio.Event()
     reason = "stops"
 
@@ -279,6 +312,7 @@ async def serve(config: ClusterConfig, token: str, *, has_launcher: bool) -> Non
     finally:
         coordinator.close(reason)
         await coordinator.wait_for_workers()
+        await coordinator.finish_checkpoints()
         await server.close()
         # Last, because the launcher shows the last line of a coordinator that has ended.
         log.info("the coordinator %s", reason)
@@ -340,8 +374,15 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         token = take_token()
-        config = load_settings(options.config, os.environ, {}).config.cluster
-        asyncio.run(serve(config, token, has_launcher=options.watch_parent))
+        config = load_settings(options.config, os.environ, {}).config
+        asyncio.run(
+            serve(
+                config.cluster,
+                token,
+                has_launcher=options.watch_parent,
+                checkpointing=config.checkpointing,
+            )
+        )
     except FlinknetError as error:
         print(f"coordinator: {text_of(error)}", file=sys.stderr)
         return ExitStatus.FAILED if isinstance(error, JobError) else ExitStatus.REFUSED

@@ -28,15 +28,31 @@ less.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+from flinknet.checkpoint.coordinator import (
+    Complete,
+    Discard,
+    FailJob,
+    NotifyAborted,
+    NotifyCompleted,
+    Order,
+    Trigger,
+)
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.checkpoint.pending_checkpoint import SubtaskReport
 from flinknet.cluster.control.failure import FailureCause
-from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.job_state import AttemptKey, JobState
 from flinknet.cluster.control.messages import (
+    AbortCheckpoint,
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
     Failed,
     Heartbeat,
     Message,
@@ -46,6 +62,7 @@ from flinknet.cluster.control.messages import (
     Released,
     Settled,
     StatisticsReport,
+    TriggerCheckpoint,
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
@@ -62,10 +79,30 @@ Send = Callable[[str, Message], None]
 """(worker id, message); a worker that is gone is the sender's matter."""
 
 
+Keep = Callable[[JobRecord, AttemptRecord, Complete | Discard], None]
+"""Complete a checkpoint of an attempt where it is kept, or remove what is left of one."""
+
+
+def _keep_nothing(record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
+    """For jobs without checkpoints."""
+
+
 class Dispatcher:
     """Registers workers, runs jobs on them, and knows how each of both stands."""
 
-    def __init__(self, config: ClusterConfig, *, now: float, send: Send) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        now: float,
+        send: Send,
+        keep: Keep = _keep_nothing,
+        epoch_s: float = 0.0,
+    ) -> None:
+        """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``;
+        ``epoch_s`` is what the clock on the wall shows when this one shows 0."""
+        self._keep = keep
+        self._epoch_s = epoch_s
         self._config = config
         self._send = send
         self._stopping = False
@@ -88,7 +125,9 @@ class Dispatcher:
 
     def submit(self, submission: Submission, now: float) -> JobRecord:
         """Start a job; InsufficientSlotsError if it does not fit the free slots."""
-        record = JobRecord(uuid.uuid4().hex, submission, self._config, submitted_at=now)
+        record = JobRecord(
+            uuid.uuid4().hex, submission, self._config, submitted_at=now, epoch_s=self._epoch_s
+        )
         self.begin_attempt(record, now)
         self._jobs[record.job_id] = record
         self._forget_oldest()
@@ -163,7 +202,7 @@ class Dispatcher:
             if record.restart_at is not None:
                 record.end(now)
                 continue
-            commands = record.execution.coordinator_stops(cause, now)
+            commands = record.execution.fail(cause, now)
             self._carry_out(record, record.present, commands, now)
 
     def take_result(
@@ -183,7 +222,11 @@ class Dispatcher:
         check_collected_bytes(
             attempt.collected_bytes() + len(result["collected"]), self._config.collect_bytes_max
         )
-        attempt.note_result(subtask, result)
+        taken = result.pop("checkpoint_taken")
+        before = record.result_before(subtask)
+        attempt.note_result(subtask, result if before is None else before)
+        if record.checkpoints is not None:
+            self._order(record, attempt, record.checkpoints.subtask_finished(subtask, taken), now)
         self._carry_out(record, attempt, attempt.execution.finished(subtask, now), now)
 
     # -- workers, as their connections and the launcher see them
@@ -209,6 +252,8 @@ class Dispatcher:
                 if record is not None and attempt is not None:
                     commands = _apply(attempt, worker_id, message, now)
                     self._carry_out(record, attempt, commands, now)
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                self._take_checkpoint_answer(worker_id, message, now)
             case _:
                 raise RemoteProtocolError(
                     f"worker {worker_id} sent {type(message).__name__}, which it must not"
@@ -230,6 +275,9 @@ class Dispatcher:
         """When ``tick`` must be called at the latest."""
         deadlines = [record.execution.deadline for record in self._jobs.values()]
         deadlines += [self._restart_deadline(record) for record in self.jobs()]
+        deadlines += [
+            record.checkpoints.deadline for record in self.jobs() if record.checkpoints is not None
+        ]
         return min([self.workers.next_tick, *(time for time in deadlines if time is not None)])
 
     def tick(self, now: float) -> None:
@@ -239,7 +287,104 @@ class Dispatcher:
                 self._lose(cause, now)
         for record in self.jobs():
             self._carry_out(record, record.present, record.execution.tick(now), now)
+            if record.checkpoints is not None:
+                self._order(record, record.present, record.checkpoints.tick(now), now)
         self._restart_jobs(now)
+
+    # -- checkpoints
+
+    def checkpoint_kept(
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        checkpoint_id: int,
+        failure: str | None,
+        now: float,
+    ) -> None:
+        """A checkpoint is complete, or could not be completed because of ``failure``."""
+        books = record.checkpoints
+        assert books is not None, "only jobs with checkpoints have them kept"
+        if failure is not None:
+            self._order(record, attempt, books.completion_failed(checkpoint_id, failure, now), now)
+            return
+        orders = books.completed(checkpoint_id, now)
+        latest = books.latest
+        if latest is not None and latest.checkpoint_id == checkpoint_id:
+            directory = CheckpointDirectory(False, checkpoint_id, attempt.number)
+            record.latest_checkpoint = str(directory), frozenset(latest.finished)
+        self._order(record, attempt, orders, now)
+
+    def _take_checkpoint_answer(
+        self, worker_id: str, message: AcknowledgeCheckpoint | DeclineCheckpoint, now: float
+    ) -> None:
+        record = self._jobs.get(message.job_id)
+        if record is None or record.checkpoints is None:
+            return
+        attempt, books = record.present, record.checkpoints
+        if attempt.number != message.attempt:
+            return
+        subtask = message.vertex, message.index
+        if attempt.execution.worker_of(subtask) != worker_id:
+            raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
+        orders: list[Order] = []
+        try:
+            if isinstance(message, AcknowledgeCheckpoint):
+                report = SubtaskReport(message.handle, *message.metrics)
+                order = books.acknowledge(message.checkpoint_id, subtask, report)
+                orders = [] if order is None else [order]
+            else:
+                reason = CheckpointFailureReason[message.reason]
+                explanation = f"subtask {subtask}: {message.explanation}"
+                orders = books.decline(message.checkpoint_id, reason, explanation, now)
+        except (KeyError, TypeError) as error:
+            raise RemoteProtocolError(
+                f"malformed {type(message).__name__} message: {error}"
+            ) from error
+        self._order(record, attempt, orders, now)
+
+    def _order(
+        self, record: JobRecord, attempt: AttemptRecord, orders: Iterable[Order], now: float
+    ) -> None:
+        key = record.job_id, attempt.number
+        for order in orders:
+            match order:
+                case Trigger():
+                    self._trigger(attempt, key, order)
+                case NotifyAborted(checkpoint_id):
+                    for worker_id in attempt.execution.workers:
+                        self._send(worker_id, AbortCheckpoint(*key, checkpoint_id))
+                case Complete() | Discard():
+                    self._keep(record, attempt, order)
+                case FailJob(explanation):
+                    cause = FailureCause.of_coordinator(os.getpid(), explanation)
+                    self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
+                case NotifyCompleted():
+                    pass  # No sink waits for it yet.
+
+    def _trigger(self, attempt: AttemptRecord, key: AttemptKey, order: Trigger) -> None:
+        roots: dict[str, list[SubtaskKey]] = {}
+        for subtask in order.subtasks:
+            roots.setdefault(attempt.execution.worker_of(subtask), []).append(subtask)
+        for worker_id, subtasks in roots.items():
+            rows = [list(subtask) for subtask in subtasks]
+            self._send(
+                worker_id,
+                TriggerCheckpoint(
+                    *key, order.checkpoint_id, order.timestamp_ms, int(order.kind), rows
+                ),
+            )
+
+    def _follow_checkpoints(self, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
+        """Checkpoints are taken while all subtasks of the present attempt run."""
+        books = record.checkpoints
+        if books is None or attempt is not record.present:
+            return
+        runs = attempt.execution.state is JobState.RUNNING
+        if runs and not books.is_running:
+            subtasks = attempt.execution.subtask_states()
+            books.attempt_runs(subtasks, attempt.restored_finished, now)
+        elif books.is_running and not runs:
+            self._order(record, attempt, books.attempt_ends(now), now)
 
     def _restart_jobs(self, now: float) -> None:
         """Begin the attempts whose time has come, as far as there are slots."""
@@ -271,7 +416,9 @@ class Dispatcher:
         self, record: JobRecord, attempt: AttemptRecord, commands: Commands, now: float
     ) -> None:
         state = attempt.execution.state
+        self._follow_checkpoints(record, attempt, now)
         if attempt.ended_at is None and state.is_terminal:
+            record.keep_results()
             attempt.end(now)
             if state is JobState.FAILED and not self._stopping:
                 record.restart_at = record.backoff.failed(now)

@@ -191,8 +191,9 @@ class JobExecution:
             return self._weigh(cause, now)
         return self._advance(now)
 
-    def coordinator_stops(self, cause: FailureCause, now: float) -> Commands:
-        """The coordinator ends; nothing happens to a job that has ended or is ending."""
+    def fail(self, cause: FailureCause, now: float) -> Commands:
+        """Something has failed that concerns all of the job, the coordinator for one; nothing
+        happens to a job that has ended or is ending."""
         if not self._may_be_cancelled:
             return []
         return self._weigh(cause, now)

@@ -14,16 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flinknet.checkpoint.coordinator import CheckpointCoordinator
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.job_execution import JobExecution
+from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.restart_backoff import RestartBackoff
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
 from flinknet.errors import LocalProtocolError
+from flinknet.task.graph import JobGraph
 
 __all__ = ["JobRecord"]
 
@@ -32,15 +34,27 @@ class JobRecord:
     """One job. Times are the coordinator's clock, in seconds."""
 
     def __init__(
-        self, job_id: str, submission: Submission, config: ClusterConfig, *, submitted_at: float
+        self,
+        job_id: str,
+        submission: Submission,
+        config: ClusterConfig,
+        *,
+        submitted_at: float,
+        epoch_s: float = 0.0,
     ) -> None:
-        """A job without an attempt yet: begin the first one."""
+        """A job without an attempt yet: begin the first one. ``epoch_s`` is what the clock on the
+        wall shows at 0."""
         self.job_id = job_id
         self.submission = submission
         self.submitted_at = submitted_at
         self.ended_at: float | None = None
         self.regions = pipelined_regions(submission.shape)
         """What must run together; every attempt runs all of them."""
+        self.checkpoints = _checkpoint_coordinator(submission.shape, epoch_s)
+        """The books of its checkpoints; None if it takes none."""
+        self.latest_checkpoint = ("", frozenset[SubtaskKey]())
+        """The directory that the next attempt continues from, and who had finished in it."""
+        self._finished_results: dict[SubtaskKey, dict[str, Any]] = {}
         self.restart_at: float | None = None
         """When the next attempt may begin; None while one is there, and at the end."""
         self.waits_for_slots = False
@@ -100,7 +114,16 @@ class JobRecord:
             commit_timeout_s=config.commit_timeout_ms / 1000 if self.submission.commits else None,
         )
         self.restart_at, self.waits_for_slots = None, False
-        self._attempts.append(AttemptRecord(execution, placement, begun_at=now))
+        directory, finished = self.latest_checkpoint
+        self._attempts.append(
+            AttemptRecord(
+                execution,
+                placement,
+                begun_at=now,
+                restored_from=directory,
+                restored_finished=finished,
+            )
+        )
         del self._attempts[: -1 - config.attempts_retained]
         return self.present
 
@@ -110,6 +133,20 @@ class JobRecord:
         self._cancelled = cancelled
         self.ended_at = now
         self.submission = self.submission.without_graph()
+
+    def keep_results(self) -> None:
+        """Remember what finished subtasks have made, in case the next attempt goes on after it."""
+        if self.checkpoints is not None:
+            for subtask, result in self.present.results.items():
+                committables = self.present.committables.get(subtask, b"")
+                self._finished_results[subtask] = {**result, "committables": committables}
+
+    def result_before(self, subtask: SubtaskKey) -> dict[str, Any] | None:
+        """What a subtask made that had finished in an earlier attempt; None if it is not one."""
+        if subtask not in self.present.restored_finished:
+            return None
+        result = self._finished_results.get(subtask)
+        return None if result is None else dict(result)
 
     def status(self, now: float) -> dict[str, Any]:
         """How the job stands: the present attempt, with counters per vertex; plain JSON types."""
@@ -122,3 +159,12 @@ class JobRecord:
             "seconds": ended_at - self.submitted_at,
             "vertices": self.present.vertices(self.submission.shape),
         }
+
+
+def _checkpoint_coordinator(shape: JobGraph, epoch_s: float) -> CheckpointCoordinator | None:
+    if shape.checkpointing is None:
+        return None
+    inputs: dict[int, list[int]] = {vertex.id: [] for vertex in shape.vertices}
+    for edge in shape.edges:
+        inputs[edge.target].append(edge.source)
+    return CheckpointCoordinator(shape.checkpointing, inputs, epoch_s=epoch_s)

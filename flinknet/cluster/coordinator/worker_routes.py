@@ -70,6 +70,8 @@ class WorkerRoutes:
             {
                 "graph": record.submission.graph,
                 "subtasks": [descriptor.to_dict() for descriptor in descriptors],
+                "restored_from": attempt.restored_from,
+                "restored_finished": [list(subtask) for subtask in attempt.restored_finished],
             }
         )
 

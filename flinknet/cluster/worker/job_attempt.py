@@ -25,18 +25,26 @@ import gc
 import os
 from enum import Enum
 
-from flinknet.cluster.control.control_link import ControlLink
+from flinknet.checkpoint.location import open_storage
+from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.checkpoint.pending_checkpoint import SubtaskId
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster.control.control_link import ControlLink, Deployment
 from flinknet.cluster.control.failure import FailureCause
-from flinknet.cluster.control.messages import Failed, Opened, Progress, Released
+from flinknet.cluster.control.messages import Failed, Opened, Progress, Released, TriggerCheckpoint
 from flinknet.cluster.control.subtask_result import encode_result
-from flinknet.config import ClusterConfig
+from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
+from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
+from flinknet.task.restored_state import RestoredState
 from flinknet.task.subtask import Subtask
+from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
 from flinknet.texts import text_of
 from flinknet.transitions import Transitions
+from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointKind, CheckpointOptions
 
 __all__ = ["TRANSITIONS", "AttemptEvent", "AttemptState", "JobAttempt"]
 
@@ -82,14 +90,18 @@ class JobAttempt:
         environment: NetworkEnvironment,
         link: ControlLink,
         config: ClusterConfig,
+        checkpointing: CheckpointingConfig | None = None,
     ) -> None:
         self._job_id = job_id
         self._attempt = attempt
         self._environment = environment
         self._link = link
         self._config = config
+        self._checkpointing = checkpointing or CheckpointingConfig()
         self._subtasks: list[tuple[SubtaskDescriptor, Subtask]] = []
         self._run_requested = asyncio.Event()
+        self._alignment = Alignment.ALIGNED
+        self._messages = CheckpointMessages(job_id, attempt, link)
         self.state = AttemptState.OPENING
 
     def run(self) -> None:
@@ -107,6 +119,20 @@ class JobAttempt:
     def subtasks(self) -> list[Subtask]:
         """Those that are open or run now."""
         return [subtask for _, subtask in self._subtasks]
+
+    def trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
+        """Have subtasks of this worker begin a checkpoint, those of them that still run."""
+        options = CheckpointOptions(CheckpointKind(message.kind), self._alignment)
+        barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, options)
+        asked = {(vertex, index) for vertex, index in message.subtasks}
+        for descriptor, subtask in self._subtasks:
+            if (descriptor.vertex, descriptor.index) in asked:
+                subtask.trigger_checkpoint(barrier)
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """A checkpoint will not come about."""
+        for _, subtask in self._subtasks:
+            subtask.abort_checkpoint(checkpoint_id)
 
     def progress(self) -> Progress | None:
         """The counters of the subtasks, or None before there are any."""
@@ -151,22 +177,52 @@ class JobAttempt:
 
     async def _open(self) -> None:
         try:
-            graph_bytes, descriptors = await self._link.fetch_deployment(
+            deployment = await self._link.fetch_deployment(
                 self._job_id, self._attempt, self._environment.worker_id
             )
-            graph = JobGraph.from_bytes(graph_bytes)
-            for descriptor in descriptors:
+            graph = JobGraph.from_bytes(deployment.graph)
+            store = self._open_store(graph)
+            restored = await self._restored(store, deployment)
+            for descriptor in deployment.subtasks:
+                place = descriptor.vertex, descriptor.index
                 subtask = Subtask(
                     graph,
                     descriptor,
                     self._environment,
                     collect_records_max=self._config.collect_records_max,
                     mailbox_mails_max=self._config.mailbox_mails_max,
+                    checkpoints=self._checkpoints_of(place, store),
+                    restored=restored,
+                    finished=place in deployment.restored_finished,
                 )
                 subtask.open()
                 self._subtasks.append((descriptor, subtask))
         except Exception as error:
             raise _OpenFailedError(error) from error
+
+    def _checkpoints_of(
+        self, place: SubtaskId, store: CheckpointStore | None
+    ) -> SubtaskCheckpoints | None:
+        if store is None:
+            return None
+        return SubtaskCheckpoints(place, self._attempt, store, self._messages)
+
+    def _open_store(self, graph: JobGraph) -> CheckpointStore | None:
+        if graph.checkpointing is None:
+            return None
+        if graph.checkpointing.mode == "at_least_once":
+            self._alignment = Alignment.AT_LEAST_ONCE
+        location = graph.checkpointing.directory or self._checkpointing.directory
+        storage = open_storage(location, self._checkpointing)
+        return CheckpointStore(storage, self._job_id, self._checkpointing)
+
+    async def _restored(
+        self, store: CheckpointStore | None, deployment: Deployment
+    ) -> RestoredState | None:
+        directory = CheckpointDirectory.parse(deployment.restored_from)
+        if store is None or directory is None:
+            return None
+        return RestoredState(store, await store.read_metadata(directory))
 
     async def _run(self, descriptor: SubtaskDescriptor, subtask: Subtask) -> None:
         try:

@@ -41,6 +41,7 @@ from flinknet.cluster.control.credentials import cluster_id, data_plane_secret, 
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import (
+    AbortCheckpoint,
     Cancel,
     Deploy,
     Heartbeat,
@@ -53,6 +54,7 @@ from flinknet.cluster.control.messages import (
     StatisticsReport,
     StatisticsRequest,
     Stop,
+    TriggerCheckpoint,
 )
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
@@ -60,7 +62,7 @@ from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.settlement import settle_sinks
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
-from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
 from flinknet.interpreter import COMPILES_PYTHON
@@ -105,8 +107,13 @@ class Worker:
     """What a registered worker does with the messages it gets."""
 
     def __init__(
-        self, environment: NetworkEnvironment, link: ControlLink, config: ClusterConfig
+        self,
+        environment: NetworkEnvironment,
+        link: ControlLink,
+        config: ClusterConfig,
+        checkpointing: CheckpointingConfig | None = None,
     ) -> None:
+        self._checkpointing = checkpointing
         self.metrics = WorkerMetrics(environment, self._subtasks)
         self._environment = environment
         self._link = link
@@ -180,13 +187,19 @@ class Worker:
         self._end(WorkEvent.LOSE)
 
     async def _act(self, message: Message, group: asyncio.TaskGroup) -> None:
-        if not isinstance(message, Deploy | Run | Cancel | Settle):
+        if not isinstance(
+            message, Deploy | Run | Cancel | Settle | TriggerCheckpoint | AbortCheckpoint
+        ):
             raise RemoteProtocolError(f"the coordinator sent {type(message).__name__}")
         key = (message.job_id, message.attempt)
         match message:
             case Deploy():
                 attempt = JobAttempt(
-                    *key, environment=self._environment, link=self._link, config=self._config
+                    *key,
+                    environment=self._environment,
+                    link=self._link,
+                    config=self._config,
+                    checkpointing=self._checkpointing,
                 )
                 task = group.create_task(attempt.live())
                 self._attempts[key] = attempt, task
@@ -200,6 +213,12 @@ class Worker:
                 self._attempts[key][1].cancel()
             case Cancel():
                 await self._link.send(Released(*key))
+            case TriggerCheckpoint():
+                if key in self._attempts:
+                    self._attempts[key][0].trigger_checkpoint(message)
+            case AbortCheckpoint():
+                if key in self._attempts:
+                    self._attempts[key][0].abort_checkpoint(message.checkpoint_id)
             case Settle():
                 task = group.create_task(
                     settle_sinks(message, self._link, self._environment.worker_id, self._config)
@@ -264,7 +283,7 @@ async def work(
     )
     link = ControlLink(coordinator, token, config.cluster)
     async with environment, link:
-        worker = Worker(environment, link, config.cluster)
+        worker = Worker(environment, link, config.cluster, config.checkpointing)
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(
             worker.metrics, labels, ports.metrics, config.cluster, token

@@ -53,6 +53,8 @@ class FileSource(Source):
     the units of a subtask.
     """
 
+    replayable = True
+
     def __init__(
         self,
         path: str | Path | Sequence[str | Path],

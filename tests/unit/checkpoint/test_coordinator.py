@@ -218,22 +218,35 @@ def test_an_attempt_that_ends_takes_its_checkpoints_along() -> None:
 def test_a_job_goes_on_with_checkpoints_when_sources_have_finished() -> None:
     """O2: finished subtasks take part in no checkpoint, and the next ones begin behind them."""
     books = coordinator()
-    assert books.subtask_finished(SOURCES[0], 0.5) == []
+    assert books.subtask_finished(SOURCES[0]) == []
     assert triggered(books, 1.0).subtasks == (SOURCES[1],)
     books.acknowledge(1, SINK, REPORT)
-    (order,) = books.subtask_finished(SOURCES[1], 1.5)
+    (order,) = books.subtask_finished(SOURCES[1])
     assert isinstance(order, Complete)
     assert order.checkpoint.finished == set(SOURCES)
-    assert books.subtask_finished((7, 7), 1.5) == []
+    assert books.subtask_finished((7, 7)) == []
     books.completed(1, 1.5)
     books.attempt_runs(SUBTASKS, SOURCES, 1.5)
     assert triggered(books, 2.5).subtasks == (SINK,)
-    books.subtask_finished(SINK, 2.5)
+    books.subtask_finished(SINK)
     books.completed(2, 2.5)
     assert books.deadline is None
     assert books.tick(99.0) == []
     with pytest.raises(LocalProtocolError):
         books.trigger_savepoint(SAVEPOINT, 99.0)
+
+
+def test_who_has_finished_after_it_took_part_is_still_waited_for() -> None:
+    """O2: its acknowledgement is on its way, and says where it was then."""
+    books = coordinator()
+    triggered(books, 1.0)
+    assert books.is_running
+    books.acknowledge(1, SINK, REPORT)
+    books.acknowledge(1, SOURCES[0], REPORT)
+    assert books.subtask_finished(SOURCES[1], taken=1) == []
+    order = books.acknowledge(1, SOURCES[1], REPORT)
+    assert isinstance(order, Complete)
+    assert order.checkpoint.finished == set()
 
 
 def test_a_savepoint_stands_beside_the_checkpoints() -> None:

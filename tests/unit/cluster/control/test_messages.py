@@ -25,6 +25,10 @@ EXAMPLES = [
     messages.Released("job", 0),
     messages.Settle("job", 0, commit=True),
     messages.Settled("job", 0, {}),
+    messages.TriggerCheckpoint("job", 0, 7, 1_000, 0, [[0, 1]]),
+    messages.AcknowledgeCheckpoint("job", 0, 7, 0, 1, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7]),
+    messages.DeclineCheckpoint("job", 0, 7, 0, 1, "DECLINED", "not now"),
+    messages.AbortCheckpoint("job", 0, 7),
     messages.Stop("enough"),
 ]
 

@@ -51,8 +51,8 @@ def test_the_restart_strategy_travels(strategy: RestartStrategy) -> None:
     assert Submission.from_bytes(Submission.of_graph(graph).to_bytes()).shape.restart == strategy
 
 
-SOURCE = [0, "source", 1, 128, "default"]
-SETTINGS = {"restart": ["NoRestart", {}]}
+SOURCE = [0, "source", 1, 128, "default", ["uid"]]
+SETTINGS = {"checkpointing": None, "restart": ["NoRestart", {}]}
 EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED"]
 
 

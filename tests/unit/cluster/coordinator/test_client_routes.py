@@ -49,7 +49,7 @@ async def finish_subtasks(
     link: ControlLink, job_id: str, worker_id: str, collected: list[Any]
 ) -> list[SubtaskDescriptor]:
     """Play the rest of a worker's part in a job that goes well."""
-    graph, descriptors = await link.fetch_deployment(job_id, 0, worker_id)
+    graph, descriptors, *_ = await link.fetch_deployment(job_id, 0, worker_id)
     assert JobGraph.from_bytes(graph).name == "sums"
     await expect(link, Run)
     for descriptor in descriptors:

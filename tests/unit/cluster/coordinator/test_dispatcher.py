@@ -7,10 +7,14 @@ from dataclasses import asdict, replace
 import msgpack
 import pytest
 
+from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
+    AbortCheckpoint,
+    AcknowledgeCheckpoint,
     Cancel,
+    DeclineCheckpoint,
     Deploy,
     Failed,
     Heartbeat,
@@ -21,11 +25,15 @@ from flinknet.cluster.control.messages import (
     Released,
     Run,
     Settled,
+    TriggerCheckpoint,
 )
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.config import ClusterConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import NO_RESTART, FixedDelayRestart, RestartStrategy
 from flinknet.errors import (
     InsufficientSlotsError,
@@ -50,6 +58,7 @@ RESULT = {
     **asdict(IOMetrics(3, 2, 10, 20, 400, 500, 100)),
     "metrics": {},
     "committables": b"",
+    "checkpoint_taken": -1,
 }
 WORKERS = ("worker-0", "worker-1")
 
@@ -59,20 +68,30 @@ class Cluster:
 
     def __init__(self, restart: RestartStrategy = NO_RESTART) -> None:
         self.restart = restart
+        self.checkpointing: JobCheckpointingConfig | None = None
         self.now = 0.0
         self.sent: list[tuple[str, Message]] = []
         self.dispatcher = Dispatcher(
             CONFIG,
             now=self.now,
             send=lambda *sent: self.sent.append(sent),
+            keep=self.keep,
+            epoch_s=1000.0,
         )
         for number, worker_id in enumerate(WORKERS):
             message = Register(worker_id, 100 + number, f"127.0.0.1:{1000 + number}", 2)
             self.dispatcher.register(message, self.now)
 
+    def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
+        raise AssertionError("jobs without checkpoints order none")
+
     def submit(self, parallelism: int = 2) -> JobRecord:
         # Over the wire, so that the dispatcher has what it really gets: a shape without functions.
-        graph = replace(keyed_graph(parallelism=parallelism), restart=self.restart)
+        graph = replace(
+            keyed_graph(parallelism=parallelism),
+            restart=self.restart,
+            checkpointing=self.checkpointing,
+        )
         body = Submission.of_graph(graph).to_bytes()
         return self.dispatcher.submit(Submission.from_bytes(body), self.now)
 
@@ -159,7 +178,10 @@ def test_a_job_is_deployed_run_and_finished(cluster: Cluster) -> None:
 
 def test_the_coordinator_never_reads_user_code(cluster: Cluster) -> None:
     record = cluster.submit()
-    assert all(not vertex.operators for vertex in record.submission.shape.vertices)
+    for vertex in record.submission.shape.vertices:
+        for operator in vertex.operators:
+            with pytest.raises(AssertionError):
+                operator.factory()
     with pytest.raises(AssertionError):
         record.submission.shape.edges[0].partitioner()
 
@@ -623,3 +645,180 @@ def test_slots_come_back_of_a_job_that_is_forgotten(cluster: Cluster) -> None:
     assert sum(cluster.free_slots()) == 3
     cluster.say(worker_id, Released(record.job_id, 0))
     assert cluster.free_slots() == [2, 2]
+
+
+# -- checkpoints
+
+
+class Checkpointed(Cluster):
+    """A cluster whose jobs take a checkpoint every 10 seconds, and are restarted at once."""
+
+    def __init__(self) -> None:
+        super().__init__(FixedDelayRestart(attempts=9, delay_ms=0.0))
+        self.checkpointing = JobCheckpointingConfig(10_000.0, timeout_ms=5_000.0)
+        self.orders: list[tuple[int, Complete | Discard]] = []
+
+    def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
+        self.orders.append((attempt.number, order))
+
+    def acknowledge(self, record: JobRecord, checkpoint_id: int, *subtasks: SubtaskKey) -> None:
+        for subtask in subtasks or record.execution.subtask_states():
+            self.say(
+                record.execution.worker_of(subtask),
+                AcknowledgeCheckpoint(
+                    record.job_id,
+                    record.present.number,
+                    checkpoint_id,
+                    *subtask,
+                    b"handle",
+                    [1.0, 2.0, 3.0, 4.0, 5, 6, 7],
+                ),
+            )
+
+    def complete(self, record: JobRecord, checkpoint_id: int) -> None:
+        """All subtasks acknowledge a checkpoint, and the keeper has kept it."""
+        self.acknowledge(record, checkpoint_id)
+        (_, order) = self.orders.pop()
+        assert isinstance(order, Complete)
+        self.dispatcher.checkpoint_kept(record, record.present, checkpoint_id, None, self.now)
+
+
+@pytest.fixture
+def checkpointed() -> Checkpointed:
+    return Checkpointed()
+
+
+def triggers(cluster: Cluster) -> list[tuple[str, Message]]:
+    return [sent for sent in cluster.sent if isinstance(sent[1], TriggerCheckpoint)]
+
+
+def test_a_running_job_takes_checkpoints(checkpointed: Checkpointed) -> None:
+    record = checkpointed.submit()
+    checkpointed.pass_time(9.0)
+    checkpointed.open(record)
+    checkpointed.pass_time(18.9)
+    assert triggers(checkpointed) == [], "an interval after all subtasks run"
+    checkpointed.pass_time(19.0)
+    (worker_id, message), *others = triggers(checkpointed)
+    assert (worker_id, others) == (record.execution.worker_of((0, 0)), [])
+    assert message == TriggerCheckpoint(record.job_id, 0, 1, 1_019_000, 0, [[0, 0]])
+    checkpointed.complete(record, 1)
+    assert record.latest_checkpoint == ("checkpoint-1-attempt-0", frozenset())
+    assert record.checkpoints is not None
+    assert record.checkpoints.history.last_completed is not None
+    assert record.checkpoints.history.last_completed.metrics["state_bytes"] == 15
+
+
+def test_the_next_attempt_goes_on_from_the_last_checkpoint(checkpointed: Checkpointed) -> None:
+    record = checkpointed.running()
+    assert record.present.restored_from == ""
+    checkpointed.pass_time(10.0)
+    checkpointed.complete(record, 1)
+    checkpointed.pass_time(20.0)
+    checkpointed.sent.clear()
+    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    aborts = [one for one in checkpointed.sent if isinstance(one[1], AbortCheckpoint)]
+    assert aborts == [(one, AbortCheckpoint(record.job_id, 0, 2)) for one in WORKERS]
+    assert checkpointed.orders == [(0, Discard(2))]
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 0))
+    assert record.present.restored_from == "checkpoint-1-attempt-0"
+    checkpointed.open(record)
+    checkpointed.pass_time(30.0)
+    assert [message.checkpoint_id for _, message in triggers(checkpointed)] == [3]  # type: ignore[union-attr]
+
+
+def test_late_answers_about_checkpoints_change_nothing(checkpointed: Checkpointed) -> None:
+    record = checkpointed.running()
+    checkpointed.pass_time(10.0)
+    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 0))
+    checkpointed.open(record)
+    checkpointed.orders.clear()
+    row = (1, 0, b"handle", [0.0, 0.0, 0.0, 0.0, 0, 0, 0])
+    owner = record.execution.worker_of((1, 0))
+    checkpointed.say(owner, AcknowledgeCheckpoint(record.job_id, 0, 1, *row))
+    checkpointed.say(owner, AcknowledgeCheckpoint("forgotten", 0, 1, *row))
+    checkpointed.acknowledge(record, 1)
+    assert checkpointed.orders == []
+
+
+def test_a_checkpoint_that_a_subtask_declines_may_fail_the_job(
+    checkpointed: Checkpointed,
+) -> None:
+    record = checkpointed.running()
+    checkpointed.pass_time(10.0)
+    owner = record.execution.worker_of((1, 1))
+    decline = DeclineCheckpoint(record.job_id, 0, 1, 1, 1, "ASYNC_FAILURE", "the disk is full")
+    checkpointed.say(owner, decline)
+    assert record.state is JobState.FAILING
+    assert record.execution.cause is not None
+    assert "subtask (1, 1): the disk is full" in record.execution.cause.message
+
+
+def test_a_checkpoint_that_cannot_be_kept_has_failed(checkpointed: Checkpointed) -> None:
+    checkpointed.checkpointing = JobCheckpointingConfig(10_000.0, tolerable_failures=1)
+    record = checkpointed.running()
+    checkpointed.pass_time(10.0)
+    checkpointed.acknowledge(record, 1)
+    checkpointed.dispatcher.checkpoint_kept(record, record.present, 1, "the disk is full", 10.0)
+    assert record.latest_checkpoint[0] == ""
+    assert record.state is JobState.RUNNING
+    assert record.checkpoints is not None
+    assert record.checkpoints.history.failed == 1
+
+
+def test_who_had_finished_is_not_run_again_and_keeps_its_result(
+    checkpointed: Checkpointed,
+) -> None:
+    """O2: its acknowledgement may come after its result; then it had not finished."""
+    record = checkpointed.running()
+    done = {**RESULT, "collected": b"the records", "checkpoint_taken": -1}
+    checkpointed.dispatcher.take_result(record, record.present, (1, 0), dict(done), 1.0)
+    checkpointed.pass_time(10.0)
+    late = {**RESULT, "collected": b"", "checkpoint_taken": 1}
+    checkpointed.dispatcher.take_result(record, record.present, (0, 0), late, 10.0)
+    assert checkpointed.orders == []
+    checkpointed.acknowledge(record, 1, (1, 1))
+    assert checkpointed.orders == []
+    checkpointed.acknowledge(record, 1, (0, 0))
+    ((_, order),) = checkpointed.orders
+    assert isinstance(order, Complete)
+    assert order.checkpoint.finished == {(1, 0)}
+    checkpointed.dispatcher.checkpoint_kept(record, record.present, 1, None, 10.0)
+    checkpointed.say(record.execution.worker_of((1, 1)), failed_key(record, (1, 1)))
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 0))
+    assert record.present.restored_finished == {(1, 0)}
+    empty = {**RESULT, "collected": b"", "checkpoint_taken": -1}
+    for subtask in record.execution.subtask_states():
+        checkpointed.dispatcher.take_result(record, record.present, subtask, dict(empty), 11.0)
+    assert record.present.results[1, 0]["collected"] == b"the records"
+    assert record.present.results[1, 1]["collected"] == b""
+
+
+def failed_key(record: JobRecord, subtask: SubtaskKey) -> Failed:
+    worker_id = record.execution.worker_of(subtask)
+    cause = FailureCause(Gravity.CAUSE, worker_id, 100, "ValueError", "boom", "Map (1/1)")
+    return Failed(record.job_id, record.present.number, *subtask, cause.to_dict())
+
+
+@pytest.mark.parametrize("field", ["subtask", "reason", "metrics"])
+def test_malformed_answers_about_checkpoints_break_the_protocol(
+    checkpointed: Checkpointed, field: str
+) -> None:
+    record = checkpointed.running()
+    checkpointed.pass_time(10.0)
+    owner = record.execution.worker_of((1, 0))
+    (other,) = set(WORKERS) - {owner}
+    decline = DeclineCheckpoint(record.job_id, 0, 1, 1, 0, "BOREDOM", "")
+    acknowledge = AcknowledgeCheckpoint(record.job_id, 0, 1, 1, 0, b"", [0] * 8)
+    with pytest.raises(RemoteProtocolError):
+        match field:
+            case "subtask":
+                checkpointed.say(other, decline)
+            case "reason":
+                checkpointed.say(owner, decline)
+            case "metrics":
+                checkpointed.say(owner, acknowledge)

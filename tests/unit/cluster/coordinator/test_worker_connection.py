@@ -62,7 +62,7 @@ async def test_the_first_message_must_be_register(served: ServedCoordinator) -> 
     assert served.coordinator.dispatcher.workers.workers() == ()
 
 
-async def test_workers_are_told_when_the_coordinator_stops(served: ServedCoordinator) -> None:
+async def test_workers_are_told_when_the_fail(served: ServedCoordinator) -> None:
     """They are the ones to close: until then, what they still send is read."""
     async with served.worker("worker-0") as link:
         served.coordinator.close("enough")

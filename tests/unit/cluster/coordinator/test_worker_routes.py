@@ -19,7 +19,7 @@ async def test_collected_records_over_the_limit_are_refused(served: ServedCoordi
     async with served.worker("worker-0") as link, served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
-        _, descriptors = await link.fetch_deployment(job_id, 0, "worker-0")
+        _, descriptors, *_ = await link.fetch_deployment(job_id, 0, "worker-0")
         upload = encode_result(
             SubtaskResult(1, 1, 1, 1, 1, 1, 1, {"Collect": ["x" * 700]}, {}), 1024
         )
@@ -44,7 +44,7 @@ async def test_a_result_of_a_subtask_that_the_job_does_not_have_is_refused(
     async with served.worker("worker-0") as link, served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
-        _, (source, *_) = await link.fetch_deployment(job_id, 0, "worker-0")
+        _, (source, *_), *_ = await link.fetch_deployment(job_id, 0, "worker-0")
         with pytest.raises(JobError, match=rf"job {job_id} has no subtask \(9, 0\)"):
             await link.upload_result(replace(source, vertex=9), b"")
         with pytest.raises(JobError, match="the request's body is no result"):

@@ -1,0 +1,151 @@
+"""Completes the checkpoints of jobs where they are kept: the coordinator's hands in the store.
+
+Theory of operation. The dispatcher orders, one order after the other is carried out for each job,
+and the answer says how it went. A job attempt claims the job's checkpoints with its first order;
+from then on none before it completes any. What nobody waits for, a removal, is tried and logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.coordinator import Complete, Discard
+from flinknet.checkpoint.location import open_storage
+from flinknet.checkpoint.metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    SubtaskState,
+)
+from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint
+from flinknet.checkpoint.state_handle import decode_handle
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster.control.job_state import AttemptKey
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.config import CheckpointingConfig
+from flinknet.errors import FlinknetError
+from flinknet.version import __version__
+
+__all__ = ["CheckpointKeeper", "OnKept"]
+
+log = logging.getLogger("flinknet.coordinator")
+
+OnKept = Callable[[JobRecord, AttemptRecord, int, str | None], None]
+"""(job, attempt, checkpoint, why it could not be completed): None if it is complete."""
+
+
+class CheckpointKeeper:
+    """Carries out what the dispatcher orders; ``close`` must be awaited in the end."""
+
+    def __init__(self, config: CheckpointingConfig, on_kept: OnKept) -> None:
+        self._config = config
+        self._on_kept = on_kept
+        self._claims: dict[AttemptKey, ClaimedStore] = {}
+        self._last: dict[str, asyncio.Task[None]] = {}
+
+    def check(self, directory: str) -> None:
+        """ConfigurationError unless this is a place for a job's checkpoints; empty means the
+        cluster's."""
+        open_storage(directory or self._config.directory, self._config)
+
+    def carry_out(
+        self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard
+    ) -> None:
+        """Complete a checkpoint, or remove what is left of one, after what was ordered before."""
+        before = self._last.get(record.job_id)
+        self._last[record.job_id] = asyncio.create_task(
+            self._after(before, record, attempt, order), name=f"checkpoint of {record.job_id}"
+        )
+
+    def forget(self, job_id: str) -> None:
+        """The job has ended: what was ordered is still carried out, and nothing comes after it."""
+        last = self._last.get(job_id)
+        if last is None:
+            return
+        if not last.done():
+            last.add_done_callback(lambda _: self.forget(job_id))
+            return
+        del self._last[job_id]
+        for key in [key for key in self._claims if key[0] == job_id]:
+            del self._claims[key]
+
+    async def close(self) -> None:
+        """Let what was ordered come to its end."""
+        await asyncio.gather(*self._last.values(), return_exceptions=True)
+
+    async def _after(
+        self,
+        before: asyncio.Task[None] | None,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        order: Complete | Discard,
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            claimed = await self._claimed(record, attempt)
+            if isinstance(order, Discard):
+                await claimed.discard(claimed.directory(order.checkpoint_id))
+                return
+            await claimed.complete(_metadata(record, attempt, order.checkpoint))
+        except FlinknetError as error:
+            if isinstance(order, Discard):
+                log.warning("checkpoint %d was not removed: %s", order.checkpoint_id, error)
+                return
+            self._on_kept(record, attempt, order.checkpoint.checkpoint_id, str(error))
+        else:
+            self._on_kept(record, attempt, order.checkpoint.checkpoint_id, None)
+
+    async def _claimed(self, record: JobRecord, attempt: AttemptRecord) -> ClaimedStore:
+        key = record.job_id, attempt.number
+        if key not in self._claims:
+            settings = record.submission.shape.checkpointing
+            assert settings is not None, "a job without checkpoints orders none"
+            storage = open_storage(settings.directory or self._config.directory, self._config)
+            store = CheckpointStore(storage, record.job_id, self._config)
+            self._claims[key] = await ClaimedStore.claim(store, attempt.number)
+        return self._claims[key]
+
+
+def _metadata(
+    record: JobRecord, attempt: AttemptRecord, checkpoint: PendingCheckpoint
+) -> CheckpointMetadata:
+    """What the checkpoint says of itself, from what its subtasks have said."""
+    operators: dict[str, OperatorState] = {}
+    states: dict[str, list[SubtaskState]] = {}
+    for vertex in record.submission.shape.vertices:
+        for operator in vertex.operators:
+            operators[operator.uid] = OperatorState(
+                operator.uid, vertex.parallelism, vertex.max_parallelism
+            )
+            states[operator.uid] = [
+                SubtaskState(index, {}, finished=True)
+                for index in range(vertex.parallelism)
+                if (vertex.id, index) in checkpoint.finished
+            ]
+    for (_, index), report in checkpoint.reports.items():
+        for uid, parts in decode_handle(report.handle):
+            if parts:
+                states[uid].append(SubtaskState(index, parts))
+    return CheckpointMetadata(
+        job_id=record.job_id,
+        job=record.submission.name,
+        attempt=attempt.number,
+        checkpoint_id=checkpoint.checkpoint_id,
+        kind=checkpoint.kind,
+        triggered_ms=checkpoint.timestamp_ms,
+        completed_ms=time.time_ns() // 1_000_000,
+        operators=tuple(
+            operators[uid]._replace(subtasks=tuple(sorted(states[uid], key=_index)))
+            for uid in operators
+        ),
+        written_by=__version__,
+    )
+
+
+def _index(state: SubtaskState) -> int:
+    return state.subtask_index

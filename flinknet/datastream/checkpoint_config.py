@@ -1,0 +1,87 @@
+"""How a job takes checkpoints, in PyFlink's names."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
+
+__all__ = ["CheckpointConfig", "CheckpointingMode"]
+
+
+class CheckpointingMode(Enum):
+    """What a failure may do to a record that was processed before it."""
+
+    EXACTLY_ONCE = "exactly_once"
+    """Nothing: its effect on state is there once."""
+    AT_LEAST_ONCE = "at_least_once"
+    """It may be processed again with its effect still there; channels never wait for each other."""
+
+
+class CheckpointConfig:
+    """The checkpoints of the jobs of one environment; times are in milliseconds."""
+
+    def __init__(self) -> None:
+        self._interval_ms: float | None = None
+        self._mode = CheckpointingMode.EXACTLY_ONCE
+        self._options: dict[str, float | int | str] = {}
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether there are any."""
+        return self._interval_ms is not None
+
+    def set_checkpoint_interval(self, checkpoint_interval: float) -> CheckpointConfig:
+        """Take a checkpoint this often."""
+        JobCheckpointingConfig(checkpoint_interval)
+        self._interval_ms = checkpoint_interval
+        return self
+
+    def get_checkpoint_interval(self) -> float:
+        """Return the interval; -1 if there are no checkpoints."""
+        return -1 if self._interval_ms is None else self._interval_ms
+
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        """Set what a failure may do; by default nothing, exactly once."""
+        self._mode = checkpointing_mode
+        return self
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Return what a failure may do."""
+        return self._mode
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: float) -> CheckpointConfig:
+        """Give a checkpoint up after this time; by default 10 minutes."""
+        return self._set("timeout_ms", checkpoint_timeout)
+
+    def set_min_pause_between_checkpoints(
+        self, min_pause_between_checkpoints: float
+    ) -> CheckpointConfig:
+        """Leave at least this time between the end of one and the beginning of the next."""
+        return self._set("min_pause_ms", min_pause_between_checkpoints)
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        """Let so many be under way at a time; by default one."""
+        return self._set("max_concurrent", max_concurrent_checkpoints)
+
+    def set_tolerable_checkpoint_failure_number(
+        self, tolerable_checkpoint_failure_number: int
+    ) -> CheckpointConfig:
+        """Let so many fail in a row before the job does; by default none."""
+        return self._set("tolerable_failures", tolerable_checkpoint_failure_number)
+
+    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
+        """Keep them here, and not in the cluster's ``checkpointing.directory``."""
+        return self._set("directory", checkpoint_path)
+
+    def _set(self, option: str, value: float | str) -> CheckpointConfig:
+        options = {**self._options, option: value}
+        JobCheckpointingConfig(1000.0, **options)  # type: ignore[arg-type]
+        self._options = options
+        return self
+
+    def job_checkpointing(self) -> JobCheckpointingConfig | None:
+        """What travels with a job; None without checkpoints."""
+        if self._interval_ms is None:
+            return None
+        mode = self._mode.value
+        return JobCheckpointingConfig(self._interval_ms, mode, **self._options)  # type: ignore[arg-type]

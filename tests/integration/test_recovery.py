@@ -1,0 +1,102 @@
+"""Jobs with checkpoints whose workers are killed: the answer is that of a run without failure."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream import (
+    CheckpointingMode,
+    CollectSink,
+    GeneratorSource,
+    RateLimitedSource,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+)
+from flinknet.errors import ConfigurationError
+from flinknet.task.graph import JobGraph
+
+KEYS = 101
+RECORDS = 400_000
+KILLS = 3
+
+
+def sums(mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> JobGraph:
+    """Sums and counts by key over numbers that come for two seconds."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    environment.enable_checkpointing(100, mode)
+    environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
+    environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
+    numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
+    stream = environment.from_source(RateLimitedSource(numbers, 200_000.0))
+    totals = stream.key_by(lambda record: record[0]).reduce(
+        lambda one, other: (one[0], one[1] + other[1], one[2] + other[2]), emit="end_of_input"
+    )
+    totals.sink_to(CollectSink()).name("sums")
+    return environment.job_graph("sums")
+
+
+EXPECTED = [
+    (key, len(range(key, RECORDS, KEYS)), sum(range(key, RECORDS, KEYS))) for key in range(KEYS)
+]
+
+
+def config_of(directory: Path) -> FlinknetConfig:
+    return FlinknetConfig(
+        network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
+        cluster=ClusterConfig(progress_interval_ms=20.0),
+        checkpointing=CheckpointingConfig(directory=str(directory)),
+    )
+
+
+async def complete(store: CheckpointStore, more_than: int) -> int:
+    """Wait until more checkpoints have been completed, and return the newest one's entry."""
+    while True:
+        completed = await store.completed()
+        if completed and completed[-1].number > more_than:
+            return completed[-1].number
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
+    """One at a time, each after some checkpoints of the attempt before: what the sums count is
+    lost nowhere, and nowhere counted twice."""
+    random = Random(seed)
+    config = config_of(tmp_path)
+    attempts: set[int] = set()
+    async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            attempts.add(progress.attempt)
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(sums(), watch))
+        storage = FileStorage(tmp_path, config.checkpointing)
+        store = CheckpointStore(storage, await started, config.checkpointing)
+        newest = 0
+        for _ in range(KILLS):
+            newest = await complete(store, newest + random.randrange(3))
+            workers = [name for name in cluster.pids() if name.startswith("worker")]
+            with suppress(ProcessLookupError):
+                os.kill(cluster.pids()[random.choice(workers)], signal.SIGKILL)
+        result = await job
+    assert sorted(result.collected["sums"]) == EXPECTED
+    assert max(attempts) > 0
+
+
+async def test_a_job_with_checkpoints_needs_a_place_for_them() -> None:
+    async with LocalCluster(FlinknetConfig(), on_output=lambda process, line: None) as cluster:
+        with pytest.raises(ConfigurationError, match="checkpointing.directory"):
+            await cluster.execute(sums())

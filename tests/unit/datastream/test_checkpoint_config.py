@@ -1,0 +1,73 @@
+"""How a job takes checkpoints, in PyFlink's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.config.restart_strategy import NO_RESTART, ExponentialDelayRestart
+from flinknet.datastream import (
+    CheckpointConfig,
+    CheckpointingMode,
+    GeneratorSource,
+    StreamExecutionEnvironment,
+)
+from flinknet.errors import ConfigurationError
+
+
+def program() -> StreamExecutionEnvironment:
+    environment = StreamExecutionEnvironment()
+    environment.from_source(GeneratorSource(str, 1)).print()
+    return environment
+
+
+def test_without_checkpoints_there_is_nothing() -> None:
+    environment = program()
+    config = environment.get_checkpoint_config()
+    assert not config.is_checkpointing_enabled()
+    assert config.get_checkpoint_interval() == -1
+    assert config.job_checkpointing() is None
+    graph = environment.job_graph()
+    assert (graph.checkpointing, graph.restart) == (None, NO_RESTART)
+
+
+def test_what_is_set_travels_with_the_job_which_is_restarted() -> None:
+    environment = program()
+    assert environment.enable_checkpointing(200) is environment
+    config = environment.get_checkpoint_config()
+    assert (config.get_checkpoint_interval(), config.is_checkpointing_enabled()) == (200, True)
+    assert config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+    config.set_checkpoint_timeout(3000).set_min_pause_between_checkpoints(20)
+    config.set_max_concurrent_checkpoints(2).set_tolerable_checkpoint_failure_number(3)
+    config.set_checkpoint_storage_dir("/checkpoints")
+    config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+    graph = environment.job_graph()
+    assert graph.checkpointing == JobCheckpointingConfig(
+        200,
+        "at_least_once",
+        timeout_ms=3000,
+        min_pause_ms=20,
+        max_concurrent=2,
+        tolerable_failures=3,
+        directory="/checkpoints",
+    )
+    assert graph.restart == ExponentialDelayRestart()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda config: config.set_checkpoint_interval(1), "interval is 1 ms: choose 10 ms"),
+        (lambda config: config.set_checkpoint_timeout(0), "timeout_ms is 0: choose a positive"),
+        (lambda config: config.set_max_concurrent_checkpoints(0), "max_concurrent is 0"),
+    ],
+)
+def test_what_does_not_work_is_refused_where_it_is_set(
+    change: Callable[[CheckpointConfig], object], message: str
+) -> None:
+    config = CheckpointConfig()
+    with pytest.raises(ConfigurationError, match=message):
+        change(config)
+    assert config.job_checkpointing() is None

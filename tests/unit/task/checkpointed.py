@@ -1,0 +1,110 @@
+"""Subtasks with checkpoints, and who hears what they say of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.metadata import CheckpointMetadata, OperatorState, SubtaskState
+from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
+from flinknet.checkpoint.state_handle import decode_handle
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.config import CheckpointingConfig
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.task.deployment import WorkerOffer, plan_deployment
+from flinknet.task.graph import JobGraph
+from flinknet.task.restored_state import RestoredState
+from flinknet.task.subtask import Subtask
+from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
+from flinknet.wire.events import CheckpointBarrier, CheckpointKind
+
+
+def store_in(directory: Path) -> CheckpointStore:
+    config = CheckpointingConfig()
+    return CheckpointStore(FileStorage(directory, config), "job", config)
+
+
+class Answers:
+    """What subtasks have said."""
+
+    def __init__(self) -> None:
+        self.reports: dict[SubtaskId, SubtaskReport] = {}
+        self.declines: list[tuple[int, SubtaskId, CheckpointFailureReason, str]] = []
+        self._more = asyncio.Event()
+
+    async def acknowledge(
+        self, checkpoint_id: int, subtask: SubtaskId, report: SubtaskReport
+    ) -> None:
+        self.reports[subtask] = report
+        self._more.set()
+
+    async def decline(
+        self,
+        checkpoint_id: int,
+        subtask: SubtaskId,
+        reason: CheckpointFailureReason,
+        explanation: str,
+    ) -> None:
+        self.declines.append((checkpoint_id, subtask, reason, explanation))
+        self._more.set()
+
+    async def until(self, reports: int = 0, declines: int = 0) -> None:
+        """Return when so many have come."""
+        while len(self.reports) < reports or len(self.declines) < declines:
+            self._more.clear()
+            await self._more.wait()
+
+    def metadata(self, graph: JobGraph) -> CheckpointMetadata:
+        """The checkpoint of which all subtasks have written their part."""
+        operators = {
+            operator.uid: OperatorState(operator.uid, vertex.parallelism, vertex.max_parallelism)
+            for vertex in graph.vertices
+            for operator in vertex.operators
+        }
+        for (_, index), report in sorted(self.reports.items()):
+            for uid, parts in decode_handle(report.handle):
+                before = operators[uid]
+                subtasks = (*before.subtasks, SubtaskState(index, parts))
+                operators[uid] = before._replace(subtasks=subtasks)
+        return CheckpointMetadata(
+            "job", graph.name, 0, 1, CheckpointKind.CHECKPOINT, 1, 2, tuple(operators.values())
+        )
+
+
+def deploy(
+    graph: JobGraph,
+    workers: list[NetworkEnvironment],
+    store: CheckpointStore,
+    answers: Answers,
+    *,
+    attempt: int = 0,
+    restored: RestoredState | None = None,
+    finished: bool = False,
+) -> dict[str, Subtask]:
+    """Make the subtasks of a job with checkpoints, not open yet, by name."""
+    graph = JobGraph.from_bytes(graph.to_bytes())
+    by_id = {worker.worker_id: worker for worker in workers}
+    offers = [WorkerOffer(worker.worker_id, worker.address, 16) for worker in workers]
+    return {
+        descriptor.name: Subtask(
+            graph,
+            descriptor,
+            by_id[worker_id],
+            checkpoints=SubtaskCheckpoints(
+                (descriptor.vertex, descriptor.index), attempt, store, answers
+            ),
+            restored=restored,
+            finished=finished,
+        )
+        for worker_id, descriptors in plan_deployment(graph, "job", attempt, offers).items()
+        for descriptor in descriptors
+    }
+
+
+def trigger(subtasks: dict[str, Subtask], barrier: CheckpointBarrier) -> None:
+    """Begin a checkpoint at the sources."""
+    for name, subtask in subtasks.items():
+        if name.startswith("Source"):
+            subtask.trigger_checkpoint(barrier)

@@ -1,0 +1,301 @@
+"""A subtask's part in checkpoints: captured between two batches, written beside the records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.datastream import (
+    CheckpointedFunction,
+    CheckpointingMode,
+    CollectSink,
+    CommitContext,
+    Committer,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    GeneratorSource,
+    MapFunction,
+    RateLimitedSource,
+    StreamExecutionEnvironment,
+    TwoPhaseSink,
+)
+from flinknet.errors import ConfigurationError
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.task.execution_state import ExecutionState
+from flinknet.task.graph import JobGraph
+from flinknet.task.restored_state import RestoredState
+from flinknet.task.subtask import Subtask
+from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointOptions
+from tests.unit.task.checkpointed import Answers, deploy, store_in, trigger
+from tests.unit.task.running import environments
+
+BARRIER = CheckpointBarrier(1, 1_000)
+RECORDS = 4_000
+KEYS = 7
+
+
+def sums(
+    function: Any = lambda record: record,
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE,
+    parallelism: int = 2,
+    rate: float = 20_000.0,
+) -> JobGraph:
+    """Sums by key over numbers that two sources read, slowly."""
+    environment = StreamExecutionEnvironment().set_parallelism(2).set_max_parallelism(8)
+    environment.enable_checkpointing(1000, mode)
+    numbers = GeneratorSource(lambda number: (number % KEYS, number), RECORDS)
+    stream = environment.from_source(RateLimitedSource(numbers, rate)).map(function)
+    totals = stream.key_by(lambda record: record[0]).reduce(
+        lambda one, other: (one[0], one[1] + other[1]), emit="end_of_input"
+    )
+    totals.set_parallelism(parallelism)
+    totals.sink_to(CollectSink()).name("sums").set_parallelism(parallelism)
+    return environment.job_graph("sums")
+
+
+EXPECTED = sorted((key, sum(range(key, RECORDS, KEYS))) for key in range(KEYS))
+
+
+def collected(results: list[Any]) -> list[Any]:
+    return sorted(record for result in results for record in result.collected.get("sums", []))
+
+
+@asynccontextmanager
+async def running(subtasks: dict[str, Subtask]) -> AsyncIterator[list[asyncio.Task[Any]]]:
+    """Open and run subtasks in this block; what still runs at its end is cancelled."""
+    for subtask in subtasks.values():
+        subtask.open()
+    tasks = [asyncio.create_task(subtask.run()) for subtask in subtasks.values()]
+    while any(subtask.state is not ExecutionState.RUNNING for subtask in subtasks.values()):
+        await asyncio.sleep(0)
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def workers() -> AsyncIterator[list[NetworkEnvironment]]:
+    async with environments(2) as workers:
+        yield workers
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return store_in(tmp_path)
+
+
+@pytest.mark.parametrize("parallelism", [2, 1, 3])
+async def test_a_job_goes_on_where_a_checkpoint_found_it(
+    workers: list[NetworkEnvironment], store: CheckpointStore, parallelism: int
+) -> None:
+    """Also at another parallelism of what has keyed state. Nothing is lost, nothing counted
+    twice."""
+    graph, answers = sums(), Answers()
+    subtasks = deploy(graph, workers, store, answers)
+    async with running(subtasks):
+        while any(not subtask.io_metrics().records_in for subtask in subtasks.values()):
+            await asyncio.sleep(0)
+        trigger(subtasks, BARRIER)
+        await answers.until(reports=4)
+    restored = RestoredState(store, answers.metadata(graph))
+    again = sums(parallelism=parallelism, rate=1e9)
+    restarted = deploy(again, workers, store, Answers(), attempt=1, restored=restored)
+    async with running(restarted) as tasks:
+        results = await asyncio.gather(*tasks)
+    assert collected(results) == EXPECTED
+    named = zip(restarted, results, strict=True)
+    read = [result.records_in for name, result in named if name.startswith("Source")]
+    assert 0 < sum(read) < RECORDS, "not from the beginning"
+
+
+async def test_a_collect_sink_has_each_record_once(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """Those before the checkpoint are its state."""
+
+    def graph(rate: float) -> JobGraph:
+        environment = StreamExecutionEnvironment()
+        environment.enable_checkpointing(1000)
+        numbers = GeneratorSource(lambda number: number, RECORDS)
+        stream = environment.from_source(RateLimitedSource(numbers, rate))
+        stream.sink_to(CollectSink()).name("all")
+        return environment.job_graph("all")
+
+    answers = Answers()
+    subtasks = deploy(graph(20_000.0), workers, store, answers)
+    async with running(subtasks):
+        while any(not subtask.io_metrics().records_in for subtask in subtasks.values()):
+            await asyncio.sleep(0)
+        trigger(subtasks, BARRIER)
+        await answers.until(reports=1)
+    restored = RestoredState(store, answers.metadata(graph(1.0)))
+    restarted = deploy(graph(1e9), workers, store, Answers(), attempt=1, restored=restored)
+    async with running(restarted) as tasks:
+        (result,) = await asyncio.gather(*tasks)
+    assert result.records_in < RECORDS
+    assert result.collected["all"] == list(range(RECORDS))
+
+
+async def test_what_a_subtask_reports(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    graph, answers = sums(), Answers()
+    subtasks = deploy(graph, workers, store, answers)
+    async with running(subtasks) as tasks:
+        trigger(subtasks, BARRIER)
+        await answers.until(reports=4)
+        assert all(report.start_delay_ms > 0 for report in answers.reports.values())
+        assert all(report.state_bytes > 0 for report in answers.reports.values())
+        assert not answers.declines
+        await asyncio.gather(*tasks)
+    assert all(task.result().checkpoint_taken == 1 for task in tasks)
+
+
+async def test_at_least_once_blocks_nobody(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    answers = Answers()
+    subtasks = deploy(sums(mode=CheckpointingMode.AT_LEAST_ONCE), workers, store, answers)
+    barrier = CheckpointBarrier(1, 1_000, CheckpointOptions(alignment=Alignment.AT_LEAST_ONCE))
+    async with running(subtasks) as tasks:
+        trigger(subtasks, barrier)
+        await answers.until(reports=4)
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+
+
+async def test_who_has_finished_gets_the_ends_of_its_channels_alone(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2: what was finished in the restored checkpoint skips its life."""
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers, finished=True)
+    for subtask in subtasks.values():
+        subtask.open()
+    tasks = [asyncio.create_task(subtask.run()) for subtask in subtasks.values()]
+    results = await asyncio.gather(*tasks)
+    assert collected(results) == []
+    assert [result.checkpoint_taken for result in results] == [-1] * 4
+    trigger(subtasks, BARRIER)
+    assert not answers.reports, "it has ended"
+
+
+class Refusing(MapFunction, CheckpointedFunction):
+    """Cannot be captured."""
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """It has none."""
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        raise ValueError("not now")
+
+
+async def test_what_cannot_be_captured_declines_the_checkpoint_and_not_the_job(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """Those downstream hear of it, and nobody stays blocked."""
+    answers = Answers()
+    subtasks = deploy(sums(Refusing()), workers, store, answers)
+    async with running(subtasks) as tasks:
+        trigger(subtasks, BARRIER)
+        await answers.until(declines=4)
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+    sources = [decline for decline in answers.declines if decline[1][0] == 0]
+    assert [decline[2:] for decline in sources] == [
+        (CheckpointFailureReason.DECLINED, "ValueError: not now")
+    ] * 2
+    assert not answers.reports
+
+
+async def test_a_place_that_fails_fails_the_checkpoint_and_not_the_job(
+    workers: list[NetworkEnvironment], tmp_path: Path
+) -> None:
+    (tmp_path / "job").write_text("a file where a directory must be")
+    answers, store = Answers(), store_in(tmp_path)
+    subtasks = deploy(sums(), workers, store, answers)
+    large = [subtask for name, subtask in subtasks.items() if name.startswith("Source")]
+    assert large
+    async with running(subtasks) as tasks:
+        object.__setattr__(store.config, "inline_bytes_max", 0)
+        trigger(subtasks, BARRIER)
+        await answers.until(declines=4)
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+    assert {decline[2] for decline in answers.declines} == {CheckpointFailureReason.ASYNC_FAILURE}
+
+
+async def test_the_coordinator_may_give_a_checkpoint_up_at_any_time(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O1: before it, while it is aligned and written, after it, and more than once."""
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks) as tasks:
+        for checkpoint_id in (1, 2, 3):
+            trigger(subtasks, CheckpointBarrier(checkpoint_id, 1_000))
+            for subtask in subtasks.values():
+                subtask.abort_checkpoint(checkpoint_id)
+                subtask.abort_checkpoint(checkpoint_id)
+        trigger(subtasks, CheckpointBarrier(4, 1_000))
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+    assert {task.result().checkpoint_taken for task in tasks} == {4}
+
+
+class AtTheEnd(TwoPhaseSink):
+    """Commits once."""
+
+    def write(self, records: list[Any]) -> None:
+        """Nothing comes here."""
+
+    def prepare_commit(self) -> None:
+        """Nothing comes here."""
+
+    def create_committer(self, context: CommitContext) -> Committer:
+        raise AssertionError("nothing is committed")
+
+
+class OnceOnly(GeneratorSource):
+    """Cannot be read again."""
+
+    replayable = False
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda environment: environment.from_source(OnceOnly(str, 3)).print(),
+            "cannot be read again",
+        ),
+        (
+            lambda environment: environment.from_collection([1]).sink_to(AtTheEnd()),
+            "commits once, at the end of the job",
+        ),
+    ],
+)
+async def test_what_cannot_go_on_after_a_failure_is_refused(
+    workers: list[NetworkEnvironment],
+    store: CheckpointStore,
+    build: Callable[[StreamExecutionEnvironment], object],
+    message: str,
+) -> None:
+    environment = StreamExecutionEnvironment()
+    environment.enable_checkpointing(1000)
+    build(environment)
+    subtasks = deploy(environment.job_graph("refused"), workers, store, Answers())
+    for subtask in subtasks.values():
+        subtask.open()
+    with pytest.raises(ConfigurationError, match=message):
+        for subtask in subtasks.values():
+            await subtask.run()
