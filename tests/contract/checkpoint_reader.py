@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from struct import unpack
 from typing import Any
+from zlib import crc32
 
 import msgpack
 
@@ -101,3 +103,59 @@ def chunks(section: bytes) -> list[bytes]:
     if start != len(section) or b"" in found:
         raise ValueError("what was in flight is torn")
     return found
+
+
+def _headed(part: bytes, mark: bytes) -> tuple[dict[str, Any], bytes]:
+    """The checked map at the beginning of keyed or operator state, and what is behind it."""
+    length, expected = (int.from_bytes(part[start : start + 4], "big") for start in (10, 14))
+    body = part[18 : 18 + length]
+    if part[:10] != mark + b"\x00\x01" or len(body) != length or crc32(body) != expected:
+        raise ValueError(f"no {mark.decode()} of version 1, or damaged")
+    header: dict[str, Any] = msgpack.unpackb(body)
+    return header, part[18 + length :]
+
+
+def _values(data: bytes) -> list[Any]:
+    """Values one behind the other; lists are objects of a class that no program has."""
+
+    def extension(code: int, content: bytes) -> Any:
+        listed = msgpack.unpackb(content, ext_hook=extension)
+        if listed[0] != 4294967296:
+            raise ValueError(f"extension {code} is no list")
+        return listed[1:]
+
+    unpacker = msgpack.Unpacker(ext_hook=extension, strict_map_key=False, use_list=False)
+    unpacker.feed(data)
+    return list(unpacker)
+
+
+def keyed_state(part: bytes) -> dict[str, dict[int, list[tuple[Any, Any]]]]:
+    """Keys and values by state and key group (section 6)."""
+    header, content = _headed(part, b"FLNKKEYS")
+    names = [state[0] for state in header["states"]]
+    found: dict[str, dict[int, list[tuple[Any, Any]]]] = {name: {} for name in names}
+    first, end = header["key_groups"]
+    for number, size, expected in header["groups"]:
+        group, content = content[:size], content[size:]
+        if not first <= number < end or len(group) != size or crc32(group) != expected:
+            raise ValueError(f"key group {number} is damaged")
+        while group:
+            state, entries, length = unpack(">HII", group[:10])
+            flat = _values(group[10 : 10 + length])
+            assert len(flat) == 2 * entries
+            into = found[names[state]].setdefault(number, [])
+            into += zip(flat[::2], flat[1::2], strict=True)
+            group = group[10 + length :]
+    if content:
+        raise ValueError("it goes on behind its end")
+    return found
+
+
+def operator_state(part: bytes) -> dict[str, list[Any]]:
+    """Elements by state (section 7)."""
+    header, behind = _headed(part, b"FLNKOPER")
+    assert not behind
+    return {
+        name: [value for element in elements for value in _values(element)]
+        for name, _, _, elements in header["states"]
+    }
