@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,7 +49,7 @@ def list_checkpoints(
     if as_json:
         print(json.dumps([_summary(kept) for kept in found], indent=2))
     else:
-        Console().print(_list_table(found, time.time() * 1000))
+        _print_list(Console(), found)
 
 
 @checkpoints_app.command()
@@ -73,7 +74,7 @@ def show(directory: Directory, *, config: ConfigFile = None, as_json: AsJson = F
         print(json.dumps(details, indent=2))
     else:
         console = Console()
-        console.print(_list_table([kept], time.time() * 1000))
+        _print_list(console, [kept])
         console.print(_parts_table(kept.metadata))
 
 
@@ -159,32 +160,36 @@ def _part(part: StatePart) -> dict[str, Any]:
     return {"name": part.name, "size_bytes": part.size_bytes, "sections": sections}
 
 
+def _print_list(console: Console, found: list[KeptCheckpoint]) -> None:
+    """Print a table for each directory that checkpoints are in: one for each job."""
+    now_ms = time.time() * 1000
+    for parent, group in groupby(found, lambda kept: kept.location.rpartition("/")[0]):
+        of_one_job = list(group)
+        jobs = {kept.metadata.job: None for kept in of_one_job if kept.metadata is not None}
+        heading = f"{', '.join(jobs) or 'unknown job'}, {parent}"
+        console.print(Text(printable(heading)), soft_wrap=True)
+        console.print(_list_table(of_one_job, now_ms))
+
+
 def _list_table(found: list[KeptCheckpoint], now_ms: float) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("job", overflow="fold")
-    table.add_column("id", justify="right")
-    table.add_column("kind")
-    table.add_column("state")
-    for heading in ("age", "duration", "size", "parts"):
-        table.add_column(heading, justify="right")
-    table.add_column("location", overflow="fold")
+    table.add_column("directory", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    for heading in ("age", "took", "size", "parts"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for kept in found:
         metadata = kept.metadata
-        location = Text(printable(kept.location))
+        directory = Text(printable(kept.location.rpartition("/")[2]))
         if metadata is None:
-            state = kept.state if kept.error is None else "BAD"
-            table.add_row("", "", "", state, "", "", "", "", location)
+            table.add_row(directory, kept.state if kept.error is None else "BAD")
             continue
         table.add_row(
-            Text(printable(metadata.job)),
-            str(metadata.checkpoint_id),
-            metadata.kind.name.lower(),
+            directory,
             kept.state,
             _span((now_ms - metadata.completed_ms) / 1000),
             f"{metadata.duration_ms / 1000:.2f} s",
             _size(metadata.size_bytes),
             str(sum(1 for _ in metadata.parts())),
-            location,
         )
     return table
 
