@@ -12,11 +12,9 @@ from flinknet.config.checks import (
     require_positive,
 )
 
-__all__ = ["CheckpointingMode", "JobCheckpointingConfig", "Retention"]
+__all__ = ["CheckpointingMode", "JobCheckpointingConfig"]
 
 CheckpointingMode = Literal["exactly_once", "at_least_once"]
-
-Retention = Literal["delete_on_cancellation", "retain_on_cancellation", "no_externalized"]
 
 INTERVAL_LEAST_MS = 10.0
 """Flink's MINIMAL_CHECKPOINT_TIME: below it, a job would do little else."""
@@ -44,25 +42,12 @@ class JobCheckpointingConfig:
     execution.checkpointing.min-pause."""
 
     max_concurrent: int = 1
-    """Periodic checkpoints under way at a time; one if there is a pause between them, or if they
-    may become unaligned, whose in-flight data would be kept several times over. Flink:
+    """Periodic checkpoints under way at a time; one if there is a pause between them. Flink:
     execution.checkpointing.max-concurrent-checkpoints."""
 
     tolerable_failures: int = 0
     """Periodic checkpoints that may fail one after the other; one more fails the job. Flink:
     execution.checkpointing.tolerable-failed-checkpoints."""
-
-    unaligned: bool = False
-    """Whether barriers overtake the records in flight, which become part of the checkpoint. Flink:
-    execution.checkpointing.unaligned.enabled."""
-
-    aligned_timeout_ms: float = 0.0
-    """How long after its trigger an unaligned checkpoint still tries to be an aligned one. Flink:
-    execution.checkpointing.aligned-checkpoint-timeout (0: does not try)."""
-
-    retention: Retention = "no_externalized"
-    """Whether the last checkpoints stay when the job is cancelled or fails; savepoints always do.
-    Flink: execution.checkpointing.externalized-checkpoint-retention."""
 
     directory: str = ""
     """Where the job's checkpoints are kept; empty takes the cluster's directory
@@ -76,14 +61,10 @@ class JobCheckpointingConfig:
             "more",
         )
         require_positive(self, "timeout_ms")
-        require_at_least(self, 0, "min_pause_ms", "tolerable_failures", "aligned_timeout_ms")
+        require_at_least(self, 0, "min_pause_ms", "tolerable_failures")
         require_at_least(self, 1, "max_concurrent")
-        require(
-            not (self.unaligned and self.mode == "at_least_once"),
-            "unaligned checkpoints are exactly once: choose the mode exactly_once, or aligned ones",
-        )
 
     @property
     def concurrent(self) -> int:
         """How many periodic checkpoints may be under way at a time."""
-        return 1 if self.min_pause_ms or self.unaligned else self.max_concurrent
+        return 1 if self.min_pause_ms else self.max_concurrent

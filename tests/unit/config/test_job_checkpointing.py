@@ -17,10 +17,8 @@ from flinknet.errors import ConfigurationError
         ({"timeout_ms": 0.0}, "timeout_ms is 0.0: choose a positive duration"),
         ({"min_pause_ms": -1.0}, "min_pause_ms is -1.0: choose 0 or more"),
         ({"tolerable_failures": -1}, "tolerable_failures is -1: choose 0 or more"),
-        ({"aligned_timeout_ms": -1.0}, "aligned_timeout_ms is -1.0: choose 0 or more"),
         ({"max_concurrent": 0}, "max_concurrent is 0: choose 1 or more"),
         ({"mode": "twice"}, 'mode is \'twice\': choose "exactly_once" or "at_least_once"'),
-        ({"unaligned": True, "mode": "at_least_once"}, "unaligned checkpoints are exactly once"),
     ],
 )
 def test_what_does_not_work_is_refused(options: dict[str, Any], message: str) -> None:
@@ -29,10 +27,9 @@ def test_what_does_not_work_is_refused(options: dict[str, Any], message: str) ->
     assert message in str(raised.value)
 
 
-def test_a_pause_and_unaligned_barriers_allow_one_at_a_time() -> None:
+def test_a_pause_allows_one_at_a_time() -> None:
     def concurrent(**options: Any) -> int:
         return JobCheckpointingConfig(10.0, max_concurrent=3, **options).concurrent
 
     assert concurrent() == 3
     assert concurrent(min_pause_ms=1.0) == 1
-    assert concurrent(unaligned=True) == 1
