@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -25,6 +26,7 @@ from flinknet.datastream import (
 )
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
+from tests.unit.checkpoint.checkpoints import change
 
 KEYS = 101
 RECORDS = 400_000
@@ -94,6 +96,39 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
     assert max(attempts) > 0
+
+
+@pytest.mark.parametrize("how", ["torn", "a bit", "removed"])
+async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> None:
+    """The newest one is damaged, and then a worker killed: the one before is as good, but for the
+    records that are processed again."""
+    config = config_of(tmp_path)
+    graph = sums()
+    assert graph.checkpointing is not None
+    pause = replace(graph.checkpointing, min_pause_ms=700.0)
+    graph = replace(graph, checkpointing=pause)
+    said: list[str] = []
+    async with LocalCluster(config, on_output=lambda process, line: said.append(line)) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(graph, watch))
+        storage = FileStorage(tmp_path, config.checkpointing)
+        store = CheckpointStore(storage, await started, config.checkpointing)
+        await complete(store, await complete(store, 0))
+        workers = [name for name in cluster.pids() if name.startswith("worker")]
+        # The next checkpoint begins after a pause, and needs this worker.
+        os.kill(cluster.pids()[workers[0]], signal.SIGSTOP)
+        newest = (await store.completed())[-1].directory
+        change(tmp_path / store.path(newest, "metadata"), how)
+        os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
+        result = await job
+    assert sorted(result.collected["sums"]) == EXPECTED
+    if how != "removed":
+        assert any(f"{newest} cannot be restored, the one before is used" in line for line in said)
 
 
 async def test_a_job_with_checkpoints_needs_a_place_for_them() -> None:

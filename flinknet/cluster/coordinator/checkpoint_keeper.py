@@ -3,6 +3,7 @@
 Theory of operation. The dispatcher orders, one order after the other is carried out for each job,
 and the answer says how it went. A job attempt claims the job's checkpoints with its first order;
 from then on none before it completes any. What nobody waits for, a removal, is tried and logged.
+Before an attempt continues from a checkpoint all files of it are read; it is not, if one is bad.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from flinknet.checkpoint.claimed_store import ClaimedStore
 from flinknet.checkpoint.coordinator import Complete, Discard
@@ -25,25 +26,29 @@ from flinknet.checkpoint.state_handle import decode_handle
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
 from flinknet.config import CheckpointingConfig
-from flinknet.errors import FlinknetError
+from flinknet.errors import CheckpointNotFoundError, FlinknetError
 from flinknet.version import __version__
 
-__all__ = ["CheckpointKeeper", "OnKept"]
+__all__ = ["CheckpointKeeper", "OnFound", "OnKept"]
 
 log = logging.getLogger("flinknet.coordinator")
 
 OnKept = Callable[[JobRecord, AttemptRecord, int, str | None], None]
 """(job, attempt, checkpoint, why it could not be completed): None if it is complete."""
 
+OnFound = Callable[[JobRecord, RestorePoint | None, str | None], None]
+"""(job, what its next attempt continues from, why that cannot be said): one of both is None."""
+
 
 class CheckpointKeeper:
     """Carries out what the dispatcher orders; ``close`` must be awaited in the end."""
 
-    def __init__(self, config: CheckpointingConfig, on_kept: OnKept) -> None:
+    def __init__(self, config: CheckpointingConfig, on_kept: OnKept, on_found: OnFound) -> None:
         self._config = config
         self._on_kept = on_kept
+        self._on_found = on_found
         self._claims: dict[AttemptKey, ClaimedStore] = {}
         self._last: dict[str, asyncio.Task[None]] = {}
 
@@ -56,10 +61,11 @@ class CheckpointKeeper:
         self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard
     ) -> None:
         """Complete a checkpoint, or remove what is left of one, after what was ordered before."""
-        before = self._last.get(record.job_id)
-        self._last[record.job_id] = asyncio.create_task(
-            self._after(before, record, attempt, order), name=f"checkpoint of {record.job_id}"
-        )
+        self._then(record, lambda: self._carry_out(record, attempt, order))
+
+    def seek(self, record: JobRecord) -> None:
+        """Find the last checkpoint whose files are all good, after what was ordered before."""
+        self._then(record, lambda: self._seek(record))
 
     def forget(self, job_id: str) -> None:
         """The job has ended: what was ordered is still carried out, and nothing comes after it."""
@@ -77,15 +83,20 @@ class CheckpointKeeper:
         """Let what was ordered come to its end."""
         await asyncio.gather(*self._last.values(), return_exceptions=True)
 
-    async def _after(
-        self,
-        before: asyncio.Task[None] | None,
-        record: JobRecord,
-        attempt: AttemptRecord,
-        order: Complete | Discard,
+    def _then(self, record: JobRecord, work: Callable[[], Awaitable[None]]) -> None:
+        before = self._last.get(record.job_id)
+
+        async def after() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await work()
+
+        name = f"checkpoint of {record.job_id}"
+        self._last[record.job_id] = asyncio.create_task(after(), name=name)
+
+    async def _carry_out(
+        self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard
     ) -> None:
-        if before is not None:
-            await asyncio.wait([before])
         try:
             claimed = await self._claimed(record, attempt)
             if isinstance(order, Discard):
@@ -103,12 +114,26 @@ class CheckpointKeeper:
     async def _claimed(self, record: JobRecord, attempt: AttemptRecord) -> ClaimedStore:
         key = record.job_id, attempt.number
         if key not in self._claims:
-            settings = record.submission.shape.checkpointing
-            assert settings is not None, "a job without checkpoints orders none"
-            storage = open_storage(settings.directory or self._config.directory, self._config)
-            store = CheckpointStore(storage, record.job_id, self._config)
-            self._claims[key] = await ClaimedStore.claim(store, attempt.number)
+            self._claims[key] = await ClaimedStore.claim(self._store(record), attempt.number)
         return self._claims[key]
+
+    def _store(self, record: JobRecord) -> CheckpointStore:
+        settings = record.submission.shape.checkpointing
+        assert settings is not None, "a job without checkpoints orders none"
+        storage = open_storage(settings.directory or self._config.directory, self._config)
+        return CheckpointStore(storage, record.job_id, self._config)
+
+    async def _seek(self, record: JobRecord) -> None:
+        try:
+            metadata = (await self._store(record).latest_valid()).checkpoint
+        except CheckpointNotFoundError as error:
+            log.error('job "%s" begins again from its start: %s', record.submission.name, error)
+            self._on_found(record, RestorePoint(), None)
+        except FlinknetError as error:
+            why = f"could not read which checkpoint the job continues from: {error}"
+            self._on_found(record, None, why)
+        else:
+            self._on_found(record, _restore_point(record, metadata), None)
 
 
 def _metadata(
@@ -144,6 +169,24 @@ def _metadata(
             for uid in operators
         ),
         written_by=__version__,
+    )
+
+
+def _restore_point(record: JobRecord, metadata: CheckpointMetadata) -> RestorePoint:
+    finished = {
+        (operator.uid, subtask.subtask_index)
+        for operator in metadata.operators
+        for subtask in operator.subtasks
+        if subtask.finished
+    }
+    return RestorePoint(
+        str(metadata.directory),
+        frozenset(
+            (vertex.id, index)
+            for vertex in record.submission.shape.vertices
+            for index in range(vertex.parallelism)
+            if any((operator.uid, index) in finished for operator in vertex.operators)
+        ),
     )
 
 

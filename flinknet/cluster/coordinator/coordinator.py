@@ -36,7 +36,7 @@ from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection
@@ -60,7 +60,9 @@ class Coordinator:
         checkpointing: CheckpointingConfig | None = None,
     ) -> None:
         """``want_worker`` hears of each lost worker that a job needs to have replaced."""
-        self._keeper = CheckpointKeeper(checkpointing or CheckpointingConfig(), self._kept)
+        self._keeper = CheckpointKeeper(
+            checkpointing or CheckpointingConfig(), self._kept, self._found
+        )
         self._want_worker = want_worker
         self._wanted: set[str] = set()
         self._never_came: list[str] = []
@@ -82,6 +84,7 @@ class Coordinator:
             now=self.now(),
             send=self._send,
             keep=self._keeper.carry_out,
+            seek=self._keeper.seek,
             epoch_s=time.time() - self.now(),
         )
         self.ready = asyncio.Event()
@@ -203,6 +206,10 @@ class Coordinator:
         self, record: JobRecord, attempt: AttemptRecord, checkpoint_id: int, failure: str | None
     ) -> None:
         self.dispatcher.checkpoint_kept(record, attempt, checkpoint_id, failure, self.now())
+        self._settle()
+
+    def _found(self, record: JobRecord, found: RestorePoint | None, failure: str | None) -> None:
+        self.dispatcher.checkpoint_found(record, found, failure, self.now())
         self._settle()
 
     def _refuse_if_closed(self, who: str) -> None:

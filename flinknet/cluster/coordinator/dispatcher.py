@@ -19,7 +19,8 @@ process.
 - A job ends with its attempt, unless this one has failed and the job's restart strategy wants
   another. That begins when its time has come and there are slots for it, for which it waits at most
   ``restart_slots_timeout_ms``: a worker that was lost may be replaced meanwhile, and says so by
-  the first of its heartbeats.
+  the first of its heartbeats. Of a job that has a checkpoint, it is read before (``seek``) which is
+  the last one whose files are good. If their place does not answer, the attempt fails with that.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
 
 Flink: Dispatcher, JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs
@@ -68,7 +69,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import Commands, SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord, WorkerRegistry
 from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, RemoteProtocolError
@@ -87,6 +88,14 @@ def _keep_nothing(record: JobRecord, attempt: AttemptRecord, order: Complete | D
     """For jobs without checkpoints."""
 
 
+Seek = Callable[[JobRecord], None]
+"""Find the last checkpoint of a job whose files are good."""
+
+
+def _seek_nothing(record: JobRecord) -> None:
+    """For jobs without checkpoints."""
+
+
 class Dispatcher:
     """Registers workers, runs jobs on them, and knows how each of both stands."""
 
@@ -97,11 +106,14 @@ class Dispatcher:
         now: float,
         send: Send,
         keep: Keep = _keep_nothing,
+        seek: Seek = _seek_nothing,
         epoch_s: float = 0.0,
     ) -> None:
-        """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``;
-        ``epoch_s`` is what the clock on the wall shows when this one shows 0."""
+        """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``; ``seek``
+        answers by ``checkpoint_found``; ``epoch_s`` is what the clock on the wall shows when this
+        one shows 0."""
         self._keep = keep
+        self._seek = seek
         self._epoch_s = epoch_s
         self._config = config
         self._send = send
@@ -311,8 +323,22 @@ class Dispatcher:
         latest = books.latest
         if latest is not None and latest.checkpoint_id == checkpoint_id:
             directory = CheckpointDirectory(False, checkpoint_id, attempt.number)
-            record.latest_checkpoint = str(directory), frozenset(latest.finished)
+            record.latest_checkpoint = RestorePoint(str(directory), frozenset(latest.finished))
         self._order(record, attempt, orders, now)
+
+    def checkpoint_found(
+        self, record: JobRecord, found: RestorePoint | None, failure: str | None, now: float
+    ) -> None:
+        """The next attempt is to continue from ``found``, or its place failed with ``failure``;
+        nothing happens if the job has ended meanwhile."""
+        if not record.seeks_checkpoint or record.restart_at is None:
+            return
+        record.seeks_checkpoint, record.checkpoint_is_sought = False, True
+        record.restart_at = now
+        record.restore_failure = failure
+        if found is not None:
+            record.latest_checkpoint = found
+        self._restart_jobs(now)
 
     def _take_checkpoint_answer(
         self, worker_id: str, message: AcknowledgeCheckpoint | DeclineCheckpoint, now: float
@@ -391,14 +417,25 @@ class Dispatcher:
         for record in self.jobs():
             if record.restart_at is None or now < record.restart_at:
                 continue
+            if record.latest_checkpoint.directory and not record.checkpoint_is_sought:
+                if not record.seeks_checkpoint:
+                    record.seeks_checkpoint = True
+                    self._seek(record)
+                continue
+            failure = record.restore_failure
             with suppress(InsufficientSlotsError):
-                self.begin_attempt(record, now)
+                attempt = self.begin_attempt(record, now)
+                if failure is not None:
+                    cause = FailureCause.of_coordinator(os.getpid(), failure)
+                    self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
                 continue
             record.waits_for_slots = True
             if now >= record.restart_at + self._config.restart_slots_timeout_ms / 1000:
                 record.end(now)
 
     def _restart_deadline(self, record: JobRecord) -> float | None:
+        if record.seeks_checkpoint:
+            return None
         if record.restart_at is None or not record.waits_for_slots:
             return record.restart_at
         return record.restart_at + self._config.restart_slots_timeout_ms / 1000

@@ -12,7 +12,7 @@ needs any more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from flinknet.checkpoint.coordinator import CheckpointCoordinator
 from flinknet.cluster.control.job_state import JobState
@@ -27,7 +27,16 @@ from flinknet.config import ClusterConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.task.graph import JobGraph
 
-__all__ = ["JobRecord"]
+__all__ = ["JobRecord", "RestorePoint"]
+
+
+class RestorePoint(NamedTuple):
+    """What an attempt continues from."""
+
+    directory: str = ""
+    """That of a checkpoint; empty for the start."""
+    finished: frozenset[SubtaskKey] = frozenset()
+    """Who had come to its end in it."""
 
 
 class JobRecord:
@@ -52,8 +61,14 @@ class JobRecord:
         """What must run together; every attempt runs all of them."""
         self.checkpoints = _checkpoint_coordinator(submission.shape, epoch_s)
         """The books of its checkpoints; None if it takes none."""
-        self.latest_checkpoint = ("", frozenset[SubtaskKey]())
-        """The directory that the next attempt continues from, and who had finished in it."""
+        self.latest_checkpoint = RestorePoint()
+        """What the next attempt continues from."""
+        self.seeks_checkpoint = False
+        """It is being read whether the files of that one, or of which before it, are good."""
+        self.checkpoint_is_sought = False
+        """That has been done for the next attempt."""
+        self.restore_failure: str | None = None
+        """Why it could not be done: what the next attempt is to fail with."""
         self._finished_results: dict[SubtaskKey, dict[str, Any]] = {}
         self.restart_at: float | None = None
         """When the next attempt may begin; None while one is there, and at the end."""
@@ -114,6 +129,8 @@ class JobRecord:
             commit_timeout_s=config.commit_timeout_ms / 1000 if self.submission.commits else None,
         )
         self.restart_at, self.waits_for_slots = None, False
+        self.seeks_checkpoint, self.checkpoint_is_sought = False, False
+        self.restore_failure = None
         directory, finished = self.latest_checkpoint
         self._attempts.append(
             AttemptRecord(

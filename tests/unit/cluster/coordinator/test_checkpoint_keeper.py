@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.checkpoint.claimed_store import ClaimedStore
 from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.metadata import OperatorState, StateKind, SubtaskState
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
-from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.config import CheckpointingConfig
+from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
+from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
-from flinknet.errors import ConfigurationError
+from flinknet.errors import CheckpointStorageError, ConfigurationError
+from tests.unit.checkpoint.checkpoints import change, metadata
 from tests.unit.cluster.graphs import endless_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
@@ -42,11 +45,11 @@ async def test_checkpoints_of_a_job_are_complete_one_after_the_other(tmp_path: P
         await cluster.served.coordinator.finish_checkpoints()
     config = CheckpointingConfig()
     store = CheckpointStore(FileStorage(tmp_path, config), record.job_id, config)
-    metadata, refused = await store.latest_valid()
+    found, refused = await store.latest_valid()
     assert refused == []
-    assert (metadata.job, metadata.attempt) == ("endless", 0)
-    assert [operator.parallelism for operator in metadata.operators] == [2] * 3
-    assert metadata.size_bytes > 0, "the positions of the sources"
+    assert (found.job, found.attempt) == ("endless", 0)
+    assert [operator.parallelism for operator in found.operators] == [2] * 3
+    assert found.size_bytes > 0, "the positions of the sources"
 
 
 async def test_a_place_that_fails_fails_the_job_in_the_end(tmp_path: Path) -> None:
@@ -60,11 +63,92 @@ async def test_a_place_that_fails_fails_the_job_in_the_end(tmp_path: Path) -> No
         assert "2 checkpoints failed in a row" in record.execution.cause.message
 
 
+def ignore(*answer: object) -> None:
+    """Nobody waits for it."""
+
+
+async def sought(directory: Path) -> RestorePoint | str | None:
+    """What a keeper says of the checkpoints of the graph's job."""
+    settings = JobCheckpointingConfig(10.0, directory=str(directory))
+    graph = replace(endless_graph(), checkpointing=settings)
+    record = JobRecord("job-1", Submission.of_graph(graph), ClusterConfig(), submitted_at=0.0)
+    answers: list[RestorePoint | str | None] = []
+    keeper = CheckpointKeeper(
+        CheckpointingConfig(),
+        ignore,
+        lambda record, found, failure: answers.append(failure or found),
+    )
+    keeper.seek(record)
+    await keeper.close()
+    (answer,) = answers
+    return answer
+
+
+async def checkpoints_of_the_graph(directory: Path) -> list[Path]:
+    """Make two checkpoints; in the second one a subtask had finished in a chain. Return them."""
+    config = CheckpointingConfig(inline_bytes_max=0)
+    store = CheckpointStore(FileStorage(directory, config), "job-1", config)
+    claimed = await ClaimedStore.claim(store, 0)
+    vertex = next(one for one in endless_graph().vertices if len(one.operators) > 1)
+    for number in (1, 2):
+        part = await store.write_part(claimed.directory(number), "state", [("x", b"the content")])
+        assert part is not None
+        subtasks = (
+            SubtaskState(0, {}, finished=number == 2),
+            SubtaskState(1, {StateKind.OPERATOR: part}),
+        )
+        one, *others = vertex.operators
+        operators = [OperatorState(one.uid, 2, vertex.max_parallelism, subtasks)]
+        operators += [
+            OperatorState(other.uid, 2, vertex.max_parallelism, subtasks[:1]) for other in others
+        ]
+        await claimed.complete(metadata(number, 0, tuple(operators)))
+    return [directory / "job-1" / f"checkpoint-{number}-attempt-0" for number in (1, 2)]
+
+
+async def test_an_attempt_continues_from_the_last_checkpoint(tmp_path: Path) -> None:
+    await checkpoints_of_the_graph(tmp_path)
+    vertex = next(one for one in endless_graph().vertices if len(one.operators) > 1)
+    assert await sought(tmp_path) == RestorePoint(
+        "checkpoint-2-attempt-0", frozenset({(vertex.id, 0)})
+    )
+
+
+@pytest.mark.parametrize("how", ["removed", "torn", "a bit", "foreign", "newer"])
+@pytest.mark.parametrize("file", ["metadata", "state"])
+async def test_one_that_is_damaged_is_passed_over(
+    tmp_path: Path, file: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = await checkpoints_of_the_graph(tmp_path)
+    change(second / file, how)
+    assert await sought(tmp_path) == ("checkpoint-1-attempt-0", frozenset())
+    if (file, how) != ("metadata", "removed"):
+        assert str(second / file) in caplog.text
+    change(first / file, how)
+    assert await sought(tmp_path) == RestorePoint()
+    assert 'job "endless" begins again from its start' in caplog.text
+
+
+async def test_a_place_that_does_not_answer_is_no_reason_to_go_further_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, second = await checkpoints_of_the_graph(tmp_path)
+
+    async def fails(storage: FileStorage, path: str, start: int, length: int) -> bytes:
+        raise CheckpointStorageError(f"cannot read {path}: time-out")
+
+    monkeypatch.setattr(FileStorage, "read_range", fails)
+    answer = await sought(tmp_path)
+    assert isinstance(answer, str)
+    assert answer.startswith("could not read which checkpoint the job continues from: ")
+    assert f"{second.name}/state: time-out" in answer
+
+
 async def test_a_job_needs_a_place() -> None:
-    keeper = CheckpointKeeper(CheckpointingConfig(), lambda *kept: None)
+    keeper = CheckpointKeeper(CheckpointingConfig(), ignore, ignore)
     with pytest.raises(ConfigurationError, match="checkpointing.directory"):
         keeper.check("")
     keeper.check("/anywhere")
-    CheckpointKeeper(CheckpointingConfig(directory="/somewhere"), lambda *kept: None).check("")
+    CheckpointKeeper(CheckpointingConfig(directory="/somewhere"), ignore, ignore).check("")
     keeper.forget("no such job")
     await keeper.close()

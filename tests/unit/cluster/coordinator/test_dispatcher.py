@@ -31,7 +31,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
 from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import NO_RESTART, FixedDelayRestart, RestartStrategy
@@ -76,6 +76,7 @@ class Cluster:
             now=self.now,
             send=lambda *sent: self.sent.append(sent),
             keep=self.keep,
+            seek=self.seek,
             epoch_s=1000.0,
         )
         for number, worker_id in enumerate(WORKERS):
@@ -84,6 +85,9 @@ class Cluster:
 
     def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
         raise AssertionError("jobs without checkpoints order none")
+
+    def seek(self, record: JobRecord) -> None:
+        raise AssertionError("jobs without checkpoints continue from none")
 
     def submit(self, parallelism: int = 2) -> JobRecord:
         # Over the wire, so that the dispatcher has what it really gets: a shape without functions.
@@ -657,9 +661,27 @@ class Checkpointed(Cluster):
         super().__init__(FixedDelayRestart(attempts=9, delay_ms=0.0))
         self.checkpointing = JobCheckpointingConfig(10_000.0, timeout_ms=5_000.0)
         self.orders: list[tuple[int, Complete | Discard]] = []
+        self.sought = 0
 
     def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
         self.orders.append((attempt.number, order))
+
+    def seek(self, record: JobRecord) -> None:
+        self.sought += 1
+
+    def found(self, record: JobRecord, found: RestorePoint | str) -> None:
+        """The keeper has found what the next attempt continues from, or not."""
+        point, failure = (None, found) if isinstance(found, str) else (found, None)
+        self.dispatcher.checkpoint_found(record, point, failure, self.now)
+
+    def failed_after_checkpoint(self) -> JobRecord:
+        """A job that has failed after its first checkpoint, which is being looked for."""
+        record = self.running()
+        self.pass_time(10.0)
+        self.complete(record, 1)
+        self.fail(record)
+        assert (self.sought, record.state) == (1, JobState.RESTARTING)
+        return record
 
     def acknowledge(self, record: JobRecord, checkpoint_id: int, *subtasks: SubtaskKey) -> None:
         for subtask in subtasks or record.execution.subtask_states():
@@ -722,10 +744,73 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(checkpointed: Checkpo
     assert checkpointed.orders == [(0, Discard(2))]
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 0))
+    checkpointed.found(record, record.latest_checkpoint)
     assert record.present.restored_from == "checkpoint-1-attempt-0"
     checkpointed.open(record)
     checkpointed.pass_time(30.0)
     assert [message.checkpoint_id for _, message in triggers(checkpointed)] == [3]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "point",
+    [RestorePoint("checkpoint-7-attempt-0", frozenset({(1, 1)})), RestorePoint()],
+    ids=["an earlier one", "the start"],
+)
+def test_an_attempt_continues_from_what_was_found(
+    checkpointed: Checkpointed, point: RestorePoint
+) -> None:
+    """It waits for that, however long it takes, and nothing else calls for a tick meanwhile."""
+    record = checkpointed.failed_after_checkpoint()
+    checkpointed.pass_time(100.0)
+    assert (checkpointed.sought, record.present.number) == (1, 0)
+    checkpointed.found(record, point)
+    assert record.present.number == 1
+    assert (record.present.restored_from, record.present.restored_finished) == point
+    checkpointed.open(record)
+    checkpointed.found(record, RestorePoint("late"))
+    assert record.latest_checkpoint == point
+    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 1))
+    assert checkpointed.sought == (2 if point.directory else 1), "the start need not be found"
+
+
+def test_what_was_found_is_kept_while_there_are_no_slots(checkpointed: Checkpointed) -> None:
+    record = checkpointed.failed_after_checkpoint()
+    other = checkpointed.submit(parallelism=4)
+    checkpointed.found(record, record.latest_checkpoint)
+    checkpointed.pass_time(11.0)
+    assert record.waits_for_slots
+    checkpointed.open(other)
+    checkpointed.finish(other)
+    assert (checkpointed.sought, record.present.number) == (1, 1)
+    assert record.present.restored_from == "checkpoint-1-attempt-0"
+
+
+def test_an_attempt_fails_with_the_place_of_its_checkpoint(checkpointed: Checkpointed) -> None:
+    """The restart strategy says whether that is tried again."""
+    record = checkpointed.failed_after_checkpoint()
+    checkpointed.found(record, "the place does not answer")
+    assert record.present.number == 1
+    assert record.execution.cause is not None
+    assert record.execution.cause.message == "the place does not answer"
+    ends = [message for _, message in checkpointed.sent if isinstance(message, Cancel)]
+    assert ends == [Cancel(record.job_id, 1)] * 2
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 1))
+    assert checkpointed.sought == 2
+    checkpointed.found(record, record.latest_checkpoint)
+    assert record.present.restored_from == "checkpoint-1-attempt-0"
+    checkpointed.open(record)
+
+
+def test_a_job_that_is_cancelled_meanwhile_continues_from_nothing(
+    checkpointed: Checkpointed,
+) -> None:
+    record = checkpointed.failed_after_checkpoint()
+    checkpointed.dispatcher.cancel(record, checkpointed.now)
+    checkpointed.found(record, RestorePoint())
+    assert (record.present.number, record.state) == (0, JobState.CANCELED)
 
 
 def test_late_answers_about_checkpoints_change_nothing(checkpointed: Checkpointed) -> None:
@@ -790,6 +875,7 @@ def test_who_had_finished_is_not_run_again_and_keeps_its_result(
     checkpointed.say(record.execution.worker_of((1, 1)), failed_key(record, (1, 1)))
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 0))
+    checkpointed.found(record, record.latest_checkpoint)
     assert record.present.restored_finished == {(1, 0)}
     empty = {**RESULT, "collected": b"", "checkpoint_taken": -1}
     for subtask in record.execution.subtask_states():
