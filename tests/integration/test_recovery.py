@@ -124,10 +124,12 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
         os.kill(cluster.pids()[workers[0]], signal.SIGSTOP)
         newest = (await store.completed())[-1].directory
         change(tmp_path / store.path(newest, "metadata"), how)
+        # On a machine that was busy for that long, it is complete all the same.
+        overtaken = (await store.completed())[-1].directory.checkpoint_id > newest.checkpoint_id
         os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
-    if how != "removed":
+    if how != "removed" and not overtaken:
         assert any(f"{newest} cannot be restored, the one before is used" in line for line in said)
 
 
