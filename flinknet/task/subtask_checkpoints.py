@@ -40,6 +40,7 @@ from flinknet.records.writer import RecordWriter
 from flinknet.task.chain import OperatorChain
 from flinknet.task.processing_time import wall_clock_ms
 from flinknet.task.state.state_handler import OperatorSnapshot
+from flinknet.task.write_pace import WritePace
 from flinknet.texts import text_of
 from flinknet.wire.events import CancelCheckpointMarker, CheckpointBarrier, Event, decode_event
 
@@ -273,9 +274,12 @@ class SubtaskCheckpoints:
         directory = CheckpointDirectory(is_savepoint, barrier.checkpoint_id, self._attempt)
         vertex, index = self._subtask
         operators = []
+        pace = WritePace(task_time())
         for number, snapshot in enumerate(captured.snapshots):
             for _ in snapshot.slices():
-                await asyncio.sleep(0)
+                if pace.is_over(task_time()):
+                    await asyncio.sleep(0)
+                    pace.resume(task_time())
             written = {
                 StateKind.KEYED: snapshot.keyed_pieces(),
                 StateKind.OPERATOR: snapshot.operator_pieces(),

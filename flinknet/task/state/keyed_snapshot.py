@@ -18,15 +18,13 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 from flinknet.errors import CheckpointCorruptedError, StateError
 from flinknet.records.key_forms import comparable_key
-from flinknet.records.key_groups import key_group, mixed
+from flinknet.task.state.entry_writer import EntryWriter
 from flinknet.task.state.expiring_state import unexpired
 from flinknet.task.state.keyed_state import KeyedState, StateEntry
 from flinknet.task.state.snapshot_format import (
-    RUN,
     GroupPlace,
     KeyedHeader,
     StateMeta,
@@ -43,9 +41,6 @@ SLICE_ENTRIES = 256
 
 SLICE_BYTES = 65_536
 """A step ends behind so many bytes, too, for entries that are large."""
-
-RUN_BYTES = 16_384
-"""Size of a run, which is read in one step, too: about a thousand entries."""
 
 SLICE_GROUPS = 256
 """Key groups completed in one step."""
@@ -64,34 +59,6 @@ class KeyedPlace:
     key_groups: range
     types: tuple[tuple[int, str], ...] = ()
     """Numbers of registered classes, with their names."""
-
-
-_OWN_FORMS = frozenset((str, int))
-"""Keys of these types, and tuples of them, are written as what they are hashed as."""
-
-
-class KeyGroup:
-    """What is written of one key group."""
-
-    __slots__ = ("begun", "checksum", "entries", "pieces", "size")
-
-    def __init__(self) -> None:
-        self.pieces: list[bytes | bytearray] = []
-        self.begun = bytearray()
-        """A run without its head."""
-        self.entries = 0
-        self.size = 0
-        self.checksum = 0
-
-    def end_run(self, state: int) -> None:
-        """Close the run of a state, if one was begun."""
-        if not self.entries:
-            return
-        for piece in (RUN.pack(state, self.entries, len(self.begun)), self.begun):
-            self.pieces.append(piece)
-            self.size += len(piece)
-            self.checksum = crc32(piece, self.checksum)
-        self.begun, self.entries = bytearray(), 0
 
 
 class CapturedState:
@@ -126,10 +93,9 @@ class KeyedSnapshot:
     ) -> None:
         self._state = state
         self._place = place
-        self._serializer = serializer
+        self._writer = EntryWriter(serializer, place.max_parallelism)
         self._now_ms = now_ms
         self._captures = [CapturedState(entry) for entry in state.entries.values()]
-        self._groups: dict[int, KeyGroup] = {}
         self.entries = 0
         """How many were written."""
 
@@ -159,7 +125,7 @@ class KeyedSnapshot:
         places = []
         pieces: list[bytes | bytearray] = []
         offset = 0
-        for group, written in sorted(self._groups.items()):
+        for group, written in sorted(self._writer.groups.items()):
             places.append(GroupPlace(group, offset, written.size, written.checksum))
             offset += written.size
             pieces += written.pieces
@@ -175,42 +141,18 @@ class KeyedSnapshot:
         return [header.to_bytes(), *pieces]
 
     def _write(self, number: int, captured: CapturedState) -> Iterator[None]:
-        pack, max_parallelism = self._serializer.pack, self._place.max_parallelism
-        groups = self._groups
-        serialised = captured.serialised
-        key: Any = None
-        entries = size = 0
+        writer = self._writer
+        entries = iter(captured.entries(self._now_ms))
         try:
-            for key, value in captured.entries(self._now_ms):
-                packed = pack(key)
-                kind = type(key)
-                if (
-                    kind is str
-                    or kind is int
-                    or (kind is tuple and _OWN_FORMS.issuperset(map(type, key)))
-                ):
-                    group = mixed(crc32(packed)) % max_parallelism
-                else:
-                    group = key_group(key, max_parallelism)
-                packed += pack(value if serialised is None else serialised(value))
-                written = groups.get(group)
-                if written is None:
-                    written = groups[group] = KeyGroup()
-                written.begun += packed
-                written.entries += 1
-                entries += 1
-                size += len(packed)
-                if len(written.begun) >= RUN_BYTES:
-                    written.end_run(number)
-                if entries >= SLICE_ENTRIES or size >= SLICE_BYTES:
-                    self.entries += entries
-                    entries = size = 0
-                    yield
+            while written := writer.write(
+                number, entries, captured.serialised, SLICE_ENTRIES, SLICE_BYTES
+            ):
+                self.entries += written
+                yield
         except Exception as cause:
-            raise self._unwritable(captured.meta.name, key, cause) from cause
-        self.entries += entries
-        for count, written in enumerate(groups.values(), 1):
-            written.end_run(number)
+            raise self._unwritable(captured.meta.name, writer.key, cause) from cause
+        for count, group in enumerate(writer.groups.values(), 1):
+            group.end_run(number)
             if count % SLICE_GROUPS == 0:
                 yield
 

@@ -75,7 +75,8 @@ class ValueSerializer:
     def __init__(self, types: Registered = None) -> None:
         known = StateTypes(RecordTypes.of(types))
         packer = RecordPacker(known)
-        self._encode, self._form, self._options = packer.encode, packer.form, packer.options
+        self.encode, self.form, self.options = packer.encode, packer.form, packer.options
+        """As those of ``RecordPacker``, for values without a list in them."""
         self._pack_otherwise = packer.pack_otherwise
         self.unpack: Callable[[bytes | memoryview], Any] = _unpacker(known)
         """Returns the one value that a content is; raises an Exception if it is none."""
@@ -89,7 +90,7 @@ class ValueSerializer:
             ):
                 value = _marked(value)
             try:
-                return self._encode(value, self._form, self._options)
+                return self.encode(value, self.form, self.options)
             except TypeError:
                 return self._pack_otherwise(value)
         except RecursionError as cause:

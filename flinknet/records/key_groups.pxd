@@ -1,0 +1,1 @@
+cpdef mixed(value)
