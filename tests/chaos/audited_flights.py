@@ -1,0 +1,292 @@
+"""Flights, each of which is looked at one by one on its way: none may be lost, come twice, overtake
+another of its producer and key, or be changed.
+
+::
+
+    HeldBack source -> Numbered      counts the flights of each pair, in operator state
+        | hash by (origin, dest)
+    Audit                            keyed state: the next number of each producer, and the totals
+        | what a timer at the end of time says of each pair
+    CollectSink
+
+State and stream are held against each other: a checkpoint that has one of them a record earlier
+than the other makes a gap, or a number that was there before. What an audit finds it writes to a
+file at once, because the attempt that has seen it may be undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from flinknet.cluster import JobResult
+from flinknet.datastream import (
+    CheckpointedFunction,
+    CollectSink,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapFunction,
+    MapStateDescriptor,
+    OnTimerContext,
+    ProcessContext,
+    RestartStrategies,
+    RuntimeContext,
+    Source,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
+from flinknet.task.graph import JobGraph
+from flinknet.task.source import read
+
+__all__ = [
+    "COLUMNS",
+    "FAULTS",
+    "Audit",
+    "AuditedFlights",
+    "Numbered",
+    "aggregates_of",
+    "flight",
+    "id_of",
+    "route",
+]
+
+SOURCES = 2
+END_OF_TIME_MS = 1 << 50
+"""Behind every flight, whose time is its number."""
+
+TICK_S = 0.01
+TICKS_PER_FAULT = 150
+"""About as long as one takes. A source sends so much at each tick that it would come to its end
+with the last fault, and ever less, so that it does not end before."""
+
+LONG_EVERY, LONG_BYTES = 997, 10_000
+"""Some records are longer than a buffer."""
+
+CHECKPOINTS_FAILED_MAX = 1_000_000
+
+TOTALS = ("records", "distance", "delay_sum", "delays", "id_sum")
+FAULTS = ("lost", "duplicated", "out_of_order", "corrupt")
+COLUMNS = ("origin", "dest", *TOTALS, *FAULTS)
+TOTALS_SINK = "totals of all pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedFlights:
+    """One job; ``folder`` is where it finds the gate and leaves what it has seen."""
+
+    source: Source
+    """Of (id, origin, dest, distance, arr_delay), ids ascending in each of the SOURCES subtasks."""
+    records: int
+    folder: Path
+    faults: int
+    """How many it has to go through."""
+    interval_ms: float = 200.0
+
+    @property
+    def gate(self) -> Path:
+        """Once it is there, the sources send all that is left."""
+        return self.folder / "gate"
+
+    def graph(self, parallelism: int = 2) -> JobGraph:
+        """Build the job graph, with so many keyed subtasks."""
+        environment = StreamExecutionEnvironment().set_parallelism(parallelism)
+        environment.enable_checkpointing(self.interval_ms)
+        checkpoints = environment.get_checkpoint_config()
+        checkpoints.set_tolerable_checkpoint_failure_number(CHECKPOINTS_FAILED_MAX)
+        environment.set_restart_strategy(
+            RestartStrategies.fixed_delay_restart(CHECKPOINTS_FAILED_MAX, 0.0)
+        )
+        by_id = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(id_of)
+        (
+            environment.from_source(self._held_back())
+            .set_parallelism(SOURCES)
+            .map(Numbered(self.folder / "restored"))
+            .set_parallelism(SOURCES)
+            .assign_timestamps_and_watermarks(by_id)
+            .set_parallelism(SOURCES)
+            .key_by(route)
+            .process(Audit(self.folder / "found"))
+            .name("audit")
+            .sink_to(CollectSink())
+            .name(TOTALS_SINK)
+        )
+        return environment.job_graph("audited flights")
+
+    def _held_back(self) -> HeldBack:
+        ticks = TICKS_PER_FAULT * self.faults
+        return HeldBack(self.source, self.records // SOURCES, ticks, self.gate)
+
+    def found(self) -> Counter[str]:
+        """How often the audits have found each fault, in attempts that were undone too."""
+        return Counter(line["fault"] for line in _lines(self.folder / "found"))
+
+    def restored(self) -> list[int]:
+        """The checkpoints from which the job has continued."""
+        return sorted({line["checkpoint"] for line in _lines(self.folder / "restored")})
+
+    def rows(self, result: JobResult) -> list[tuple[Any, ...]]:
+        """What the job has come to, in order."""
+        return sorted(map(tuple, result.collected[TOTALS_SINK]))
+
+
+def flight(number: int) -> tuple[Any, ...]:
+    """A flight for those who have no workload of Spark's."""
+    mixed = number * 2_654_435_761 % (1 << 32)
+    delay = None if mixed % 11 == 0 else mixed % 200 - 30
+    return number, ["EWR", "JFK", "LGA"][mixed % 3], f"D{mixed // 7 % 23:02}", mixed % 900, delay
+
+
+def aggregates_of(flights: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """What the job must come to, with no fault."""
+    totals: dict[tuple[str, str], list[int]] = {}
+    for number, origin, dest, distance, delay in flights:
+        pair = totals.setdefault((origin, dest), [0] * (len(TOTALS) + len(FAULTS)))
+        for place, value in enumerate((1, distance, delay or 0, delay is not None, number)):
+            pair[place] += value
+    return sorted((*pair, *sums) for pair, sums in totals.items())
+
+
+class HeldBack(Source):
+    """Another source, each subtask of which has ``records``: at each tick a ``ticks``-th of what is
+    left, until a file is there."""
+
+    replayable = True
+
+    def __init__(self, source: Source, records: int, ticks: int, gate: Path) -> None:
+        self._source = source
+        self._records = records
+        self._ticks = ticks
+        self._gate = gate
+
+    def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+        return self.batches_after(context, 0)
+
+    async def batches_after(
+        self, context: RuntimeContext, position: int
+    ) -> AsyncIterator[list[Any]]:
+        left = self._records - position
+        async with aclosing(read(self._source, context, position)) as batches:
+            async for batch in batches:
+                records = list(batch)
+                while records:
+                    if self._gate.exists():
+                        yield records
+                        break
+                    size = 1 + max(0, left) // self._ticks
+                    left -= size
+                    yield records[:size]
+                    del records[:size]
+                    await asyncio.sleep(TICK_S)
+
+
+class Numbered(MapFunction, CheckpointedFunction):
+    """Gives each flight its producer and its number among those of its pair, and a load with a
+    checksum."""
+
+    def __init__(self, restored: Path) -> None:
+        self._restored = restored
+        self._producer = 0
+        self._next: dict[tuple[str, str], int] = {}
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self._saved = store.get_list_state(ListStateDescriptor("numbers"))
+        self._next |= {(origin, dest): number for origin, dest, number in self._saved.get()}
+        if context.is_restored():
+            _note(self._restored, checkpoint=context.get_restored_checkpoint_id())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self._saved.update([(*pair, number) for pair, number in self._next.items()])
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._producer = runtime_context.index
+
+    def map(self, value: Any) -> tuple[Any, ...]:
+        pair = route(value)
+        number = self._next.get(pair, 0)
+        self._next[pair] = number + 1
+        load = value[0].to_bytes(8, "big") * (1 + value[0] % 20)
+        if value[0] % LONG_EVERY == 0:
+            load *= LONG_BYTES // len(load)
+        return (*value, self._producer, number, load, crc32(load, number))
+
+
+class Audit(KeyedProcessFunction):
+    """Looks at each flight, and adds it up."""
+
+    def __init__(self, found: Path) -> None:
+        self._found = found
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._next = runtime_context.get_map_state(MapStateDescriptor("next"))
+        self._missing = runtime_context.get_map_state(MapStateDescriptor("missing"))
+        self._totals = runtime_context.get_state(ValueStateDescriptor("totals"))
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        flight_id, _, _, distance, delay, producer, number, load, checksum = value
+        totals = self._totals.value()
+        if totals is None:
+            ctx.timer_service().register_event_time_timer(END_OF_TIME_MS)
+            totals = (0,) * (len(TOTALS) + len(FAULTS) - 1)
+        duplicated = out_of_order = corrupt = 0
+        expected = self._next.get(producer) or 0
+        if number == expected:
+            self._next.put(producer, number + 1)
+        elif number > expected:
+            self._note("lost", value)
+            self._missing.put_all({(producer, one): True for one in range(expected, number)})
+            self._next.put(producer, number + 1)
+        elif self._missing.contains((producer, number)):
+            self._note("out_of_order", value)
+            self._missing.remove((producer, number))
+            out_of_order = 1
+        else:
+            self._note("duplicated", value)
+            duplicated = 1
+        if crc32(load, number) != checksum or load[:8] != flight_id.to_bytes(8, "big"):
+            self._note("corrupt", value)
+            corrupt = 1
+        new = (1, distance, delay or 0, delay is not None, flight_id)
+        faults = (duplicated, out_of_order, corrupt)
+        self._totals.update(tuple(map(int.__add__, totals, new + faults)))
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[tuple[Any, ...]]:
+        totals = self._totals.value()
+        sums, faults = totals[: len(TOTALS)], totals[len(TOTALS) :]
+        yield *ctx.get_current_key(), *sums, len(list(self._missing.keys())), *faults
+
+    def _note(self, fault: str, value: Any) -> None:
+        flight_id, origin, dest, _, _, producer, number, _, _ = value
+        _note(self._found, fault=fault, pair=[origin, dest], flight=[flight_id, producer, number])
+
+
+def route(record: tuple[Any, ...]) -> tuple[str, str]:
+    """Key selector: the (origin, dest) of a flight."""
+    return record[1], record[2]
+
+
+def id_of(value: Any, stamp: int | None) -> int:
+    """Timestamp assigner: the id of a flight."""
+    number: int = value[0]
+    return number
+
+
+def _note(path: Path, **fields: Any) -> None:
+    """Add a line, whole even if others add theirs at the same time."""
+    with path.open("a") as file:
+        file.write(json.dumps(fields) + "\n")
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        yield from map(json.loads, path.read_text().splitlines())

@@ -1,0 +1,200 @@
+"""Kills the workers of one running job, at random moments, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster import JobProgress
+from flinknet.cluster.control.exit_status import ExitStatus
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.submission import Submission
+from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from tests.chaos.audited_flights import AuditedFlights
+from tests.chaos.standalone_cluster import StandaloneCluster
+
+__all__ = ["SETTINGS", "KillLoop", "Outcome", "Setting", "print_table"]
+
+KILL, STOP = "kill -9", "SIGSTOP"
+
+PROGRESS_MS = 20
+LOOK_S = 0.02
+PATIENCE_S = 240.0
+"""Only so that a hang ends with a message."""
+
+
+def config_of(folder: Path) -> FlinknetConfig:
+    """Workers with one slot each, so that all are needed, and every other channel is a
+    connection."""
+    return FlinknetConfig(
+        network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
+        cluster=ClusterConfig(
+            workers=2,
+            slots_per_worker=1,
+            metrics=False,
+            heartbeat_interval_ms=200.0,
+            heartbeat_timeout_ms=1_500.0,
+            cause_grace_ms=200.0,
+            cancel_timeout_ms=1_500.0,
+            progress_interval_ms=50.0,
+        ),
+        checkpointing=CheckpointingConfig(directory=str(folder / "checkpoints")),
+    )
+
+
+def faults_in(count: int, chance: random.Random) -> list[str]:
+    """So many faults, in any order; every seventh takes longer than the others together."""
+    stops = count // 7
+    return chance.sample([KILL, STOP], count, counts=[count - stops, stops])
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a job takes its checkpoints, and what else is done to it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+SETTINGS = (Setting("aligned"),)
+
+
+@dataclass
+class Outcome:
+    """What was done to a job."""
+
+    setting: Setting
+    records: int
+    faults: Counter[str] = field(default_factory=Counter)
+    while_running: int = 0
+    """Faults that have met a running attempt, and not one that was still beginning."""
+    attempts: int = 0
+    checkpoints: int = 0
+    """Number of the last one that was completed."""
+    seconds: float = 0.0
+    rows: list[tuple[Any, ...]] = field(default_factory=list, repr=False)
+    """What it has come to."""
+
+
+class KillLoop:
+    """One job on a cluster of its own, and what is done to it."""
+
+    def __init__(self, setting: Setting, job: AuditedFlights, chance: random.Random) -> None:
+        self._job = job
+        self._faults = faults_in(job.faults, chance)
+        self._chance = chance
+        self._config = config_of(job.folder)
+        self._progress: JobProgress | None = None
+        self._store: CheckpointStore
+        self.outcome = Outcome(setting, job.records)
+
+    async def run(self) -> Outcome:
+        """Return when the job has finished; a JobError says how it has failed."""
+        began, outcome = time.monotonic(), self.outcome
+        log = self._job.folder / "processes.log"
+        async with StandaloneCluster(self._config, log) as cluster:
+            submission = Submission.of_graph(self._job.graph())
+            job_id = await cluster.client.submit(submission)
+            checkpointing = self._config.checkpointing
+            storage = FileStorage(Path(checkpointing.directory), checkpointing)
+            self._store = CheckpointStore(storage, job_id, checkpointing)
+            follow = asyncio.create_task(
+                cluster.client.follow(job_id, interval_ms=PROGRESS_MS, on_progress=self._watch)
+            )
+            torment = asyncio.create_task(self._torment(cluster))
+            try:
+                await asyncio.wait((follow, torment), return_when=asyncio.FIRST_COMPLETED)
+                if not torment.done():
+                    raise AssertionError(f"the job has ended before its faults: {follow.result()}")
+                torment.result()
+                self._job.gate.touch()
+                async with asyncio.timeout(PATIENCE_S):
+                    outcome.rows = self._job.rows(await follow)
+            finally:
+                follow.cancel()
+                torment.cancel()
+                await asyncio.gather(follow, torment, return_exceptions=True)
+        assert self._progress is not None
+        outcome.attempts = self._progress.attempt + 1
+        outcome.checkpoints = await self._newest()
+        outcome.seconds = time.monotonic() - began
+        return outcome
+
+    def _watch(self, progress: JobProgress) -> None:
+        self._progress = progress
+
+    async def _torment(self, cluster: StandaloneCluster) -> None:
+        for fault in self._faults:
+            await self._let_it_go_on()
+            if fault == STOP:
+                await self._until(self._runs)
+            await self._until(lambda: self._used(cluster) or cluster.workers())
+            victim = self._chance.choice(self._used(cluster) or cluster.workers())
+            self.outcome.faults[fault] += 1
+            self.outcome.while_running += self._runs()
+            if fault == KILL:
+                cluster.kill(victim)
+            else:
+                await self._come_back(cluster, victim)
+
+    def _used(self, cluster: StandaloneCluster) -> list[str]:
+        """The workers of the present attempt that are there, as far as anybody knows."""
+        progress = self._progress
+        return [name for name in cluster.workers() if progress and name in progress.workers]
+
+    async def _let_it_go_on(self) -> None:
+        """Up to a random moment: within a checkpoint, between two, or while the job begins."""
+        chance = self._chance
+        if chance.random() < 0.75:
+            enough = await self._newest() + chance.randrange(1, 3)
+            async with asyncio.timeout(PATIENCE_S):
+                while await self._newest() < enough:
+                    await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(chance.uniform(0.0, 0.3))
+
+    async def _come_back(self, cluster: StandaloneCluster, victim: str) -> None:
+        """Stop a worker until the job goes on without it, and then let it go on, too: it must find
+        out by itself that it is none of the cluster's any more."""
+        zombie = await cluster.stop(victim)
+        await self._until(lambda: self._runs() and not self._has(victim))
+        await self._let_it_go_on()
+        status = await cluster.resume(zombie)
+        assert status == ExitStatus.COORDINATOR_LOST, f"the zombie ended with {status}"
+
+    def _runs(self) -> bool:
+        return self._progress is not None and self._progress.state == JobState.RUNNING.value
+
+    def _has(self, worker: str) -> bool:
+        return self._progress is not None and worker in self._progress.workers
+
+    async def _until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.sleep(LOOK_S)
+
+    async def _newest(self) -> int:
+        completed = await self._store.completed()
+        return completed[-1].directory.checkpoint_id if completed else 0
+
+
+def print_table(outcomes: Sequence[Outcome]) -> None:
+    """What was done."""
+    print(
+        f"\n{'setting':24} {'records':>9} {'kill -9':>7} {'SIGSTOP':>7} {'running':>7} "
+        f"{'attempts':>8} {'checkpoints':>11} {'s':>5}"
+    )
+    for one in outcomes:
+        print(
+            f"{one.setting.name:24} {one.records:9,} {one.faults[KILL]:7} {one.faults[STOP]:7} "
+            f"{one.while_running:7} {one.attempts:8} {one.checkpoints:11} {one.seconds:5.0f}"
+        )

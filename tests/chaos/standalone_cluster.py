@@ -1,0 +1,153 @@
+"""A cluster without a launcher, as on several machines: nobody ends a worker that is stopped, or
+starts one in its place, but whoever holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from contextlib import AsyncExitStack, suppress
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
+from flinknet.config import FlinknetConfig
+from flinknet.config.loading import options
+
+__all__ = ["StandaloneCluster"]
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 120.0
+"""Only so that a hang ends with a message."""
+
+
+class StandaloneCluster:
+    """A coordinator, and so many workers at work as the configuration says; use with ``async
+    with``. ``log`` gets what the processes print."""
+
+    def __init__(self, config: FlinknetConfig, log: Path) -> None:
+        self._config = config
+        self._log = log
+        self._token = new_token()
+        self._address = ""
+        self._started = 0
+        self._workers: dict[str, Process] = {}
+        self._watches: set[asyncio.Task[None]] = set()
+        self._stack = AsyncExitStack()
+        self.client: CoordinatorClient
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    def workers(self) -> list[str]:
+        """The names of those at work."""
+        return sorted(self._workers)
+
+    def kill(self, name: str) -> None:
+        """Kill a worker with SIGKILL; another one takes its place."""
+        _send(self._workers[name], signal.SIGKILL)
+
+    async def stop(self, name: str) -> Process:
+        """Stop a worker with SIGSTOP, start another in its place, and return the zombie."""
+        zombie = self._workers.pop(name)
+        _send(zombie, signal.SIGSTOP)
+        await self._start_worker()
+        return zombie
+
+    async def resume(self, zombie: Process) -> int:
+        """Let it go on, and return how it ends: nobody has a use for it any more."""
+        _send(zombie, signal.SIGCONT)
+        async with asyncio.timeout(PATIENCE_S):
+            return await zombie.wait()
+
+    async def _start(self) -> None:
+        coordinator = await self._start_process("coordinator", stdout=PIPE)
+        assert coordinator.stdout is not None
+        async with asyncio.timeout(PATIENCE_S):
+            self._address = json.loads(await coordinator.stdout.readline())["address"]
+            self._stack.push_async_callback(self._end_watches)
+            for _ in range(self._config.cluster.workers):
+                await self._start_worker()
+            ready = json.loads(await coordinator.stdout.readline())
+        assert ready == {"event": "ready"}
+        client = CoordinatorClient(self._address, self._token, self._config.cluster)
+        self.client = await self._stack.enter_async_context(client)
+
+    async def _start_worker(self) -> None:
+        self._started += 1
+        name = f"worker-{self._started}"
+        where = f"--coordinator={self._address}"
+        worker = await self._start_process("worker", where, f"--worker-id={name}")
+        self._workers[name] = worker
+        watch = asyncio.create_task(self._replace(name, worker))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+
+    async def _replace(self, name: str, worker: Process) -> None:
+        """Start another one when this has ended: also one that a busy machine has made silent."""
+        await worker.wait()
+        if self._workers.pop(name, None) is not None:
+            await self._start_worker()
+
+    async def _end_watches(self) -> None:
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+
+    async def _start_process(
+        self, module: str, *arguments: str, stdout: int | None = None
+    ) -> Process:
+        with self._log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                f"flinknet.cluster.{module}",
+                *arguments,
+                env=self._environment(),
+                stdin=DEVNULL,
+                stdout=log if stdout is None else stdout,
+                stderr=log,
+            )
+        self._stack.push_async_callback(_end, process)
+        return process
+
+    def _environment(self) -> dict[str, str]:
+        configured = {
+            option.variable: option.render(attrgetter(name)(self._config))
+            for name, option in options().items()
+        }
+        return {
+            **os.environ,
+            **configured,
+            TOKEN_VARIABLE: self._token,
+            "PYTHONPATH": str(ROOT),
+        }
+
+
+def _send(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+async def _end(process: Process) -> None:
+    _send(process, signal.SIGKILL)
+    await process.wait()
