@@ -16,6 +16,7 @@ cdef class RecordRoute:
     cdef public Py_ssize_t records_out
 
     cpdef emit(self, record)
+    cdef object _append_packed(self, Output output, bytes data)
     @cython.locals(builder=BufferBuilder)
     cdef object _emit_large(self, Output output, tuple pieces)
 

@@ -82,6 +82,11 @@ class RecordRoute:
         """Write many records; see ``RecordWriter.emit_many``."""
         raise NotImplementedError
 
+    def _append_packed(self, output: Output, data: bytes) -> Coroutine[Any, Any, None]:
+        """Write a record that does not fit, or of which that is not known."""
+        self._large = len(data) >= LARGE_RECORD_BYTES
+        return self._appender.append(output, data)
+
     def _emit_large(self, output: Output, pieces: LargeForm) -> Coroutine[Any, Any, None]:
         """Write a record in two pieces, which are copied nowhere but into the buffer."""
         head, content = pieces
@@ -166,8 +171,7 @@ class RouteToOne(RecordRoute):
         builder = self._output.builder
         remaining = builder.remaining - len(data)
         if remaining < 0:
-            self._large = len(data) >= LARGE_RECORD_BYTES
-            return self._appender.append(self._output, data)
+            return self._append_packed(self._output, data)
         builder.remaining = remaining
         write = builder.write
         write(data)
@@ -211,8 +215,7 @@ class RouteToChosen(RecordRoute):
         builder = output.builder
         remaining = builder.remaining - len(data)
         if remaining < 0:
-            self._large = len(data) >= LARGE_RECORD_BYTES
-            return self._appender.append(output, data)
+            return self._append_packed(output, data)
         builder.remaining = remaining
         write = builder.write
         write(data)

@@ -35,6 +35,7 @@ from flinknet.config import RECORD_KEYS_MAX, REMEMBERED_KEYS_BYTES, BufferTimeou
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.appender import RecordAppender
+from flinknet.records.direct_route import DirectRouteToChosen, DirectRouteToOne
 from flinknet.records.output import BroadcastOutput, SubpartitionOutput
 from flinknet.records.partitioner import ForwardPartitioner, Partitioner
 from flinknet.records.route import CutRoute, RecordRoute, RouteToChosen, RouteToOne
@@ -128,7 +129,12 @@ class RecordWriter:
         self._appender = appender = RecordAppender(
             partition, broadcast, wait, limits, self._request_flush
         )
-        broadcast_route = RouteToOne(packer, appender, limits, broadcast)
+        to_one, to_chosen = (
+            (RouteToOne, RouteToChosen)
+            if packer.direct is None
+            else (DirectRouteToOne, DirectRouteToChosen)
+        )
+        broadcast_route = to_one(packer, appender, limits, broadcast)
         outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
         self._route: RecordRoute
         if self.partitioner.is_broadcast:
@@ -136,9 +142,9 @@ class RecordWriter:
         elif self.partitioner.cuts_records:
             self._route = CutRoute(packer, appender, limits, outputs, self.partitioner)
         elif self.partitioner.selects_first:
-            self._route = RouteToOne(packer, appender, limits, outputs[0])
+            self._route = to_one(packer, appender, limits, outputs[0])
         else:
-            self._route = RouteToChosen(packer, appender, limits, outputs, self.partitioner)
+            self._route = to_chosen(packer, appender, limits, outputs, self.partitioner)
         self._broadcast_route = broadcast_route
         self.emit, self.broadcast_emit = self._route.emit, broadcast_route.emit
 

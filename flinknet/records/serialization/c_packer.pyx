@@ -19,6 +19,8 @@ from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from flinknet.buffer.builder cimport BufferBuilder
+from flinknet.buffer.segment cimport MemorySegment
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.value_forms import ValueForms
 
@@ -69,7 +71,6 @@ cdef class _Extension:
         self.content = content
 
 
-@cython.final
 cdef class CPacker:
     """See ``c_packer.py``. There is no other way for what ``encode`` has refused: ``pack_otherwise``
     only says why. RuntimeError if a list or a dict is changed by what stands in it.
@@ -77,11 +78,6 @@ cdef class CPacker:
 
     # What is packed stands in the scratch up to ``_size``. The form of an object packs what is in
     # it with the same packer meanwhile, behind what is there, and takes that away again.
-    cdef uint8_t *_scratch
-    cdef Py_ssize_t _size
-    cdef Py_ssize_t _capacity
-    cdef readonly object form
-    cdef readonly int options
 
     def __cinit__(self):
         self._scratch = <uint8_t *>PyMem_Malloc(SCRATCH_BYTES)
@@ -109,15 +105,41 @@ cdef class CPacker:
         except Exception:
             raise TypeError from None
 
-    cdef inline bytes _packed(self, value):
+    cdef bytes _packed(self, value):
+        cdef Py_ssize_t start = self.hold(value)
+        try:
+            return PyBytes_FromStringAndSize(<char *>self._scratch + start, self._size - start)
+        finally:
+            self.release(start)
+
+    cpdef Py_ssize_t hold(self, value) except -1:
         cdef Py_ssize_t start = self._size
         try:
             self._pack(<PyObject *>value, 0)
-            return PyBytes_FromStringAndSize(<char *>self._scratch + start, self._size - start)
+        except BaseException:
+            self.release(start)
+            raise
+        return start
+
+    cpdef bytes write(self, Py_ssize_t start, BufferBuilder builder):
+        cdef Py_ssize_t size = self._size - start
+        cdef MemorySegment segment
+        try:
+            if size > builder.remaining:
+                return PyBytes_FromStringAndSize(<char *>self._scratch + start, size)
+            segment = builder._segment
+            memcpy(segment._room(size), self._scratch + start, size)
+            segment._written += size
+            builder.remaining -= size
+            builder.records += 1
+            return None
         finally:
-            self._size = start
-            if self._capacity > SCRATCH_KEPT_BYTES and start == 0:
-                self._shrink()
+            self.release(start)
+
+    cpdef release(self, Py_ssize_t start):
+        self._size = start
+        if self._capacity > SCRATCH_KEPT_BYTES and start == 0:
+            self._shrink()
 
     cdef int _shrink(self) noexcept:
         cdef uint8_t *scratch = <uint8_t *>PyMem_Realloc(self._scratch, SCRATCH_BYTES)

@@ -8,15 +8,19 @@ between two records, so whatever stores records can use it too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from flinknet.compiled_modules import COMPILED
 from flinknet.errors import SerializationError
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.record_types import RecordTypes, Registered
 
-__all__ = ["CheckedRecordPacker", "RecordPacker"]
+if TYPE_CHECKING:
+    from flinknet.records.serialization.c_packer import CPacker
+
+__all__ = ["CheckedRecordPacker", "RecordPacker", "unserializable"]
 
 
 class RecordPacker:
@@ -32,6 +36,9 @@ class RecordPacker:
 
     form: Callable[[Any], Any]
     options: int
+    direct: CPacker | None = None
+    """The packer itself, if it is compiled, so that ``hold`` and ``write`` save something, and what
+    it packs need not be looked at."""
 
     def __init__(self, types: Registered = None) -> None:
         known = RecordTypes.of(types)
@@ -46,6 +53,7 @@ class RecordPacker:
             from flinknet.records.serialization.c_packer import CPacker
 
             packer = CPacker(known)
+            self.direct = packer if COMPILED else None
             self.encode, self.form, self.options = packer.encode, packer.form, packer.options
             self._pack, self._pack_otherwise = packer.pack, packer.pack_otherwise
 
@@ -54,7 +62,7 @@ class RecordPacker:
         try:
             return self._pack(record)
         except Exception as cause:
-            raise _unserializable(record, cause) from cause
+            raise unserializable(record, cause) from cause
 
     def pack_otherwise(self, record: Any) -> bytes:
         """Return the bytes of a record that ``encode`` has just refused. Raises
@@ -62,7 +70,7 @@ class RecordPacker:
         try:
             return self._pack_otherwise(record)
         except Exception as cause:
-            raise _unserializable(record, cause) from cause
+            raise unserializable(record, cause) from cause
 
 
 class CheckedRecordPacker(RecordPacker):
@@ -74,6 +82,7 @@ class CheckedRecordPacker(RecordPacker):
 
     def __init__(self, types: Registered, limits: RecordLimits) -> None:
         super().__init__(types)
+        self.direct = None
         self._limits = limits
         self._encode = self.encode
         self.encode = self._encode_checked
@@ -94,8 +103,8 @@ class CheckedRecordPacker(RecordPacker):
         return data
 
 
-def _unserializable(record: Any, cause: Exception) -> SerializationError:
-    """Make the error for a record that cannot be packed; names its type and the reason."""
+def unserializable(record: Any, cause: Exception) -> SerializationError:
+    """Make the error for a record that cannot be packed, which names its type and the reason."""
     reason = str(cause) or type(cause).__name__
     if "recursion limit exceeded" in reason:
         reason = f"arrays and maps are nested more than {NESTING_MAX} levels deep"
