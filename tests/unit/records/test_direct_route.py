@@ -79,7 +79,7 @@ def test_what_cannot_be_packed_leaves_nothing(make: Any) -> None:
     for record in ((0, "before"), (0, object()), (0, "behind")):
         if type(record[1]) is object:
             with pytest.raises(SerializationError, match="a record of type tuple"):
-                made.writer.emit(record)
+                run(made.writer.emit(record))
             continue
         run(made.writer.emit(record))
     made.writer.flush()
@@ -92,9 +92,9 @@ def test_what_no_channel_is_found_for_is_let_go_of() -> None:
     made = arranged(hashed())
     run(made.writer.emit((1, "before")))
     with pytest.raises(SerializationError, match="hash"):
-        made.writer.emit(({1: 2}, "a map"))
+        run(made.writer.emit(({1: 2}, "a map")))
     with pytest.raises(IndexError):
-        made.writer.emit(())
+        run(made.writer.emit(()))
     run(made.writer.emit((1, "behind")))
     made.writer.flush()
     taken = [record for index in range(2) for record in made.take(index)]

@@ -101,6 +101,5 @@ def test_a_packer_holds_one_value_behind_the_other(kind: str, packer: CPacker) -
     assert packer.hold("six") == released
     packer.release(released)
     whole = builder.seal()
-    with whole.view() as view:
-        assert bytes(view) == packer.pack((2, 2)) + packer.pack("one")
+    assert bytes(whole.view()) == packer.pack((2, 2)) + packer.pack("one")
     whole.recycle()
