@@ -52,6 +52,12 @@ class ClusterConfig:
     event_loop: Literal["auto", "uvloop", "asyncio"] = "auto"
     """Event loop of the workers: uvloop with "auto", but for PyPy, where it does not exist."""
 
+    garbage_collection: Literal["short", "python"] = "short"
+    """What CPython's collector does in a worker. With "short" it stops the event loop for some
+    milliseconds at a time; objects that live for long and then only refer to each other are freed
+    at the end of the job, if there is much state. With "python" they are freed before, and with a
+    million keys the loop stands still for up to a second each time."""
+
     pypy_nursery_bytes: int = 32 * MIB
     """Memory of each worker in which PyPy makes new objects, before it looks which are still
     needed; CPython has nothing like it. PyPy's own default, 4 MiB, halves the throughput."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+from collections.abc import Callable
 from enum import Enum
 
 from flinknet.checkpoint.location import open_storage
@@ -91,7 +92,9 @@ class JobAttempt:
         link: ControlLink,
         config: ClusterConfig,
         checkpointing: CheckpointingConfig | None = None,
+        collect_garbage: Callable[[], object] = gc.collect,
     ) -> None:
+        self._collect_garbage = collect_garbage
         self._job_id = job_id
         self._attempt = attempt
         self._environment = environment
@@ -173,7 +176,7 @@ class JobAttempt:
         for _, subtask in self._subtasks:
             subtask.close()
         self._subtasks.clear()
-        gc.collect()
+        self._collect_garbage()
 
     async def _open(self) -> None:
         try:

@@ -32,6 +32,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -58,6 +59,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
+from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.settlement import settle_sinks
@@ -112,8 +114,11 @@ class Worker:
         link: ControlLink,
         config: ClusterConfig,
         checkpointing: CheckpointingConfig | None = None,
+        garbage_collection: GarbageCollection | None = None,
     ) -> None:
+        """Without a ``garbage_collection`` Python's collector is left alone."""
         self._checkpointing = checkpointing
+        self._garbage_collection = garbage_collection
         self.metrics = WorkerMetrics(environment, self._subtasks)
         self._environment = environment
         self._link = link
@@ -142,6 +147,9 @@ class Worker:
                     self._await_silence(registered),
                 )
             ]
+            if self._garbage_collection is not None:
+                looks = self._garbage_collection.look_after(lambda: bool(self._attempts))
+                services.append(group.create_task(looks))
             await self._ended.wait()
             attempts = [task for _, task in self._attempts.values()]
             for task in (*services, *attempts, *self._settlements):
@@ -200,6 +208,7 @@ class Worker:
                     link=self._link,
                     config=self._config,
                     checkpointing=self._checkpointing,
+                    collect_garbage=self._collect_garbage,
                 )
                 task = group.create_task(attempt.live())
                 self._attempts[key] = attempt, task
@@ -252,6 +261,13 @@ class Worker:
         body = pack_statistics(await self.metrics.statistics(channels_max), bytes_max)
         await self._link.send(StatisticsReport(request.request, body))
 
+    def _collect_garbage(self) -> None:
+        """An attempt has ended, which is still among them."""
+        if self._garbage_collection is None or len(self._attempts) > 1:
+            gc.collect()
+        else:
+            self._garbage_collection.collect_all()
+
     def _subtasks(self) -> Iterator[Subtask]:
         for attempt, _ in self._attempts.values():
             yield from attempt.subtasks()
@@ -282,8 +298,14 @@ async def work(
         config=config.network,
     )
     link = ControlLink(coordinator, token, config.cluster)
-    async with environment, link:
-        worker = Worker(environment, link, config.cluster, config.checkpointing)
+    async with AsyncExitStack() as stack:
+        garbage_collection = None
+        if config.cluster.garbage_collection == "short" and not COMPILES_PYTHON:
+            garbage_collection = GarbageCollection()
+            stack.enter_context(garbage_collection.kept_short())
+        await stack.enter_async_context(environment)
+        await stack.enter_async_context(link)
+        worker = Worker(environment, link, config.cluster, config.checkpointing, garbage_collection)
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(
             worker.metrics, labels, ports.metrics, config.cluster, token

@@ -1,0 +1,92 @@
+"""Python's collector in a worker, so that it does not stop the event loop for long.
+
+Theory of operation. Objects that nobody refers to are freed at once, by their counts. The collector
+looks for those that only refer to each other: at the *young*, and sometimes at the *old*, which
+have survived that. The loop stands still meanwhile, for up to a microsecond for each object, or
+entry of a dictionary. With a million keys that was more than a second:
+
+- The old are looked at in vain, again and again: state is in no circles.
+- The young become many, too. They are looked at when 700 more have been made than freed, but a job
+  that replaces values frees as many as it makes.
+
+So in a worker where attempts live the young are looked at by the clock, and when that has taken
+some time, what has survived is *frozen*: put where no collection looks, which takes no time. Counts
+free it all the same. Of circles those are found that fall apart before they are frozen; the others
+when no attempt lives here any more. Where there is little state, looks are so short that nothing is
+frozen, and all circles are found soon.
+
+The old are not looked at on purpose, because that makes dictionaries young again: one whose values
+are all plain is let go of, and taken up as a new one with the next tuple that is put into it.
+
+CPython 3.14 looks at the old a bit at a time. PyPy has no generations that could be frozen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["GarbageCollection"]
+
+YOUNG = 1
+"""Those that have survived no look, or one."""
+
+INTERVAL_S = 0.01
+"""Between two looks at the young: a job makes some 5,000 objects in that time."""
+
+SHORT_S = 0.0002
+"""A look at what is always there: buffers, and records on their way."""
+
+FROZEN_AFTER_S = 0.002
+"""Of looking at more than that: some thousand objects have survived it."""
+
+
+class GarbageCollection:
+    """The collector of this process, of which there is one. ``clock`` is that of the processor time
+    of its thread, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._clock = clock
+        self._began = 0.0
+        self._spent_s = 0.0
+        """On looks at what is not frozen."""
+        self.freezes = 0
+        """How often something was frozen since all was looked at."""
+
+    @contextmanager
+    def kept_short(self) -> Iterator[None]:
+        """Freeze what becomes much."""
+        gc.callbacks.append(self._on_collection)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._on_collection)
+
+    async def look_after(self, is_needed: Callable[[], bool]) -> None:
+        """Look at the young by the clock, whenever ``is_needed``; to be cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            if is_needed():
+                gc.collect(YOUNG)
+
+    def collect_all(self) -> None:
+        """Look at everything, also at what was frozen by this; it takes a moment."""
+        if self.freezes:
+            gc.unfreeze()
+        gc.collect()
+        if self.freezes:
+            self.freezes = 0
+            gc.freeze()
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = self._clock()
+            return
+        self._spent_s += max(0.0, self._clock() - self._began - SHORT_S)
+        if self._spent_s > FROZEN_AFTER_S:
+            self._spent_s = 0.0
+            self.freezes += 1
+            gc.freeze()
