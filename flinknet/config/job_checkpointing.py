@@ -16,6 +16,9 @@ __all__ = ["CheckpointingMode", "JobCheckpointingConfig"]
 
 CheckpointingMode = Literal["exactly_once", "at_least_once"]
 
+ALIGNED_TIMEOUT_MS_MAX = 0xFFFFFFFF
+"""What a barrier has room for."""
+
 INTERVAL_LEAST_MS = 10.0
 """Flink's MINIMAL_CHECKPOINT_TIME: below it, a job would do little else."""
 
@@ -31,6 +34,16 @@ class JobCheckpointingConfig:
     mode: CheckpointingMode = "exactly_once"
     """Whether a record that was processed before a failure may be processed again after it with
     its effect on the state still there. Flink: execution.checkpointing.mode."""
+
+    unaligned: bool = False
+    """Whether barriers overtake the data in front of them, which is stored then: so a checkpoint
+    takes no longer when the job is backpressured, but more room. Savepoints never do. Flink:
+    execution.checkpointing.unaligned.enabled."""
+
+    aligned_timeout_ms: float = 0.0
+    """How long an unaligned checkpoint tries to be aligned first, counted from its trigger: data is
+    stored only where barriers are late. 0 does not try. Flink:
+    execution.checkpointing.aligned-checkpoint-timeout."""
 
     timeout_ms: float = 600_000.0
     """Time after which a checkpoint that is still under way is given up. Flink:
@@ -61,8 +74,22 @@ class JobCheckpointingConfig:
             "more",
         )
         require_positive(self, "timeout_ms")
-        require_at_least(self, 0, "min_pause_ms", "tolerable_failures")
+        require_at_least(self, 0, "aligned_timeout_ms", "min_pause_ms", "tolerable_failures")
         require_at_least(self, 1, "max_concurrent")
+        require(
+            not self.unaligned or self.mode == "exactly_once",
+            "unaligned checkpoints are exactly once: choose that mode, or disable them",
+        )
+        require(
+            not self.unaligned or self.concurrent == 1,
+            f"{self.max_concurrent} unaligned checkpoints at a time: choose one, since what is in "
+            "flight is stored for one after the other",
+        )
+        require(
+            self.aligned_timeout_ms <= ALIGNED_TIMEOUT_MS_MAX,
+            f"the aligned checkpoint time-out is {self.aligned_timeout_ms:g} ms: choose "
+            f"{ALIGNED_TIMEOUT_MS_MAX} ms (49 days) or less",
+        )
 
     @property
     def concurrent(self) -> int:

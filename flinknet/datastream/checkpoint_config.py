@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import Enum
 
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
@@ -68,6 +69,30 @@ class CheckpointConfig:
     ) -> CheckpointConfig:
         """Let so many fail in a row before the job does; by default none."""
         return self._set("tolerable_failures", tolerable_checkpoint_failure_number)
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Let barriers overtake data, which is stored then, so that checkpoints are quick under
+        backpressure, too; only exactly once, and one at a time."""
+        return self._set("unaligned", enabled)
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """Have barriers wait behind data, as they do by default."""
+        return self._set("unaligned", False)
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether barriers may overtake data."""
+        return bool(self._options.get("unaligned", False))
+
+    def set_aligned_checkpoint_timeout(self, timeout: float | timedelta) -> CheckpointConfig:
+        """Have an unaligned checkpoint try to be aligned for this time, counted from its trigger;
+        milliseconds, or PyFlink's Duration as a timedelta. 0, the default, does not try."""
+        if isinstance(timeout, timedelta):
+            timeout = timeout.total_seconds() * 1000
+        return self._set("aligned_timeout_ms", timeout)
+
+    def get_aligned_checkpoint_timeout(self) -> timedelta:
+        """Return that time."""
+        return timedelta(milliseconds=float(self._options.get("aligned_timeout_ms", 0.0)))
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Keep them here, and not in the cluster's ``checkpointing.directory``."""

@@ -24,6 +24,7 @@ __all__ = [
     "ResultDescriptor",
     "SubtaskDescriptor",
     "WorkerOffer",
+    "consumers_of",
     "plan_deployment",
 ]
 
@@ -210,14 +211,18 @@ def _gates(
 
 
 def _consumers(graph: JobGraph, edge: JobEdge, producer: int) -> range:
-    """The subtasks of the target that read from one subtask of the source.
+    sources = graph.vertices[edge.source].parallelism
+    targets = graph.vertices[edge.target].parallelism
+    return consumers_of(producer, sources, targets, pointwise=edge.pointwise)
+
+
+def consumers_of(producer: int, sources: int, targets: int, *, pointwise: bool) -> range:
+    """Return the subtasks of an edge's target that read from one of so many subtasks of its source.
 
     Pointwise, either side's subtasks are dealt out evenly to the other's, in order: 2 -> 4 gives
     {0, 1} and {2, 3}; 4 -> 2 gives 0, 0, 1, 1.
     """
-    sources = graph.vertices[edge.source].parallelism
-    targets = graph.vertices[edge.target].parallelism
-    if not edge.pointwise:
+    if not pointwise:
         return range(targets)
     if sources <= targets:
         return range(-(-producer * targets // sources), -(-(producer + 1) * targets // sources))

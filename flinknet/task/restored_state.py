@@ -14,6 +14,8 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.errors import StateError
 from flinknet.records.key_groups import key_group_range
 from flinknet.task.chain import OperatorChain
+from flinknet.task.graph import JobGraph
+from flinknet.task.restored_channels import RestoredChannels
 
 __all__ = ["RestoredState"]
 
@@ -48,6 +50,10 @@ class RestoredState:
             checkpoint_id = self._metadata.checkpoint_id
             for _ in chain.state_of(uid).restore(checkpoint_id, keyed, own):
                 await asyncio.sleep(0)
+
+    def channels(self, graph: JobGraph) -> RestoredChannels:
+        """What was in flight. Raises StateError if the job has no place for some of it."""
+        return RestoredChannels(self._store, self._metadata, graph)
 
     async def _parts(self, operator: OperatorState, kind: StateKind, groups: range) -> list[bytes]:
         """The parts of one kind, of each subtask before that had one of these key groups."""

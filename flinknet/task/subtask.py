@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flinknet.buffer.availability import WaitReason
@@ -43,6 +44,7 @@ from flinknet.net.task_clock import task_time
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.record_types import RecordTypes
+from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
 from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDescriptor
@@ -348,8 +350,32 @@ class Subtask:
             writers = [output.writer for output in self._outputs]
             exactly_once = checkpointing.mode == "exactly_once"
             self._checkpoints.begin(
-                chain, writers, self._reader, exactly_once=exactly_once, others=self._events
+                chain,
+                writers,
+                self._reader,
+                exactly_once=exactly_once,
+                timers=self._processing_time,
+                others=self._events,
             )
+        if self._restored is not None and self._reader is not None:
+            await self._process_in_flight(chain, self._restored)
+
+    async def _process_in_flight(self, chain: OperatorChain, restored: RestoredState) -> None:
+        """Process what was in flight to this subtask, before anything that is new."""
+        descriptor, gates = self.descriptor, self._gates
+        first_channels = [0, *accumulate(len(gate.channels) for gate in gates)]
+        channels = restored.channels(self._graph)
+        unpacker = RecordUnpacker.of(self._environment.config, self._types)
+        in_flight = channels.records_of(descriptor.vertex, descriptor.index, unpacker)
+        async with aclosing(in_flight):
+            async for gate, producer, records in in_flight:
+                # Its producer of then may not be there any more; its input is.
+                place = producer % len(gates[gate].channels)
+                chain.set_channel(first_channels[gate] + place)
+                await chain.head.process(records)
+                if self._mailbox.mails:
+                    await self._mailbox.run_mails()
+                await asyncio.sleep(0)
 
     async def _await_ends(self) -> None:
         """Read the ends of the channels; nothing is in front of them, as who has finished had."""

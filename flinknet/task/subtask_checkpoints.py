@@ -20,7 +20,8 @@ Flink: SubtaskCheckpointCoordinatorImpl.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from flinknet.buffer.buffer import Buffer
@@ -29,8 +30,9 @@ from flinknet.checkpoint.barrier_events import CheckpointBarriers, handle_event
 from flinknet.checkpoint.barrier_handler import BarrierHandler
 from flinknet.checkpoint.barrier_listener import AbortReason
 from flinknet.checkpoint.barrier_tracker import BarrierTracker
+from flinknet.checkpoint.channel_state import ChannelState
 from flinknet.checkpoint.failure_reason import CheckpointFailureReason
-from flinknet.checkpoint.metadata import CheckpointDirectory, StateKind, StatePart
+from flinknet.checkpoint.metadata import CheckpointDirectory, Label, StateKind, StatePart
 from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
 from flinknet.checkpoint.state_handle import encode_handle
 from flinknet.checkpoint.store import CheckpointStore
@@ -38,13 +40,20 @@ from flinknet.net.task_clock import task_time
 from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.writer import RecordWriter
 from flinknet.task.chain import OperatorChain
-from flinknet.task.processing_time import wall_clock_ms
+from flinknet.task.channel_capture import ChannelCapture, InFlight
+from flinknet.task.processing_time import (
+    ProcessingTimeService,
+    ScheduledTimer,
+    wall_clock_ms,
+)
 from flinknet.task.state.state_handler import OperatorSnapshot
 from flinknet.task.write_pace import WritePace
 from flinknet.texts import text_of
 from flinknet.wire.events import CancelCheckpointMarker, CheckpointBarrier, Event, decode_event
 
 __all__ = ["CheckpointResponder", "SubtaskCheckpoints"]
+
+_IN_FLIGHT = frozenset((StateKind.INPUT, StateKind.OUTPUT))
 
 _SILENT = (AbortReason.SUBSUMED, AbortReason.COORDINATOR)
 """What the coordinator knows by itself."""
@@ -72,10 +81,15 @@ class _Captured:
     """What the first half of a checkpoint has left for the second."""
 
     def __init__(
-        self, barrier: CheckpointBarrier, snapshots: list[OperatorSnapshot], sync_ms: float
+        self,
+        barrier: CheckpointBarrier,
+        snapshots: list[OperatorSnapshot],
+        in_flight: InFlight | None,
+        sync_ms: float,
     ) -> None:
         self.barrier = barrier
         self.snapshots = snapshots
+        self.in_flight = in_flight
         self.sync_ms = sync_ms
 
     def close(self) -> None:
@@ -99,8 +113,11 @@ class SubtaskCheckpoints:
         self._store = store
         self._responder = responder
         self._chain: OperatorChain | None = None
+        self._channels: ChannelCapture | None = None
         self._writers: Sequence[RecordWriter] = ()
         self._barriers: CheckpointBarriers | None = None
+        self._timers: ProcessingTimeService | None = None
+        self._timer: ScheduledTimer | None = None
         self._others: EventHandler | None = None
         self._captured: dict[int, _Captured] = {}
         self._tasks: dict[asyncio.Task[None], int] = {}
@@ -112,13 +129,18 @@ class SubtaskCheckpoints:
         reader: RecordReader | None,
         *,
         exactly_once: bool,
+        timers: ProcessingTimeService,
         others: EventHandler | None = None,
     ) -> None:
         """The chain is open, and records come next; ``reader`` is None for a source. ``others``
         handles the events that are not about checkpoints."""
+        vertex, index = self._subtask
+        name = f"subtask {index} of vertex {vertex}"
         self._others = others
         self._chain = chain
         self._writers = writers
+        self._timers = timers
+        self._channels = ChannelCapture(name, self._store.config, reader, writers)
         if reader is not None:
             kind = BarrierHandler if exactly_once else BarrierTracker
             self._barriers = kind(reader.gate, self, lambda: reader.bytes_in)
@@ -130,7 +152,9 @@ class SubtaskCheckpoints:
         read."""
         if self._barriers is not None:
             decoded = decode_event(event)
-            if handle_event(self._barriers, channel, decoded, wall_clock_ms()):
+            handled = handle_event(self._barriers, channel, decoded, wall_clock_ms())
+            self._follow_deadline(self._barriers)
+            if handled:
                 return None
         return None if self._others is None else self._others.on_event(channel, event)
 
@@ -140,6 +164,7 @@ class SubtaskCheckpoints:
             return
         if self._barriers is not None:
             self._barriers.on_trigger(barrier, wall_clock_ms())
+            self._follow_deadline(self._barriers)
         elif barrier.checkpoint_id > self.taken:
             delay_ms = max(0, wall_clock_ms() - barrier.timestamp_ms)
             self.trigger(barrier)
@@ -149,18 +174,35 @@ class SubtaskCheckpoints:
         """The coordinator has given a checkpoint up."""
         if self._barriers is not None:
             self._barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
+            self._follow_deadline(self._barriers)
         self._drop(checkpoint_id)
+
+    def _follow_deadline(self, barriers: CheckpointBarriers) -> None:
+        """Have ``on_time`` called as a mail when the barrier handler wants it."""
+        assert self._timers is not None, "barriers come to a subtask that has begun"
+        before, deadline_ms = self._timer, barriers.deadline_ms
+        if before is not None and before.timestamp_ms != deadline_ms:
+            self._timers.cancel(before)
+            self._timer = None
+        if deadline_ms is not None and self._timer is None:
+            self._timer = self._timers.register_timer(deadline_ms, partial(self._on_time, barriers))
+
+    def _on_time(self, barriers: CheckpointBarriers, timestamp_ms: int) -> None:
+        self._timer = None
+        barriers.on_time(max(timestamp_ms, wall_clock_ms()))
+        self._follow_deadline(barriers)
 
     # -- what the barrier handler says (BarrierListener)
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
         """Take the checkpoint now: the synchronous half."""
         assert self._chain is not None, "barriers come to a subtask that has begun"
+        assert self._channels is not None
         checkpoint_id = barrier.checkpoint_id
         began = task_time()
         try:
             snapshots = self._chain.snapshot(checkpoint_id, barrier.timestamp_ms)
-            self._broadcast(barrier.event())
+            in_flight = self._begin_channels(self._channels, barrier, snapshots)
         except Exception as error:
             if self._barriers is not None:
                 self._barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
@@ -170,17 +212,23 @@ class SubtaskCheckpoints:
             return
         self.taken = checkpoint_id
         sync_ms = (task_time() - began) * 1000
-        self._captured[checkpoint_id] = _Captured(barrier, snapshots, sync_ms)
+        self._captured[checkpoint_id] = _Captured(barrier, snapshots, in_flight, sync_ms)
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
-        """Aligned checkpoints have nothing in flight."""
-        raise AssertionError("an aligned checkpoint persists nothing")
+        """A buffer is in flight."""
+        if checkpoint_id in self._captured and self._channels is not None:
+            self._channels.persist(checkpoint_id, channel, buffer)
+        else:
+            buffer.recycle()
 
     def complete(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
         """Every barrier has come: the asynchronous half begins."""
         captured = self._captured.pop(checkpoint_id, None)
-        if captured is not None:
-            self._start(checkpoint_id, self._write(captured, metrics))
+        if captured is None:
+            return
+        if captured.in_flight is not None and self._channels is not None:
+            self._channels.complete_input(checkpoint_id)
+        self._start(checkpoint_id, self._write(captured, metrics))
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
         """The checkpoint will not be."""
@@ -205,11 +253,27 @@ class SubtaskCheckpoints:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._channels is not None:
+            self._channels.close()
         for captured in self._captured.values():
             captured.close()
         self._captured.clear()
 
     # -- how
+
+    def _begin_channels(
+        self,
+        channels: ChannelCapture,
+        barrier: CheckpointBarrier,
+        snapshots: list[OperatorSnapshot],
+    ) -> InFlight | None:
+        """Pass the barrier on; what the operators have captured is not kept if that fails."""
+        try:
+            return channels.begin(barrier)
+        except BaseException:
+            for snapshot in snapshots:
+                snapshot.close()
+            raise
 
     def _broadcast(self, event: Event) -> None:
         """Write an event now: between two batches no record is in progress."""
@@ -225,6 +289,8 @@ class SubtaskCheckpoints:
         captured = self._captured.pop(checkpoint_id, None)
         if captured is not None:
             captured.close()
+        if self._channels is not None:
+            self._channels.abort(checkpoint_id, "the checkpoint was given up")
         for task, written in self._tasks.items():
             if written == checkpoint_id:
                 task.cancel()
@@ -243,6 +309,10 @@ class SubtaskCheckpoints:
         began = task_time()
         try:
             operators = await self._write_operators(captured)
+            if captured.in_flight is not None:
+                head, parts = operators[0]
+                in_flight = await self._write_channels(captured.barrier, await captured.in_flight)
+                operators[0] = head, parts | in_flight
         except Exception as error:
             explanation = f"{type(error).__name__}: {text_of(error)}"
             await self._responder.decline(
@@ -262,17 +332,17 @@ class SubtaskCheckpoints:
             async_ms=(task_time() - began) * 1000,
             state_bytes=sum(part.size_bytes for _, parts in operators for part in parts.values()),
             processed_bytes=alignment.processed_bytes,
-            persisted_bytes=alignment.persisted_bytes,
+            persisted_bytes=sum(
+                parts[kind].size_bytes
+                for _, parts in operators
+                for kind in _IN_FLIGHT & parts.keys()
+            ),
         )
         await self._responder.acknowledge(barrier.checkpoint_id, self._subtask, report)
 
     async def _write_operators(
         self, captured: _Captured
     ) -> list[tuple[str, dict[StateKind, StatePart]]]:
-        barrier = captured.barrier
-        is_savepoint = barrier.options.kind.is_savepoint
-        directory = CheckpointDirectory(is_savepoint, barrier.checkpoint_id, self._attempt)
-        vertex, index = self._subtask
         operators = []
         pace = WritePace(task_time())
         for number, snapshot in enumerate(captured.snapshots):
@@ -286,10 +356,33 @@ class SubtaskCheckpoints:
             }
             parts: dict[StateKind, StatePart] = {}
             for kind, pieces in written.items():
-                name = f"{vertex}-{index}-{number}-{kind.value}"
                 blocks = ((kind.value, bytes(piece)) for piece in pieces)
-                part = await self._store.write_part(directory, name, blocks)
+                part = await self._write_part(captured.barrier, number, kind, blocks)
                 if part is not None:
                     parts[kind] = part
             operators.append((snapshot.uid, parts))
         return operators
+
+    async def _write_channels(
+        self, barrier: CheckpointBarrier, state: ChannelState
+    ) -> dict[StateKind, StatePart]:
+        """Write what was in flight; it is kept as the first operator's."""
+        blocks = {StateKind.INPUT: state.input_blocks(), StateKind.OUTPUT: state.output_blocks()}
+        return {
+            kind: part
+            for kind, pieces in blocks.items()
+            if (part := await self._write_part(barrier, 0, kind, pieces)) is not None
+        }
+
+    async def _write_part(
+        self,
+        barrier: CheckpointBarrier,
+        operator: int,
+        kind: StateKind,
+        blocks: Iterable[tuple[Label, bytes]],
+    ) -> StatePart | None:
+        is_savepoint = barrier.options.kind.is_savepoint
+        directory = CheckpointDirectory(is_savepoint, barrier.checkpoint_id, self._attempt)
+        vertex, index = self._subtask
+        name = f"{vertex}-{index}-{operator}-{kind.value}"
+        return await self._store.write_part(directory, name, blocks)

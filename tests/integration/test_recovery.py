@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.metadata import StateKind
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
@@ -20,9 +24,13 @@ from flinknet.datastream import (
     CheckpointingMode,
     CollectSink,
     GeneratorSource,
+    KeyedProcessFunction,
+    ProcessContext,
     RateLimitedSource,
     RestartStrategies,
+    RuntimeContext,
     StreamExecutionEnvironment,
+    ValueStateDescriptor,
 )
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
@@ -95,6 +103,83 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
                 os.kill(cluster.pids()[random.choice(workers)], signal.SIGKILL)
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
+    assert max(attempts) > 0
+
+
+class Numbered(KeyedProcessFunction):
+    """Takes 100 us for a record, fails if one of its key is missing, and passes its sum on."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Find the state."""
+        self._count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any]:
+        """Take one record."""
+        key, number = value
+        count = self._count.value() or 0
+        if number != key + count * KEYS:
+            raise ValueError(f"{number} of key {key} behind {count} others")
+        self._count.update(count + 1)
+        time.sleep(0.0001)
+        yield key, count + 1
+
+
+SLOW_RECORDS = 20_000
+
+
+def backpressured(aligned_timeout_ms: float) -> JobGraph:
+    """Numbers by key, for a second behind full queues."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    environment.enable_checkpointing(50)
+    config = environment.get_checkpoint_config().enable_unaligned_checkpoints()
+    config.set_aligned_checkpoint_timeout(aligned_timeout_ms)
+    config.set_tolerable_checkpoint_failure_number(1000)
+    environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
+    numbers = GeneratorSource(lambda number: (number % KEYS, number), SLOW_RECORDS)
+    source = environment.from_source(numbers).set_parallelism(1)
+    counted = source.key_by(lambda record: record[0]).process(Numbered())
+    last = counted.key_by(lambda record: record[0]).reduce(max, emit="end_of_input")
+    last.sink_to(CollectSink()).name("counts")
+    return environment.job_graph("backpressured")
+
+
+@pytest.mark.parametrize("aligned_timeout_ms", [0.0, 20.0], ids=["unaligned", "alternating"])
+async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
+    tmp_path: Path, aligned_timeout_ms: float
+) -> None:
+    """A function that is too slow for good: checkpoints store what its queues are full of, and a
+    worker that is killed loses none of it; the order of each key is looked at, too."""
+    config = config_of(tmp_path)
+    attempts: set[int] = set()
+    async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            attempts.add(progress.attempt)
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(backpressured(aligned_timeout_ms), watch))
+        storage = FileStorage(tmp_path, config.checkpointing)
+        store = CheckpointStore(storage, await started, config.checkpointing)
+        newest = await complete(store, await complete(store, 0))
+        (entry,) = (one for one in await store.completed() if one.number == newest)
+        metadata = await store.read_metadata(entry.directory)
+        in_flight = sum(
+            part.size_bytes
+            for *_, kind, part in metadata.parts()
+            if kind in (StateKind.INPUT, StateKind.OUTPUT)
+        )
+        assert in_flight > 0
+        assert not await store.verify(entry.directory)
+        for _ in range(2):
+            workers = [name for name in cluster.pids() if name.startswith("worker")]
+            with suppress(ProcessLookupError):
+                os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
+            newest = await complete(store, newest)
+        result = await job
+    counts = {key: len(range(key, SLOW_RECORDS, KEYS)) for key in range(KEYS)}
+    assert dict(result.collected["counts"]) == counts
     assert max(attempts) > 0
 
 

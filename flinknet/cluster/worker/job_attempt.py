@@ -36,6 +36,7 @@ from flinknet.cluster.control.messages import Failed, Opened, Progress, Released
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
 from flinknet.config import CheckpointingConfig, ClusterConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.task.deployment import SubtaskDescriptor
@@ -103,7 +104,7 @@ class JobAttempt:
         self._checkpointing = checkpointing or CheckpointingConfig()
         self._subtasks: list[tuple[SubtaskDescriptor, Subtask]] = []
         self._run_requested = asyncio.Event()
-        self._alignment = Alignment.ALIGNED
+        self._settings: JobCheckpointingConfig | None = None
         self._messages = CheckpointMessages(job_id, attempt, link)
         self.state = AttemptState.OPENING
 
@@ -125,7 +126,9 @@ class JobAttempt:
 
     def trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
         """Have subtasks of this worker begin a checkpoint, those of them that still run."""
-        options = CheckpointOptions(CheckpointKind(message.kind), self._alignment)
+        if self._settings is None:
+            return
+        options = _options(self._settings, CheckpointKind(message.kind))
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, options)
         asked = {(vertex, index) for vertex, index in message.subtasks}
         for descriptor, subtask in self._subtasks:
@@ -213,8 +216,7 @@ class JobAttempt:
     def _open_store(self, graph: JobGraph) -> CheckpointStore | None:
         if graph.checkpointing is None:
             return None
-        if graph.checkpointing.mode == "at_least_once":
-            self._alignment = Alignment.AT_LEAST_ONCE
+        self._settings = graph.checkpointing
         location = graph.checkpointing.directory or self._checkpointing.directory
         storage = open_storage(location, self._checkpointing)
         return CheckpointStore(storage, self._job_id, self._checkpointing)
@@ -249,6 +251,18 @@ class JobAttempt:
         )
         vertex, index = (-1, -1) if descriptor is None else (descriptor.vertex, descriptor.index)
         await self._link.send(Failed(self._job_id, self._attempt, vertex, index, cause.to_dict()))
+
+
+def _options(settings: JobCheckpointingConfig, kind: CheckpointKind) -> CheckpointOptions:
+    """How the barriers of a checkpoint go through the job."""
+    if settings.mode == "at_least_once":
+        return CheckpointOptions(kind, Alignment.AT_LEAST_ONCE)
+    if not settings.unaligned or kind.is_savepoint:
+        return CheckpointOptions(kind)
+    timeout_ms = round(settings.aligned_timeout_ms)
+    if not timeout_ms:
+        return CheckpointOptions(kind, Alignment.UNALIGNED)
+    return CheckpointOptions(kind, aligned_timeout_ms=timeout_ms)
 
 
 class _OpenFailedError(Exception):

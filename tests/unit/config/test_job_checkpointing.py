@@ -18,6 +18,13 @@ from flinknet.errors import ConfigurationError
         ({"min_pause_ms": -1.0}, "min_pause_ms is -1.0: choose 0 or more"),
         ({"tolerable_failures": -1}, "tolerable_failures is -1: choose 0 or more"),
         ({"max_concurrent": 0}, "max_concurrent is 0: choose 1 or more"),
+        ({"aligned_timeout_ms": -1.0}, "aligned_timeout_ms is -1.0: choose 0 or more"),
+        ({"aligned_timeout_ms": 1e10}, "time-out is 1e+10 ms: choose 4294967295 ms (49 days)"),
+        (
+            {"unaligned": True, "mode": "at_least_once"},
+            "unaligned checkpoints are exactly once: choose that mode, or disable them",
+        ),
+        ({"unaligned": True, "max_concurrent": 2}, "2 unaligned checkpoints at a time: choose one"),
         ({"mode": "twice"}, 'mode is \'twice\': choose "exactly_once" or "at_least_once"'),
     ],
 )
@@ -33,3 +40,4 @@ def test_a_pause_allows_one_at_a_time() -> None:
 
     assert concurrent() == 3
     assert concurrent(min_pause_ms=1.0) == 1
+    assert concurrent(min_pause_ms=1.0, unaligned=True) == 1

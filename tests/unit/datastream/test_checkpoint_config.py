@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -54,6 +55,21 @@ def test_what_is_set_travels_with_the_job_which_is_restarted() -> None:
         directory="/checkpoints",
     )
     assert graph.restart == ExponentialDelayRestart()
+
+
+def test_unaligned_checkpoints_in_pyflinks_names() -> None:
+    config = program().get_checkpoint_config()
+    config.set_checkpoint_interval(200)
+    assert not config.is_unaligned_checkpoints_enabled()
+    assert config.get_aligned_checkpoint_timeout() == timedelta(0)
+    config.enable_unaligned_checkpoints().set_aligned_checkpoint_timeout(timedelta(seconds=1.5))
+    assert config.is_unaligned_checkpoints_enabled()
+    assert config.get_aligned_checkpoint_timeout() == timedelta(milliseconds=1500)
+    assert config.job_checkpointing() == JobCheckpointingConfig(
+        200, unaligned=True, aligned_timeout_ms=1500.0
+    )
+    config.disable_unaligned_checkpoints().set_aligned_checkpoint_timeout(30)
+    assert config.job_checkpointing() == JobCheckpointingConfig(200, aligned_timeout_ms=30)
 
 
 @pytest.mark.parametrize(

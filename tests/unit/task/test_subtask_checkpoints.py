@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -23,13 +23,16 @@ from flinknet.datastream import (
     GeneratorSource,
     MapFunction,
     RateLimitedSource,
+    SinkFunction,
     StreamExecutionEnvironment,
     TwoPhaseSink,
 )
 from flinknet.errors import ConfigurationError
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.task.execution_state import ExecutionState
 from flinknet.task.graph import JobGraph
+from flinknet.task.processing_time import wall_clock_ms
 from flinknet.task.restored_state import RestoredState
 from flinknet.task.subtask import Subtask
 from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointOptions
@@ -94,19 +97,30 @@ def store(tmp_path: Path) -> CheckpointStore:
     return store_in(tmp_path)
 
 
+OPTIONS = {
+    "aligned": CheckpointOptions(),
+    "unaligned": CheckpointOptions(alignment=Alignment.UNALIGNED),
+    "alternating": CheckpointOptions(aligned_timeout_ms=1),
+    "alternating, in time": CheckpointOptions(aligned_timeout_ms=600_000),
+}
+
+
+@pytest.mark.parametrize("how", OPTIONS)
 @pytest.mark.parametrize("parallelism", [2, 1, 3])
 async def test_a_job_goes_on_where_a_checkpoint_found_it(
-    workers: list[NetworkEnvironment], store: CheckpointStore, parallelism: int
+    workers: list[NetworkEnvironment], store: CheckpointStore, parallelism: int, how: str
 ) -> None:
-    """Also at another parallelism of what has keyed state. Nothing is lost, nothing counted
-    twice."""
+    """Also at another parallelism of what has keyed state, and with records in flight. Nothing is
+    lost, nothing counted twice."""
+    barrier = CheckpointBarrier(1, wall_clock_ms(), OPTIONS[how])
     graph, answers = sums(), Answers()
     subtasks = deploy(graph, workers, store, answers)
     async with running(subtasks):
         while any(not subtask.io_metrics().records_in for subtask in subtasks.values()):
             await asyncio.sleep(0)
-        trigger(subtasks, BARRIER)
+        trigger(subtasks, barrier)
         await answers.until(reports=4)
+        assert not answers.declines
     restored = RestoredState(store, answers.metadata(graph))
     again = sums(parallelism=parallelism, rate=1e9)
     restarted = deploy(again, workers, store, Answers(), attempt=1, restored=restored)
@@ -250,6 +264,90 @@ async def test_the_coordinator_may_give_a_checkpoint_up_at_any_time(
         trigger(subtasks, CheckpointBarrier(4, 1_000))
         assert collected(await asyncio.gather(*tasks)) == EXPECTED
     assert {task.result().checkpoint_taken for task in tasks} == {4}
+
+
+class Slow(SinkFunction):
+    """Takes a record when it is let to."""
+
+    gate: ClassVar[asyncio.Semaphore]
+
+    async def invoke(self, value: Any) -> None:
+        """Wait for one's turn."""
+        await self.gate.acquire()
+
+
+@pytest.mark.parametrize("how", ["unaligned", "alternating"])
+async def test_what_is_in_flight_is_stored_and_no_more_than_that(
+    workers: list[NetworkEnvironment], store: CheckpointStore, how: str
+) -> None:
+    """A sink that takes nothing: its checkpoint is complete when it has taken one batch more, with
+    all the queues are full of; and what it stores is processed first after a restore."""
+    Slow.gate = asyncio.Semaphore(0)
+
+    def job() -> JobGraph:
+        environment = StreamExecutionEnvironment().set_max_parallelism(8)
+        environment.enable_checkpointing(1000)
+        numbers = environment.from_source(GeneratorSource(lambda number: (number, "x" * 90), 2_000))
+        numbers.rebalance().sink_to(Slow()).name("sink")
+        return environment.job_graph("slow")
+
+    answers = Answers()
+    subtasks = deploy(job(), workers, store, answers)
+    async with running(subtasks):
+        barrier = CheckpointBarrier(1, wall_clock_ms(), OPTIONS[how])
+        trigger(subtasks, barrier)
+        while len(answers.reports) < 2:
+            Slow.gate.release()
+            await asyncio.sleep(0)
+    assert not answers.declines
+    stored = {place: report.persisted_bytes for place, report in answers.reports.items()}
+    assert stored[0, 0] + stored[1, 0] > 5_000
+    restored = RestoredState(store, answers.metadata(job()))
+    (source,) = (report for (vertex, _), report in answers.reports.items() if vertex == 0)
+    assert source.processed_bytes == 0
+    found: list[Any] = []
+    channels = restored.channels(JobGraph.from_bytes(job().to_bytes()))
+    async for in_flight in channels.records_of(1, 0, RecordUnpacker.of(workers[0].config)):
+        found += in_flight.records
+    numbers = [number for number, _ in found]
+    assert numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+
+
+async def test_more_in_flight_than_may_be_declines_the_checkpoint_and_not_the_job(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    answers = Answers()
+    object.__setattr__(store.config, "channel_state_bytes_max", 0)
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks) as tasks:
+        while any(not subtask.io_metrics().records_in for subtask in subtasks.values()):
+            await asyncio.sleep(0)
+        trigger(subtasks, CheckpointBarrier(1, 1_000, OPTIONS["unaligned"]))
+        while not answers.declines:
+            await asyncio.sleep(0)
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+    reasons = {reason for *_, reason, _ in answers.declines}
+    assert CheckpointFailureReason.ASYNC_FAILURE in reasons
+    assert any("takes more than 0 bytes" in why for *_, why in answers.declines)
+
+
+@pytest.mark.parametrize("how", OPTIONS)
+async def test_checkpoints_that_are_given_up_leave_nothing_behind(
+    workers: list[NetworkEnvironment], store: CheckpointStore, how: str
+) -> None:
+    """One is aborted, the next one subsumed by the one behind it."""
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks) as tasks:
+        for checkpoint_id in (1, 2, 3):
+            now_ms = wall_clock_ms()
+            trigger(subtasks, CheckpointBarrier(checkpoint_id, now_ms, OPTIONS[how]))
+            await asyncio.sleep(0)
+            if checkpoint_id == 1:
+                for subtask in subtasks.values():
+                    subtask.abort_checkpoint(checkpoint_id)
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+    assert {task.result().checkpoint_taken for task in tasks} == {3}
 
 
 class AtTheEnd(TwoPhaseSink):
