@@ -429,7 +429,7 @@ def test_a_job_is_exactly_once_everywhere() -> None:
 
 
 def test_an_exchange_that_is_forced_to_align_keeps_nobody_from_overtaking() -> None:
-    """Row 67, decided by exchange: channel 0 is forced."""
+    """O3. Row 67, decided by exchange: channel 0 is forced."""
     inputs = Inputs(3)
     inputs.barrier(1, 1, options=UNALIGNED)
     inputs.data(0, content=b"before")
