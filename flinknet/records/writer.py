@@ -43,7 +43,7 @@ from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import CheckedRecordPacker, RecordPacker
 from flinknet.records.serialization.record_types import Registered
-from flinknet.wire.events import Event
+from flinknet.wire.events import Event, is_announcement
 
 __all__ = ["OutputFlusher", "RecordWriter"]
 
@@ -172,8 +172,9 @@ class RecordWriter:
 
         It waits for a record in progress, not for memory. Raises ConsumerCancelledError or the
         cause with which the consumers were lost; LocalProtocolError after a torn record, after the
-        end of the partition, for the ends themselves, which ``finish`` writes, for an event that is
-        too long, and if too many wait to be read. A cancelled call has written nothing.
+        end of the partition, for the ends themselves, which ``finish`` writes, for an announcement,
+        which the receiver makes, for an event that is too long, and if too many wait to be read. A
+        cancelled call has written nothing.
         """
         await self._until_event_can_be_written(event)
         self.partition.broadcast_event(*event)
@@ -189,6 +190,11 @@ class RecordWriter:
             raise LocalProtocolError(
                 f"{event.data_type.name} is no event to write: the records are data, and finish "
                 f"writes their end"
+            )
+        if is_announcement(event):
+            raise LocalProtocolError(
+                "an announcement never travels: write the barrier itself, and the receiver "
+                "announces it"
             )
         await self._appender.until_between_records()
 

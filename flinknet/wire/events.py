@@ -56,6 +56,7 @@ __all__ = [
     "decode_end_of_data",
     "decode_event",
     "encode_end_of_data",
+    "is_announcement",
 ]
 
 
@@ -385,12 +386,18 @@ def check_received(data_type: DataType, body: bytes) -> None:
         decode_end_of_data(body)
     elif data_type is DataType.END_OF_PARTITION:
         check_end_of_partition(body)
-    elif data_type is DataType.PRIORITIZED_EVENT_BUFFER and _is_announcement(body):
+    elif is_announcement(Event(data_type, body)):
         raise _refuse("a PRIORITIZED_EVENT_BUFFER", "is an announcement, which never travels", body)
 
 
-def _is_announcement(body: bytes) -> bool:
-    return _has_kind(body) and body[1] == _ANNOUNCEMENT
+def is_announcement(event: Event) -> bool:
+    """Whether an event is what only a receiver makes, well formed or not."""
+    data_type, body = event
+    return (
+        data_type is DataType.PRIORITIZED_EVENT_BUFFER
+        and _has_kind(body)
+        and body[1] == _ANNOUNCEMENT
+    )
 
 
 # -- all of them -----------------------------------------------------------------------------------

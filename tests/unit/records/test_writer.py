@@ -16,7 +16,7 @@ from flinknet.errors import (
 )
 from flinknet.records.partitioner import BroadcastPartitioner, Partitioner, RebalancePartitioner
 from flinknet.records.writer import RecordWriter
-from flinknet.wire.events import Event
+from flinknet.wire.events import CheckpointBarrier, CheckpointOptions, Event, EventAnnouncement
 from tests.unit.arrangements import (
     Flusher,
     Running,
@@ -199,6 +199,17 @@ def test_no_event_follows_a_torn_record() -> None:
     with pytest.raises(LocalProtocolError, match="cut off by a cancellation"):
         run(arranged.writer.broadcast_event(EVENT))
     arranged.close()
+
+
+def test_an_announcement_is_refused_before_the_peer_ends_the_connection_for_it() -> None:
+    arranged = Arranged()
+    barrier = CheckpointBarrier(1, 2, CheckpointOptions(aligned_timeout_ms=100))
+    announcement = EventAnnouncement(barrier).event()
+    with pytest.raises(LocalProtocolError, match="an announcement never travels: write the barr"):
+        run(arranged.writer.broadcast_event(announcement))
+    with pytest.raises(LocalProtocolError, match="an announcement never travels: write the barr"):
+        run(arranged.writer.emit_event(announcement, 0))
+    assert arranged.take() == []
 
 
 @pytest.mark.parametrize(

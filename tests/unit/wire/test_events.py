@@ -33,6 +33,7 @@ from flinknet.wire.events import (
     decode_end_of_data,
     decode_event,
     encode_end_of_data,
+    is_announcement,
 )
 
 INT64_MAX = 2**63 - 1
@@ -235,6 +236,14 @@ def test_whatever_is_announced_is_judged_by_its_reader() -> None:
     assert decode_event(announcement) == EventAnnouncement(barrier)
     with pytest.raises(RemoteProtocolError, match="a checkpoint barrier"):
         decode_event(announcement_of(b"own"))
+
+
+def test_announcements_are_told_apart() -> None:
+    """Also one of something else than a barrier; a priority event of a task's own is none."""
+    for said, _, _ in EVENTS:
+        assert is_announcement(said.event()) == isinstance(said, EventAnnouncement)
+    assert is_announcement(announcement_of(b"own"))
+    assert not is_announcement(Event(DataType.PRIORITIZED_EVENT_BUFFER, b""))
 
 
 def test_only_ends_and_announcements_are_judged_before_somebody_reads_them() -> None:
