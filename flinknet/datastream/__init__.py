@@ -31,6 +31,7 @@ from flinknet.datastream.windowed_stream import (
 )
 from flinknet.task.broadcast_context import (
     BroadcastContext,
+    OnTimerBroadcastContext,
     ReadOnlyBroadcastState,
 )
 from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
@@ -163,6 +164,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "NeverTrigger",
+    "OnTimerBroadcastContext",
     "OnTimerContext",
     "OperatorListState",
     "OperatorStateStore",

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flinknet.errors import ConfigurationError
-from flinknet.task.context import ProcessContext
+from flinknet.task.context import OnTimerContext, ProcessContext
 from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.state.descriptors import MapStateDescriptor
 from flinknet.task.state.operator_state import BroadcastState
+from flinknet.task.timers.timer_service import TimeDomain, TimerService
 
-__all__ = ["BroadcastContext", "ReadOnlyBroadcastState"]
+__all__ = ["BroadcastContext", "OnTimerBroadcastContext", "ReadOnlyBroadcastState"]
 
 
 class ReadOnlyBroadcastState:
@@ -87,6 +88,16 @@ class BroadcastContext:
         """Return milliseconds since 1970."""
         return self._clock.get_current_processing_time()
 
+    def timer_service(self) -> TimerService:
+        """Return what timers of the current key are registered with; ConfigurationError where there
+        is no key, as for a record of the broadcast stream."""
+        if not self._read_only:
+            raise ConfigurationError(
+                "a broadcast record has no key, and timers are of a key: register them in "
+                "process_element"
+            )
+        return self._view.timer_service()
+
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor
     ) -> BroadcastState | ReadOnlyBroadcastState:
@@ -98,3 +109,20 @@ class BroadcastContext:
                 "descriptor in broadcast(...)"
             )
         return ReadOnlyBroadcastState(state) if self._read_only else state
+
+
+class OnTimerBroadcastContext(BroadcastContext):
+    """What ``on_timer`` sees there: broadcast state can be read, and the key is the timer's."""
+
+    def __init__(
+        self,
+        view: OnTimerContext,
+        clock: ProcessingTimeService,
+        states: dict[str, BroadcastState],
+    ) -> None:
+        super().__init__(view, clock, states, read_only=True)
+        self._timer_view = view
+
+    def time_domain(self) -> TimeDomain:
+        """Return by which time the timer fires."""
+        return self._timer_view.time_domain()

@@ -57,7 +57,8 @@ class ProcessContext:
         function has no key, or no ``on_timer``."""
         if self.timers is None:
             raise ConfigurationError(
-                "only a KeyedProcessFunction has timers: use key_by(...).process(...) with one"
+                "only a function with a key and on_timer has timers: use key_by(...).process(...) "
+                "with a KeyedProcessFunction, or a KeyedCoProcessFunction on connected streams"
             )
         return self.timers
 

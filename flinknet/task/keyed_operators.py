@@ -8,28 +8,22 @@ is not found as it is.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from flinknet.errors import ConfigurationError
-from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.key_forms import comparable_key
 from flinknet.task.context import OnTimerContext, RuntimeContext
 from flinknet.task.functions import AggregateFunction, find_attributes_fast
 from flinknet.task.operators import (
     FunctionOperator,
     in_batches,
-    is_awaiting,
-    records_in,
     results_of,
 )
 from flinknet.task.state.descriptors import StateKind
 from flinknet.task.state.keyed_state import KeyedState
-from flinknet.task.timers.timer_queue import DueTimer, TimerQueue
-from flinknet.task.timers.timer_service import TimeDomain, Timers, TimerService
-from flinknet.task.watermark_valve import MAX_WATERMARK
+from flinknet.task.timer_calls import TimerCalls
 from flinknet.wire.events import Watermark
 
 __all__ = [
@@ -41,9 +35,6 @@ __all__ = [
     "ReduceOperator",
     "StatefulOperator",
 ]
-
-TIMERS_AT_ONCE = 256
-"""Timers that fire before other subtasks get their turn."""
 
 EmitMode = Literal["every_record", "end_of_input"]
 """When a fold speaks: after every record, as a stream does, or once per key, as a batch job
@@ -76,84 +67,31 @@ class KeyedProcessOperator(StatefulOperator):
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, "process_element", key_of)
         self._on_timer: Callable[..., Any] | None = getattr(function, "on_timer", None)
-        self._timers: Timers | None = None
-        self._timer_view = OnTimerContext()
+        self._timers: TimerCalls | None = None
 
     async def open(self, context: RuntimeContext) -> None:
-        view = context.process_context
         if self._on_timer is not None:
-            timers = Timers(context.state.keyed, context.processing_time, self._fire_by_clock)
-            self._timers = timers
-            view.timers = self._timer_view.timers = TimerService(timers, view)
+            self._timers = TimerCalls(
+                self._on_timer, context, self._emit_results, view=OnTimerContext()
+            )
         await super().open(context)
         if self._timers is not None:
-            self._timers.set_clock()
+            self._timers.start()
 
     async def process_watermark(self, watermark: Watermark) -> None:
-        await self.advance_watermark(watermark.timestamp_ms)
+        if self._timers is not None:
+            await self._timers.advance_watermark(watermark.timestamp_ms)
         await super().process_watermark(watermark)
-
-    async def advance_watermark(self, timestamp_ms: int) -> None:
-        """Event time has come to there: what was registered until then fires."""
-        self._context.process_context.current_watermark = timestamp_ms
-        await self._fire(TimeDomain.EVENT_TIME, timestamp_ms)
 
     async def end_of_input(self) -> None:
         if self._timers is not None:
-            self._timers.close()
-        await self.advance_watermark(MAX_WATERMARK)
+            await self._timers.end_of_input()
         await super().end_of_input()
 
     async def close(self) -> None:
         if self._timers is not None:
             self._timers.close()
         await super().close()
-
-    async def _fire_by_clock(self) -> None:
-        assert self._timers is not None, "the clock was set for timers"
-        now_ms = self._timers.clock.get_current_processing_time()
-        await self._fire(TimeDomain.PROCESSING_TIME, now_ms)
-        self._timers.set_clock()
-
-    async def _fire(self, domain: TimeDomain, until_ms: int) -> None:
-        """Have all timers fire until then, also those that are registered meanwhile; other subtasks
-        get a turn after every TIMERS_AT_ONCE."""
-        if self._timers is None or self._on_timer is None:
-            return
-        queue, view = self._timers.of(domain), self._timer_view
-        view.domain = domain
-        view.current_watermark = self._context.process_context.current_watermark
-        waits = is_awaiting(self._on_timer)
-        while (deadline_ms := queue.deadline_ms) is not None and deadline_ms <= until_ms:
-            if waits:
-                self._show(queue.pop_due(until_ms))
-                await self._emit_results(
-                    self._at_timer, self._on_timer, view.current_timestamp, view
-                )
-            else:
-                await self._emit_results(self._at_timer, self._some_fired, queue, until_ms)
-            await yield_to_loop()
-
-    def _some_fired(self, queue: TimerQueue, until_ms: int) -> Iterator[Any]:
-        call, view = self._on_timer, self._timer_view
-        assert call is not None, "timers fire"
-        for _ in range(TIMERS_AT_ONCE):
-            due = queue.pop_due(until_ms)
-            if due is None:
-                return
-            self._show(due)
-            yield from records_in(call(due.timestamp_ms, view))
-
-    def _show(self, due: DueTimer | None) -> None:
-        assert due is not None, "a timer is due"
-        view = self._timer_view
-        view.current_timestamp = due.timestamp_ms
-        view.current_key = self._context.process_context.current_key = due.key
-
-    def _at_timer(self) -> str:
-        view = self._timer_view
-        key = reprlib.repr(view.current_key)
-        return f"in on_timer() at {view.current_timestamp} for the key {key}"
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         return in_batches(self._call, self._results(records))

@@ -50,7 +50,7 @@ from flinknet.task.operators import (
 from flinknet.task.sink import Sink, SinkOperator
 from flinknet.task.timers.timer_service import TimeDomain
 
-__all__ = ["Stamped", "StampedFunction", "latest", "with_timestamps"]
+__all__ = ["Stamped", "StampedFunction", "latest", "stamped_timer", "with_timestamps"]
 
 Stamped = tuple[int | None, Any]
 """A value with its timestamp, None if it has none."""
@@ -157,11 +157,11 @@ def _keyed_process(function: Any, key_of: Callable[[Any], Any]) -> Operator:
     stamped = _stamped_process(function)
     on_timer = getattr(function, "on_timer", None)
     if on_timer is not None:
-        stamped.on_timer = _stamped_timer(on_timer)
+        stamped.on_timer = stamped_timer(on_timer)
     return KeyedProcessOperator(stamped, key_of_value(key_of))
 
 
-def _stamped_timer(call: Callable[..., Any]) -> Callable[..., Any]:
+def stamped_timer(call: Callable[..., Any]) -> Callable[..., Any]:
     """Give what ``on_timer`` returns the time of the timer; None if that is processing time."""
 
     async def on_timer_awaiting(timestamp: int, view: OnTimerContext) -> list[Stamped]:
@@ -175,7 +175,7 @@ def _stamped_timer(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _stamp(view: OnTimerContext) -> int | None:
-    return view.timestamp() if view.domain is TimeDomain.EVENT_TIME else None
+    return view.timestamp() if view.time_domain() is TimeDomain.EVENT_TIME else None
 
 
 def _stamped_batches(function: Any, method: str) -> StampedFunction:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from flinknet.task.functions import Function
 
 if TYPE_CHECKING:
-    from flinknet.task.broadcast_context import BroadcastContext
-    from flinknet.task.context import ProcessContext
+    from flinknet.task.broadcast_context import BroadcastContext, OnTimerBroadcastContext
+    from flinknet.task.context import OnTimerContext, ProcessContext
 
 __all__ = [
     "BroadcastProcessFunction",
@@ -62,7 +62,11 @@ class CoProcessFunction(Function, ABC):
 
 
 class KeyedCoProcessFunction(CoProcessFunction):
-    """The same on two keyed streams: ``open`` can ask for keyed state."""
+    """The same on two keyed streams: ``open`` can ask for keyed state, and there are timers."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records, when a timer fires that was registered with
+        ``ctx.timer_service()``; state is that of the timer's key, ``ctx.get_current_key()``."""
 
 
 class BroadcastProcessFunction(Function, ABC):
@@ -79,4 +83,9 @@ class BroadcastProcessFunction(Function, ABC):
 
 
 class KeyedBroadcastProcessFunction(BroadcastProcessFunction):
-    """The same where the first stream has a key, and keyed state, in ``process_element``."""
+    """The same where the first stream has a key, and keyed state and timers, in
+    ``process_element``."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerBroadcastContext) -> Iterable[Any] | None:
+        """Yield, or return an iterable of, records, when a timer fires that was registered with
+        ``ctx.timer_service()``; state is that of its key, and broadcast state can be read."""

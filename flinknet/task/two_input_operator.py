@@ -3,6 +3,9 @@
 Theory of operation. Which input a batch belongs to says its channel: those of the first input come
 first. The two are never in one task with what is before them. Event time is the lowest of both
 inputs; one whose records have no timestamps does not hold it back, and its results have none.
+
+Where a stream has a key the function may have ``on_timer``: what that returns has the time of the
+timer, if it is one of event time.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from flinknet.task.broadcast_context import BroadcastContext
-from flinknet.task.context import RuntimeContext
+from flinknet.task.broadcast_context import BroadcastContext, OnTimerBroadcastContext
+from flinknet.task.context import OnTimerContext, RuntimeContext
 from flinknet.task.functions import Function, find_attributes_fast
 from flinknet.task.operators import (
     BATCH_RECORDS,
@@ -23,7 +26,10 @@ from flinknet.task.operators import (
     pieces_of,
     value_of,
 )
+from flinknet.task.stamps import stamped_timer
 from flinknet.task.state.descriptors import MapStateDescriptor
+from flinknet.task.timer_calls import TimerCalls
+from flinknet.wire.events import Watermark
 
 __all__ = [
     "BroadcastProcessOperator",
@@ -60,14 +66,48 @@ class TwoInputOperator(FunctionOperator):
         self._keys = keys
         self._stamped = stamped
         self._out: list[Any] = []
+        self._timers: TimerCalls | None = None
         self.process = self._process_one_input
 
     async def open(self, context: RuntimeContext) -> None:
         if any(self._keys):
             context = replace(context, keyed_state=context.state.keyed)
+            self._timers = self._timers_of(context)
         await super().open(context)
+        if self._timers is not None:
+            self._timers.start()
+
+    def _timers_of(self, context: RuntimeContext) -> TimerCalls | None:
+        """Return the timers of a function that has ``on_timer``."""
+        on_timer = getattr(self._function, "on_timer", None)
+        if on_timer is None:
+            return None
+        view = OnTimerContext()
+        return TimerCalls(
+            stamped_timer(on_timer) if any(self._stamped) else on_timer,
+            context,
+            self._emit_results,
+            view=view,
+            shown=self._timer_view(view),
+        )
+
+    def _timer_view(self, view: OnTimerContext) -> Any:
+        """Return what ``on_timer`` sees."""
+        return view
+
+    async def process_watermark(self, watermark: Watermark) -> None:
+        if self._timers is not None:
+            await self._timers.advance_watermark(watermark.timestamp_ms)
+        await super().process_watermark(watermark)
+
+    async def close(self) -> None:
+        if self._timers is not None:
+            self._timers.close()
+        await super().close()
 
     async def end_of_input(self) -> None:
+        if self._timers is not None:
+            await self._timers.end_of_input()
         if isinstance(self._function, Function):
             try:
                 await self._take(None, pieces_of(self._function.finish))
@@ -149,14 +189,18 @@ class BroadcastProcessOperator(TwoInputOperator):
 
     async def open(self, context: RuntimeContext) -> None:
         store = context.state.operator
-        states = {one.name: store.get_broadcast_state(one) for one in self._descriptors}
+        self._states = {one.name: store.get_broadcast_state(one) for one in self._descriptors}
+        self._clock = context.processing_time
         self._views = [
             BroadcastContext(
-                context.process_context, context.processing_time, states, read_only=read_only
+                context.process_context, self._clock, self._states, read_only=read_only
             )
             for read_only in (True, False)
         ]
         await super().open(context)
+
+    def _timer_view(self, view: OnTimerContext) -> Any:
+        return OnTimerBroadcastContext(view, self._clock, self._states)
 
     def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
         return pieces_of(self._calls[side], value, self._views[side])

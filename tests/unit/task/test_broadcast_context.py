@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from flinknet.errors import ConfigurationError
-from flinknet.task.broadcast_context import BroadcastContext, ReadOnlyBroadcastState
-from flinknet.task.context import ProcessContext
+from flinknet.task.broadcast_context import (
+    BroadcastContext,
+    OnTimerBroadcastContext,
+    ReadOnlyBroadcastState,
+)
+from flinknet.task.context import OnTimerContext, ProcessContext
 from flinknet.task.state.descriptors import MapStateDescriptor
 from flinknet.task.state.operator_state import BroadcastState
+from flinknet.task.timers.timer_service import TimeDomain, Timers, TimerService
+from tests.unit.task.harness import context as context_of
 from tests.unit.task.manual_time import ManualTime
 
 RULES = MapStateDescriptor("rules")
@@ -39,3 +45,21 @@ def test_a_context_shows_the_record_and_the_state() -> None:
     assert writing.get_broadcast_state(RULES) is state
     with pytest.raises(ConfigurationError, match='"others" is no broadcast state'):
         context.get_broadcast_state(MapStateDescriptor("others"))
+
+
+def test_timers_are_of_records_with_a_key() -> None:
+    view, place = ProcessContext(), context_of(processing_time=ManualTime(7))
+    timers = Timers(place.state.keyed, place.processing_time, lambda: None)
+    view.timers = TimerService(timers, view)
+    reading = BroadcastContext(view, ManualTime(7), {}, read_only=True)
+    assert reading.timer_service() is view.timers
+    with pytest.raises(ConfigurationError, match="a broadcast record has no key"):
+        BroadcastContext(view, ManualTime(7), {}, read_only=False).timer_service()
+
+
+def test_a_timer_sees_its_time_and_can_read() -> None:
+    view = OnTimerContext()
+    view.domain, view.current_timestamp = TimeDomain.PROCESSING_TIME, 5
+    seen = OnTimerBroadcastContext(view, ManualTime(7), {"rules": BroadcastState()})
+    assert (seen.time_domain(), seen.timestamp()) == (TimeDomain.PROCESSING_TIME, 5)
+    assert isinstance(seen.get_broadcast_state(RULES), ReadOnlyBroadcastState)

@@ -24,13 +24,13 @@ from flinknet.datastream import (
 )
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.keyed_operators import (
-    TIMERS_AT_ONCE,
     AggregateOperator,
     KeyedProcessOperator,
     ReduceOperator,
 )
 from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.task.timer_calls import TIMERS_AT_ONCE
 from flinknet.wire.events import Watermark
 from tests.unit.task.harness import Harness, context
 
@@ -351,7 +351,7 @@ async def test_timers_that_are_registered_by_timers_fire_too(number: int) -> Non
     operator = KeyedProcessOperator(Chained(), KEY)
     async with Harness(operator) as harness:
         await harness.process(("a", 0))
-        await operator.advance_watermark(number)
+        await operator.process_event_time(Watermark(number))
         assert harness.records == list(range(1, number + 1))
 
 
@@ -382,7 +382,7 @@ async def test_a_timer_that_fails_is_named() -> None:
     async with Harness(operator) as harness:
         await harness.process(("a", 5))
         with pytest.raises(JobFailedError, match=r"in on_timer\(\) at 5 for the key 'a': ZeroDiv"):
-            await operator.advance_watermark(5)
+            await operator.process_event_time(Watermark(5))
 
 
 async def test_what_has_no_on_timer_has_no_timers() -> None:
@@ -390,6 +390,6 @@ async def test_what_has_no_on_timer_has_no_timers() -> None:
         ctx.timer_service()
 
     async with Harness(KeyedProcessOperator(process, KEY)) as harness:
-        with pytest.raises(ConfigurationError, match="only a KeyedProcessFunction has timers"):
+        with pytest.raises(ConfigurationError, match="only a function with a key and on_timer"):
             await harness.process(("a", 1))
         assert await harness.end_of_input() == []
