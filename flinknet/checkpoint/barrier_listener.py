@@ -41,8 +41,9 @@ class BarrierListener(Protocol):
 
         The subtask passes the barrier on through its writers first (its options say how; each
         exchange decides for itself whether it can be unaligned), then captures its state. If the
-        alignment is UNALIGNED, the parts of records that its deserializers hold (``unconsumed`` of
-        the reader, for every channel) are the beginning of the channels' state, to be taken here.
+        alignment is UNALIGNED, the records that it has read and not begun, and the parts of records
+        that its deserializers hold (``unconsumed`` of the reader, for every channel), are the
+        beginning of the channels' state, to be taken here.
         """
 
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:

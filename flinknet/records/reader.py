@@ -167,6 +167,17 @@ class RecordReader:
                 return record
         raise StopAsyncIteration
 
+    def take_priority_events(self) -> None:
+        """Hand the events that have priority to the handler, in the middle of a batch: a task may
+        call this where it can be interrupted, and they need not wait for the next batch.
+
+        Raises what ``next_batch`` does for them."""
+        gate = self.gate
+        while gate.priority_availability.available and (polled := gate.poll()) is not None:
+            index, buffer = polled
+            assert buffer.data_type.has_priority, "what is in front of a gate has priority"
+            self._on_event(index, buffer)
+
     def unconsumed(self, channel: int) -> Iterator[bytes]:
         """The bytes of a record of which not all has come, as the state of an overtaken channel; to
         be iterated before the next batch is asked for. Raises SerializationError if the disk

@@ -34,6 +34,7 @@ from flinknet.partition.timeoutable_barrier import OvertakenData
 from flinknet.records.reader import RecordReader
 from flinknet.records.writer import RecordWriter
 from flinknet.task.processing_time import wall_clock_ms
+from flinknet.task.record_slices import RecordSlices
 from flinknet.wire.events import Alignment, CheckpointBarrier
 
 __all__ = ["ChannelCapture", "InFlight"]
@@ -50,8 +51,11 @@ class ChannelCapture:
         config: CheckpointingConfig,
         reader: RecordReader | None,
         writers: Sequence[RecordWriter],
+        slices: RecordSlices | None = None,
     ) -> None:
+        """``slices`` knows what was read and is not processed, if that can be interrupted."""
         self._reader = reader
+        self._slices = slices
         self._partitions = [writer.partition for writer in writers]
         self._state = ChannelStateWriter(subtask, config)
         self._labels = [] if reader is None else _labels(reader)
@@ -114,6 +118,8 @@ class ChannelCapture:
     def _add_unconsumed(self, checkpoint_id: int) -> None:
         if self._reader is not None:
             for channel, label in enumerate(self._labels):
+                if self._slices is not None:
+                    self._state.add_input(checkpoint_id, label, self._slices.rest_of(channel))
                 self._state.add_input(checkpoint_id, label, self._reader.unconsumed(channel))
 
     def _settled(self, checkpoint_id: int, number: int, overtaken: OvertakenData | None) -> None:

@@ -19,9 +19,9 @@ senders get ClosedResourceError.
 
 When mails are run: before a batch is asked for, where they cost the subtask a look at ``mails``;
 and in any wait that ``interruptible`` made, which is one for the next batch, or, at the end, for
-the consumers. A wait for memory is no such wait, soft or hard: there, the rest of a batch is still
-to be written. (Flink runs mails in the soft ones, because it waits for memory before a record, and
-between its records nothing is left over.)
+the consumers. A writer's wait for memory is no such wait, soft or hard: there, the rest of a batch
+is still to be written. In jobs with unaligned checkpoints batches come in slices, mails are run
+between them, and the wait for memory before one is interruptible (``record_slices.py``).
 
 How long mails wait says how long a batch keeps the subtask, backpressure included:
 ``measure_latency`` sends one to find out (Flink's MailboxMetricsController).

@@ -18,6 +18,7 @@ from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
+from flinknet.task.record_slices import RecordSlices
 from flinknet.task.state.descriptors import ListStateDescriptor
 from flinknet.task.state.operator_state import OperatorListState
 
@@ -150,9 +151,10 @@ class SourceOperator(Operator):
             context = self._context
             self._saved.update([(context.index, context.parallelism, self._position)])
 
-    async def run(self, mailbox: Mailbox) -> None:
+    async def run(self, mailbox: Mailbox, slices: RecordSlices | None = None) -> None:
         """Emit every record of the source; other subtasks get a turn after every batch, and mails
-        are run before one, also while an asynchronous source makes it."""
+        are run before one, also while an asynchronous source makes it; with ``slices``, also in
+        between."""
         async with aclosing(self._open(mailbox)) as pieces:
             while True:
                 if mailbox.mails:
@@ -165,9 +167,15 @@ class SourceOperator(Operator):
                     return
                 if records:
                     self.records_read += len(records)
-                    await self._emit(records)
-                    self._position += len(records)
+                    if slices is None:
+                        await self._emit_counted(records)
+                    else:
+                        await slices.work_off(records, self._emit_counted)
                 await asyncio.sleep(0)
+
+    async def _emit_counted(self, records: list[Any]) -> None:
+        await self._emit(records)
+        self._position += len(records)
 
     def _open(self, mailbox: Mailbox) -> AsyncGenerator[list[Any], None]:
         try:

@@ -11,7 +11,8 @@ The states, and which may follow which, are those of ``execution_state.py``:
   batch's buffer, and with it the producer's credit, goes back when the next batch is asked for, so
   when the chain has taken the last one. The reader yields to the event loop once per buffer, the
   source once per batch. Between two batches the mails are run that have come (``mailbox.py``),
-  timers among them, and the operators are told how far event time has come.
+  timers among them, and the operators are told how far event time has come. In a job with unaligned
+  checkpoints a long batch is interrupted for mails and barriers (``record_slices.py``).
 - At the end of the input operators emit what they held back and close, two-phase sinks prepare;
   then every writer finishes, which waits until the consumers have processed everything: FINISHED.
 - FAILED, or CANCELING: the partitions are failed with the cause before anything else, so that
@@ -43,6 +44,7 @@ from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.task_clock import task_time
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
+from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
@@ -53,6 +55,7 @@ from flinknet.task.graph import JobEdge, JobGraph
 from flinknet.task.input_events import InputEvents
 from flinknet.task.mailbox import Mailbox, MailboxStatistics
 from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.task.record_slices import RecordSlices
 from flinknet.task.restored_state import RestoredState
 from flinknet.task.source import SourceOperator
 from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
@@ -123,6 +126,7 @@ class Subtask:
         self._gates: list[InputGate] = []
         self._reader: RecordReader | None = None
         self._chain: OperatorChain | None = None
+        self._slices: RecordSlices | None = None
         self._checkpoints = checkpoints
         self._restored = restored
         self._has_finished = finished
@@ -349,6 +353,8 @@ class Subtask:
         if self._checkpoints is not None and checkpointing is not None:
             writers = [output.writer for output in self._outputs]
             exactly_once = checkpointing.mode == "exactly_once"
+            if checkpointing.unaligned:
+                self._slices = self._make_slices()
             self._checkpoints.begin(
                 chain,
                 writers,
@@ -356,9 +362,15 @@ class Subtask:
                 exactly_once=exactly_once,
                 timers=self._processing_time,
                 others=self._events,
+                slices=self._slices,
             )
         if self._restored is not None and self._reader is not None:
             await self._process_in_flight(chain, self._restored)
+
+    def _make_slices(self) -> RecordSlices:
+        outputs = [output.writer.partition.availability for output in self._outputs]
+        packer = RecordPacker(self._types)
+        return RecordSlices(self._mailbox, outputs, self._times, self._reader, packer)
 
     async def _process_in_flight(self, chain: OperatorChain, restored: RestoredState) -> None:
         """Process what was in flight to this subtask, before anything that is new."""
@@ -385,7 +397,7 @@ class Subtask:
     async def _process_input(self, chain: OperatorChain) -> None:
         mailbox = self._mailbox
         if isinstance(chain.head, SourceOperator):
-            await chain.head.run(mailbox)
+            await chain.head.run(mailbox, self._slices)
             return
         assert self._reader is not None, "a vertex without a source has a gate"
         events = self._events
@@ -396,7 +408,10 @@ class Subtask:
             records = list(batch)
             if records:
                 chain.set_channel(batch.channel)
-                await chain.head.process(records)
+                if self._slices is None:
+                    await chain.head.process(records)
+                else:
+                    await self._slices.work_off(records, chain.head.process, batch.channel)
             if mailbox.mails:
                 await mailbox.run_mails()
 

@@ -46,6 +46,7 @@ from flinknet.task.processing_time import (
     ScheduledTimer,
     wall_clock_ms,
 )
+from flinknet.task.record_slices import RecordSlices
 from flinknet.task.state.state_handler import OperatorSnapshot
 from flinknet.task.write_pace import WritePace
 from flinknet.texts import text_of
@@ -131,16 +132,17 @@ class SubtaskCheckpoints:
         exactly_once: bool,
         timers: ProcessingTimeService,
         others: EventHandler | None = None,
+        slices: RecordSlices | None = None,
     ) -> None:
         """The chain is open, and records come next; ``reader`` is None for a source. ``others``
-        handles the events that are not about checkpoints."""
+        handles the events that are not about checkpoints, ``slices`` interrupts batches."""
         vertex, index = self._subtask
         name = f"subtask {index} of vertex {vertex}"
         self._others = others
         self._chain = chain
         self._writers = writers
         self._timers = timers
-        self._channels = ChannelCapture(name, self._store.config, reader, writers)
+        self._channels = ChannelCapture(name, self._store.config, reader, writers, slices)
         if reader is not None:
             kind = BarrierHandler if exactly_once else BarrierTracker
             self._barriers = kind(reader.gate, self, lambda: reader.bytes_in)

@@ -407,6 +407,24 @@ def test_the_overtaken_part_of_a_record_goes_on_in_another_reader(spill: int) ->
     other.close()
 
 
+def test_what_has_priority_need_not_wait_for_the_next_batch() -> None:
+    """It is handled in the middle of one, and nothing else is."""
+    handler = Handler()
+    arranged = handler.arranged
+    arranged.arrive(packed(1, 2))
+    arranged.arrive(packed(3))
+    batch = arranged.batch()
+    arranged.reader.take_priority_events()
+    assert handler.events == []
+    for channel in (1, 0):
+        arranged.arrive(b"\x90", channel=channel, data_type=DataType.PRIORITIZED_EVENT_BUFFER)
+    arranged.reader.take_priority_events()
+    assert [event[2] for event in handler.events] == [DataType.PRIORITIZED_EVENT_BUFFER] * 2
+    assert list(batch) == [1, 2]
+    assert list(arranged.batch()) == [3]
+    arranged.close()
+
+
 def test_closing_gives_everything_back() -> None:
     """In the middle of a batch, and of a record; idempotent."""
     arranged = Arranged(2)

@@ -1,0 +1,145 @@
+"""Slices of a batch, between which a subtask looks up from its work.
+
+Theory of operation. A barrier that has overtaken everything else must not wait for the batch that
+the subtask is at: a buffer of records that take 200 microseconds each is a third of a second, and
+one whose results find no memory is as long as the backpressure lasts. So in a job with unaligned
+checkpoints a batch is worked off in slices of about SLICE_S, whose size follows from how long the
+last one took. Between two of them mails are run, timers and triggers among them, and the events
+that have priority are handled; while no output has memory for another record, too, so that a slice
+seldom waits inside. (Flink does all that between two records.) A fast operator is done with its
+batch in one slice, and has looked at the clock twice.
+
+What of the batch has not begun, the *rest*, is in flight, on the channel that it came from: behind
+what was processed, in front of what the deserializer has of the next record.
+
+Invariant: between two slices, what is not in the rest is with the writers, or in operators' state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from flinknet.buffer.availability import Availability, WaitReason
+from flinknet.metrics.task_times import TaskTimes
+from flinknet.net.task_clock import task_time, until_available
+from flinknet.records.cooperative_budget import yield_to_loop
+from flinknet.records.reader import RecordReader
+from flinknet.records.serialization.packer import RecordPacker
+from flinknet.task.mailbox import Mailbox
+
+__all__ = ["RecordSlices", "SliceSize"]
+
+SLICE_S = 0.002
+"""Time of a slice: with a few slices on its way, a barrier goes through a job in 20 ms."""
+
+RECORDS_FIRST = 64
+RECORDS_MAX = 65_536
+"""More than a batch has."""
+
+
+class SliceSize:
+    """How many records make a slice; ``seconds`` is what they have taken."""
+
+    def __init__(self) -> None:
+        self.records = RECORDS_FIRST
+
+    def took(self, records: int, seconds: float) -> None:
+        """A slice is done: a long one makes the next one as short as it should have been, a short
+        one twice as long, if it was not the end of its batch."""
+        if seconds > SLICE_S:
+            self.records = max(1, int(records * SLICE_S / seconds))
+        elif records >= self.records:
+            self.records = min(2 * self.records, RECORDS_MAX)
+
+
+class RecordSlices:
+    """The batches of one subtask, in slices.
+
+    Args:
+        mailbox: whose mails are run in between.
+        outputs: of each output, whether it has memory for another record.
+        times: the account of the waits for that.
+        reader: where events with priority come from; None for a source.
+        packer: packs records as they came.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        outputs: Sequence[Availability],
+        times: TaskTimes,
+        reader: RecordReader | None,
+        packer: RecordPacker,
+    ) -> None:
+        self._mailbox = mailbox
+        self._outputs = outputs
+        self._wait = mailbox.interruptible(partial(_measured_wait, times))
+        self._reader = reader
+        self._pack = packer.pack
+        self._size = SliceSize()
+        self._rest: list[Any] = []
+        self._channel = -1
+
+    async def work_off(
+        self,
+        records: list[Any],
+        work: Callable[[list[Any]], Awaitable[None]],
+        channel: int = -1,
+    ) -> None:
+        """Have all records of a batch processed, which is not empty; ``channel`` is where they came
+        from. Between two slices the loop turns, or nothing that they look up for could come."""
+        self._rest, self._channel = records, channel
+        try:
+            while True:
+                await self._look_up()
+                size = self._size.records
+                part, self._rest = self._rest[:size], self._rest[size:]
+                began = task_time()
+                await work(part)
+                self._size.took(len(part), task_time() - began)
+                if not self._rest:
+                    return
+                await yield_to_loop()
+        finally:
+            self._rest = []
+
+    def rest_of(self, channel: int) -> Iterable[bytes]:
+        """The records of a channel that were read and have not begun, packed one by one. Raises
+        SerializationError."""
+        return map(self._pack, self._rest) if channel == self._channel else ()
+
+    async def _look_up(self) -> None:
+        """Do what comes between two slices, until there is memory for the next one."""
+        if self._mailbox.mails:
+            await self._mailbox.run_mails()
+        self._take_priority_events()
+        for output in self._outputs:
+            while not output.available:
+                await self._until_available(output)
+                self._take_priority_events()
+
+    async def _until_available(self, output: Availability) -> None:
+        """Wait for memory, or an event with priority."""
+        some = Availability()
+        wake = partial(some.set, True)
+        awaited = [output]
+        if self._reader is not None:
+            awaited.append(self._reader.gate.priority_availability)
+        for one in awaited:
+            one.subscribe(wake)
+        try:
+            await self._wait(some, WaitReason.SOFT_BACKPRESSURE)
+        finally:
+            for one in awaited:
+                one.unsubscribe(wake)
+
+    def _take_priority_events(self) -> None:
+        if self._reader is not None and self._reader.gate.priority_availability.available:
+            self._reader.take_priority_events()
+
+
+async def _measured_wait(times: TaskTimes, availability: Availability, reason: WaitReason) -> None:
+    with times.waiting(reason, task_time):
+        await until_available(availability)
