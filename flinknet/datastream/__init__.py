@@ -36,6 +36,14 @@ from flinknet.task.broadcast_context import (
 )
 from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
 from flinknet.task.durations import Duration, Time
+from flinknet.task.evictors import (
+    CountEvictor,
+    DeltaEvictor,
+    Evictor,
+    EvictorContext,
+    TimeEvictor,
+    TimestampedValue,
+)
 from flinknet.task.functions import (
     AggregateFunction,
     FilterFunction,
@@ -136,12 +144,16 @@ __all__ = [
     "CommitContext",
     "Committer",
     "ConnectedStreams",
+    "CountEvictor",
     "CountTrigger",
     "DataStream",
     "DataStreamSink",
+    "DeltaEvictor",
     "Duration",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
+    "Evictor",
+    "EvictorContext",
     "ExecutionConfig",
     "FileSource",
     "FilterFunction",
@@ -196,9 +208,11 @@ __all__ = [
     "StreamExecutionEnvironment",
     "Time",
     "TimeDomain",
+    "TimeEvictor",
     "TimeWindow",
     "TimerService",
     "TimestampAssigner",
+    "TimestampedValue",
     "Trigger",
     "TriggerResult",
     "TumblingEventTimeWindows",

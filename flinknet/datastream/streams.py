@@ -20,6 +20,7 @@ from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.windowed_stream import WindowedStream
 from flinknet.errors import ConfigurationError
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
+from flinknet.task.evictors import CountEvictor
 from flinknet.task.functions import (
     AggregateFunction,
     FilterFunction,
@@ -484,8 +485,12 @@ class KeyedStream(DataStream):
 
         return WindowedStream(add, window_assigner, self._key)
 
-    def count_window(self, size: int) -> WindowedStream[DataStream]:
-        """Cut the records of each key into windows of so many."""
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
+        """Cut the records of each key into windows of so many; with ``slide``, one after each so
+        many, of the last ``size``."""
+        if slide:
+            last = self.window(GlobalWindows()).evictor(CountEvictor(size))
+            return last.trigger(CountTrigger(slide))
         return self.window(GlobalWindows()).trigger(PurgingTrigger(CountTrigger(size)))
 
     def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:

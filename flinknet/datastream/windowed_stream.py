@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.durations import Time
+from flinknet.task.evictors import EvictingContents, Evictor
 from flinknet.task.functions import AggregateFunction
 from flinknet.task.graph import OperatorFactory
 from flinknet.task.side_outputs import OutputTag
@@ -59,6 +60,7 @@ class WindowedStream(Generic[S_co]):
         self._trigger = assigner.get_default_trigger()
         self._lateness_ms = 0
         self._late_tag: OutputTag | None = None
+        self._evictor: Evictor | None = None
 
     def trigger(self, trigger: Trigger) -> Self:
         """Say when windows speak."""
@@ -69,6 +71,13 @@ class WindowedStream(Generic[S_co]):
                 f"{type(trigger).__name__} cannot merge, and session windows do: choose another"
             )
         self._trigger = trigger
+        return self
+
+    def evictor(self, evictor: Evictor) -> Self:
+        """Say which records leave a window when it speaks, which then keeps all of them."""
+        if not isinstance(evictor, Evictor):
+            raise ConfigurationError(f"evictor needs an Evictor, not {type(evictor).__name__}")
+        self._evictor = evictor
         return self
 
     def allowed_lateness(self, time_ms: int | Time) -> Self:
@@ -112,6 +121,8 @@ class WindowedStream(Generic[S_co]):
     ) -> S_co:
         if isinstance(function, WindowFunction | AllWindowFunction):
             method = "apply"
+        if self._evictor is not None:
+            contents = EvictingContents(contents, self._evictor)
         key = self._key
         factory = partial(
             WindowOperator,

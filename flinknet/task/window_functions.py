@@ -9,6 +9,7 @@ from typing import Any
 from flinknet.errors import ConfigurationError
 from flinknet.task.functions import AggregateFunction, Function
 from flinknet.task.operators import bound_function, is_awaiting
+from flinknet.task.window_state import GlobalStateStore, WindowStateStore
 from flinknet.task.windows import Window
 
 __all__ = [
@@ -27,10 +28,19 @@ __all__ = [
 class WindowContext:
     """What a window function sees beside the records; valid during the call."""
 
-    def __init__(self, window: Window, watermark: int, processing_time: int) -> None:
+    def __init__(
+        self,
+        window: Window,
+        watermark: int,
+        processing_time: int,
+        window_state: WindowStateStore,
+        global_state: GlobalStateStore,
+    ) -> None:
         self._window = window
         self._watermark = watermark
         self._processing_time = processing_time
+        self._window_state = window_state
+        self._global_state = global_state
 
     def window(self) -> Window:
         """Return the window that speaks."""
@@ -43,6 +53,14 @@ class WindowContext:
     def current_processing_time(self) -> int:
         """Return milliseconds since 1970."""
         return self._processing_time
+
+    def window_state(self) -> WindowStateStore:
+        """Return what state of the key in this window is asked for; it goes with the window."""
+        return self._window_state
+
+    def global_state(self) -> GlobalStateStore:
+        """Return what state of the key in all windows is asked for; it stays."""
+        return self._global_state
 
 
 class ProcessWindowFunction(Function, ABC):
@@ -57,6 +75,9 @@ class ProcessWindowFunction(Function, ABC):
         Called whenever the window speaks, with all that it holds then; of one that reduces or
         aggregates, that is the one result.
         """
+
+    def clear(self, context: WindowContext) -> Any:
+        """The window goes: its state can be read for the last time, and is removed behind this."""
 
 
 class WindowFunction(Function, ABC):
@@ -74,6 +95,9 @@ class ProcessAllWindowFunction(Function, ABC):
     def process(self, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records; None means none."""
 
+    def clear(self, context: WindowContext) -> Any:
+        """The window goes: its state can be read for the last time, and is removed behind this."""
+
 
 class AllWindowFunction(Function, ABC):
     """The same, with nothing but the window beside the records."""
@@ -87,6 +111,9 @@ class WindowContents(ABC):
     """What a window keeps; ``function`` is the user's, None if there is none."""
 
     function: Any = None
+
+    keeps_timestamps = False
+    """Whether a record comes as a tuple, behind its timestamp."""
 
     @abstractmethod
     def first(self, value: Any) -> Any:
@@ -103,6 +130,11 @@ class WindowContents(ABC):
     @abstractmethod
     def elements(self, kept: Any) -> list[Any]:
         """Return what a window function gets."""
+
+    def fire(self, kept: list[Any], window: Window, context: Any) -> list[Any] | None:
+        """The window speaks: return what its function gets, None if it is not to be called;
+        ``kept`` has what is kept, and may be changed or emptied."""
+        return self.elements(kept[0])
 
 
 class ElementContents(WindowContents):

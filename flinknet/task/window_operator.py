@@ -47,6 +47,7 @@ from flinknet.task.state.descriptors import StateKind
 from flinknet.task.triggers import Trigger, TriggerResult
 from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.task.window_functions import WindowContents, WindowContext
+from flinknet.task.window_state import GlobalStateStore, WindowStateStore
 from flinknet.task.window_timers import WindowTimers
 from flinknet.task.windows import GlobalWindow, TimeWindow, Window, WindowAssigner
 from flinknet.wire.events import Watermark
@@ -141,6 +142,9 @@ class WindowOperator(Operator):
         self._contents = contents
         self._call = None if function is None else bound_function(function, method)
         self._gets_window = method == "apply"
+        self._clear: Callable[..., Any] | None = (
+            None if self._gets_window else getattr(function, "clear", None)
+        )
         self._key_of = key_of
         self._keyed = keyed
         self._lateness_ms = lateness_ms
@@ -164,10 +168,17 @@ class WindowOperator(Operator):
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
         self._clock = context.processing_time
-        self._table = context.state.keyed.table("windows", StateKind.MAP)
+        keyed, view = context.state.keyed, context.process_context
+        self._window_state = WindowStateStore(keyed, view, merges=self._assigner.merges)
+        self._global_state = GlobalStateStore(keyed, view)
+        self._table = keyed.table("_windows", StateKind.MAP)
         self._table.attach(self)
         self._restore_timers()
         for function in self._functions:
+            try:
+                context.state.initialize(function)
+            except Exception as error:
+                self._fail(error, "in initialize_state()")
             if isinstance(function, Function):
                 try:
                     await value_of(function.open(context))
@@ -232,6 +243,7 @@ class WindowOperator(Operator):
             time_ms = stamp
         key, panes = self._panes_of(self._key_of(value))
         late = True
+        kept_of_it = (stamp, value) if contents.keeps_timestamps else value
         for assigned in assigner.assign_windows(value, time_ms):
             window = assigned
             if assigner.merges and isinstance(assigned, TimeWindow):
@@ -245,7 +257,7 @@ class WindowOperator(Operator):
                 self._set_cleanup(self._context_of(key, window, pane))
             context = self._context_of(key, window, pane)
             kept = pane[KEPT]
-            kept[:] = [contents.add(kept[0], value) if kept else contents.first(value)]
+            kept[:] = [contents.add(kept[0], kept_of_it) if kept else contents.first(kept_of_it)]
             self._act(self._trigger.on_element(value, stamp, window, context), context)
         if not panes:
             self._entries.pop(key, None)
@@ -339,13 +351,14 @@ class WindowOperator(Operator):
     ) -> None:
         for time_ms, key, window in due:
             panes = self._entries[key]
-            pane = panes[window]
+            pane, is_end = panes[window], False
             pane[EVENT_TIMERS if is_event_time else PROCESSING_TIMERS].remove(time_ms)
             try:
                 context = self._context_of(key, window, pane)
                 self._act(ask(time_ms, window, context), context)
-                is_end = time_ms == self._cleanup_ms(window)
-                if is_end and is_event_time == self._assigner.is_event_time:
+                if is_event_time == self._assigner.is_event_time:
+                    is_end = time_ms == self._cleanup_ms(window)
+                if is_end:
                     self._trigger.clear(window, context)
                     self._forget_timers(context)
                     del panes[window]
@@ -355,7 +368,26 @@ class WindowOperator(Operator):
                 self._fail(error, f"on window {window} of the key {reprlib.repr(key)}")
             if self._fired:
                 await self._speak()
+            if is_end:
+                await self._forget_state(key, window)
         await self._emit_results()
+
+    async def _forget_state(self, key: Any, window: Window) -> None:
+        """The window has spoken for the last time: what its function kept of it goes."""
+        place = self._place_of(key, window)
+        if self._clear is not None:
+            try:
+                await value_of(self._clear(place))
+            except Exception as error:
+                self._fail(error, f"in clear() of window {window} of the key {reprlib.repr(key)}")
+        self._window_state.remove()
+
+    def _place_of(self, key: Any, window: Window) -> WindowContext:
+        self._context.process_context.current_key = key
+        self._window_state.enter(window)
+        return WindowContext(
+            window, self.watermark, self.now_ms(), self._window_state, self._global_state
+        )
 
     def _cleanup_ms(self, window: Window) -> int:
         """When the window goes; the end of time for never."""
@@ -393,8 +425,9 @@ class WindowOperator(Operator):
     def _act(self, result: TriggerResult, context: PaneContext) -> None:
         kept = context.pane[KEPT]
         if result.is_fire and kept:
-            elements = self._contents.elements(kept[0])
-            self._fired.append((context.key, context.window, elements))
+            elements = self._contents.fire(kept, context.window, context)
+            if elements is not None:
+                self._fired.append((context.key, context.window, elements))
         if result.is_purge:
             kept.clear()
 
@@ -406,9 +439,7 @@ class WindowOperator(Operator):
             if self._call is None:
                 self._results += [self._with(stamp, one) for one in elements]
                 continue
-            place: Any = window
-            if not self._gets_window:
-                place = WindowContext(window, self.watermark, self.now_ms())
+            place: Any = window if self._gets_window else self._place_of(key, window)
             arguments = (key, place, elements) if self._keyed else (place, elements)
             try:
                 await self._emit_each(stamp, self._call, *arguments)

@@ -94,13 +94,13 @@ class StateHandler:
         self._restored_checkpoint_id: int | None = None
         self.keyed = KeyedState(now_ms)
         self.operator = OperatorStateStore(self._serializer)
-        self._function: CheckpointedFunction | None = None
+        self._functions: list[CheckpointedFunction] = []
 
     def initialize(self, function: Any) -> None:
         """Have a function ask for its operator state, if it is a CheckpointedFunction."""
         function = getattr(function, "wrapped", function)
         if isinstance(function, CheckpointedFunction):
-            self._function = function
+            self._functions.append(function)
             function.initialize_state(
                 FunctionInitializationContext(self.operator, self._restored_checkpoint_id)
             )
@@ -110,8 +110,8 @@ class StateHandler:
 
         Raises StateError for operator state that cannot be written, or whatever the function's
         ``snapshot_state`` raises."""
-        if self._function is not None:
-            self._function.snapshot_state(FunctionSnapshotContext(checkpoint_id, timestamp_ms))
+        for function in self._functions:
+            function.snapshot_state(FunctionSnapshotContext(checkpoint_id, timestamp_ms))
         operator = OperatorStateSnapshot(self.operator, self._place.operator, self._place.uid)
         keyed = KeyedSnapshot(self.keyed, self._place, self._serializer, self._now_ms())
         return OperatorSnapshot(self._place.uid, keyed, operator)

@@ -228,3 +228,17 @@ def test_wrong_windows_are_refused(environment: StreamExecutionEnvironment) -> N
         windows.side_output_late_data("late")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="process needs a callable"):
         windows.trigger(CountTrigger(3)).process(5)
+
+
+async def test_count_windows_slide(environment: StreamExecutionEnvironment) -> None:
+    environment.set_parallelism(1)
+    keyed = environment.from_collection(range(1, 8)).key_by(lambda value: 0)
+    keyed.count_window(3, 2).reduce(int.__add__).sink_to(CollectSink()).name("out")
+    collected = (await run_job(environment)).collected
+    assert collected["out"] == [1 + 2, 2 + 3 + 4, 4 + 5 + 6]
+
+
+def test_an_evictor_is_one(environment: StreamExecutionEnvironment) -> None:
+    windowed = environment.from_collection([1]).window_all(TumblingEventTimeWindows.of(TEN))
+    with pytest.raises(ConfigurationError, match="evictor needs an Evictor, not int"):
+        windowed.evictor(3)  # type: ignore[arg-type]

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from flinknet.errors import ConfigurationError
+from flinknet.task.context import ProcessContext
 from flinknet.task.functions import AggregateFunction
+from flinknet.task.state.keyed_state import KeyedState
 from flinknet.task.window_functions import (
     AggregatedContents,
     ElementContents,
@@ -15,6 +17,7 @@ from flinknet.task.window_functions import (
     WindowContents,
     WindowContext,
 )
+from flinknet.task.window_state import GlobalStateStore, WindowStateStore
 from flinknet.task.windows import TimeWindow
 
 
@@ -67,6 +70,9 @@ def test_a_function_that_cannot_work_is_refused() -> None:
 
 
 def test_a_context_says_where_and_when() -> None:
-    context = WindowContext(TimeWindow(0, 10), 9, 1000)
+    state, view = KeyedState(), ProcessContext()
+    of_window, of_key = WindowStateStore(state, view, merges=False), GlobalStateStore(state, view)
+    context = WindowContext(TimeWindow(0, 10), 9, 1000, of_window, of_key)
     assert context.window() == (0, 10)
+    assert (context.window_state(), context.global_state()) == (of_window, of_key)
     assert (context.current_watermark(), context.current_processing_time()) == (9, 1000)

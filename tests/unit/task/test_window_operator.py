@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 
 from flinknet.errors import JobFailedError
 from flinknet.task.durations import Time
+from flinknet.task.evictors import CountEvictor, EvictingContents, TimeEvictor
 from flinknet.task.side_outputs import OutputTag
+from flinknet.task.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.task.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from flinknet.task.state.state_handler import StateHandler
 from flinknet.task.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, PurgingTrigger
 from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.task.window_functions import (
@@ -393,6 +402,125 @@ async def test_errors_say_where(where: str, said: str) -> None:
             await windows.add(1)
             await windows.advance(9)
             await windows.end_of_input()
+
+
+class Remembering(ProcessWindowFunction, CheckpointedFunction):
+    """Counts how often a window has spoken, and how often windows of the key have."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.calls = context.get_operator_state_store().get_list_state(CALLS)
+        self.number = sum(self.calls.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.calls.update([self.number])
+
+    def process(self, key: Any, context: WindowContext, elements: list[Any]) -> list[Any]:
+        self.number += 1
+        mine = context.window_state().get_state(SPOKEN)
+        mine.update((mine.value() or 0) + 1)
+        all_of_key = context.global_state().get_state(SPOKEN)
+        all_of_key.update((all_of_key.value() or 0) + 1)
+        return [(key, mine.value(), all_of_key.value(), self.number)]
+
+    async def clear(self, context: WindowContext) -> None:
+        assert context.window_state().get_state(SPOKEN).value(), "it is there for the last time"
+        if context.window() == (10, 20):
+            raise ZeroDivisionError("clear")
+
+
+SPOKEN, CALLS = ValueStateDescriptor("spoken"), ListStateDescriptor("calls")
+
+
+async def test_window_functions_keep_state_of_a_window_and_of_its_key() -> None:
+    """That of the window is there as long as late records make it speak again."""
+    async with Windows(function=Remembering(), lateness_ms=5) as windows:
+        await windows.add(3)
+        assert await windows.advance(9) == [(9, ("k", 1, 1, 1))]
+        assert await windows.add(4) == [(9, ("k", 2, 2, 2))]
+        await windows.add(5, key="j")
+        await windows.advance(14)
+        states = windows.context.state.keyed.entries
+        assert not len(states["_window_state/spoken"].table)
+        assert dict(states["spoken"].table.entries()) == {"k": 2, "j": 1}
+        await windows.add(25)
+        assert (await windows.advance(29))[0] == (29, ("k", 1, 3, 4))
+
+
+async def test_clear_may_fail() -> None:
+    async with Windows(function=Remembering()) as windows:
+        await windows.add(12)
+        with pytest.raises(JobFailedError, match=r"in clear\(\) of window .* of the key 'k': Zero"):
+            await windows.advance(19)
+
+
+async def test_state_of_window_functions_is_in_snapshots() -> None:
+    """Of windows, of keys, and of the function's own; each lies in the key group of its key."""
+    async with Windows(function=Remembering(), lateness_ms=50) as before:
+        await before.add(*range(9))
+        for key in "abcdef":
+            await before.add(3, key=key)
+        await before.advance(9)
+        snapshot = before.context.state.snapshot(1, 0)
+        for _ in snapshot.slices():
+            pass
+    found: list[Any] = []
+    for index in range(2):
+        after = Windows(function=Remembering(), lateness_ms=50)
+        place = context(processing_time=after.time, index=index, parallelism=2)
+        state = StateHandler(uid="", index=index, parallelism=2)
+        for _ in state.restore(
+            1, [b"".join(snapshot.keyed_pieces())], [b"".join(snapshot.operator_pieces())]
+        ):
+            pass
+        after.context = replace(place, state=state)
+        async with after as windows:
+            keys = [key for key, _ in state.keyed.entries["_windows"].table.entries()]
+            await windows.advance(9)
+            for key in keys:
+                before_it = len(found)
+                found += [said[1] for said in await windows.add(4, key=key)]
+                assert [one[:3] for one in found[before_it:]] == [(key, 2, 2)]
+    assert sorted(one[0] for one in found) == ["a", "b", "c", "d", "e", "f", "k"]
+    assert sum(one[3] for one in found) > 7 * 2, "one of the two has the calls of before"
+
+
+class Hasty(Remembering):
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        raise ZeroDivisionError("no")
+
+
+async def test_a_function_that_cannot_be_initialized_is_named() -> None:
+    with pytest.raises(JobFailedError, match=r"in initialize_state\(\): ZeroDivisionError"):
+        async with Windows(function=Hasty()):
+            pass
+
+
+async def test_an_evictor_takes_records_from_a_window_that_speaks() -> None:
+    """The last two, after each second record; what was evicted does not come back."""
+    contents = EvictingContents(ElementContents(), CountEvictor(3))
+    async with Windows(GlobalWindows(), trigger=CountTrigger(2), contents=contents) as windows:
+        said = await windows.add(1, 2, 3, 4, 5, 6)
+        assert [elements for _, (_, _, elements) in said] == [[1, 2], [2, 3, 4], [4, 5, 6]]
+
+
+async def test_sessions_merge_what_evictors_look_at() -> None:
+    contents = EvictingContents(ReducedContents(lambda one, other: other), TimeEvictor(11))
+    async with Windows(EventTimeSessionWindows(TEN), contents=contents, function=None) as windows:
+        await windows.add(0, 15, 9)
+        assert await windows.advance(MAX_WATERMARK) == [(24, ("k", 9))]
+        assert windows.is_empty
+
+
+async def test_a_fold_of_nothing_says_nothing() -> None:
+    class Everything(CountEvictor):
+        def evict(self, elements: list[Any]) -> None:
+            elements.clear()
+
+    contents = EvictingContents(ReducedContents(max), Everything(1))
+    async with Windows(contents=contents) as windows:
+        await windows.add(1)
+        assert await windows.advance(9) == []
+        assert windows.is_empty
 
 
 async def test_a_trigger_that_fails_is_named_with_its_window() -> None:
