@@ -103,6 +103,14 @@ class CheckpointHistory:
         else:
             self.failed += 1
 
+    def why_failed(self, checkpoint_id: int) -> str:
+        """Say, for people, why a checkpoint that is remembered has failed."""
+        for story in self._stories:
+            if story.checkpoint_id == checkpoint_id and story.reason is not None:
+                detail = f": {story.explanation}" if story.explanation else ""
+                return f"{story.reason.value}{detail}"
+        return "it is not remembered why"
+
     def age_s(self, now: float) -> float | None:
         """Seconds since the last completed checkpoint was triggered; None if there is none."""
         return None if self.last_completed is None else now - self.last_completed.triggered_at

@@ -122,13 +122,16 @@ class CheckpointCoordinator:
         *,
         epoch_s: float,
         first_id: int = 1,
+        periodic: bool = True,
     ) -> None:
         """``inputs`` says for every vertex of the job of which vertices it reads; ``epoch_s`` is
-        what the clock on the wall shows when the coordinator's shows 0."""
+        what the clock on the wall shows when the coordinator's shows 0. Without ``periodic`` there
+        are savepoints alone."""
         self.config = config
         self.history = CheckpointHistory(HISTORY_RETAINED)
         self.latest: PendingCheckpoint | None = None
         """What an attempt is to be restored from: the last complete checkpoint of this job."""
+        self._periodic = periodic
         self._inputs = {vertex: frozenset(read) for vertex, read in inputs.items()}
         self._epoch_s = epoch_s
         self._next_id = first_id
@@ -272,6 +275,8 @@ class CheckpointCoordinator:
 
     @property
     def _next_trigger_at(self) -> float | None:
+        if not self._periodic:
+            return None
         periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
         if not self._running or self._is_stopping or periodic >= self.config.concurrent:
             return None

@@ -9,7 +9,7 @@ from flinknet.checkpoint.storage import Storage
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import ConfigurationError
 
-__all__ = ["open_storage"]
+__all__ = ["absolute_place", "open_storage"]
 
 
 def open_storage(location: str, config: CheckpointingConfig) -> Storage:
@@ -38,3 +38,8 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
     except (BaseError, ValueError) as cause:
         reason = str(cause).partition("\n")[0]
         raise ConfigurationError(f"{location} names no object store: {reason}") from cause
+
+
+def absolute_place(location: str) -> str:
+    """Return the same place as other processes name it: a relative path is one of this process."""
+    return location if not location or "://" in location else str(Path(location).absolute())

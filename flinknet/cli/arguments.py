@@ -14,11 +14,15 @@ from flinknet.config import FlinknetConfig
 from flinknet.config.loading import load_settings
 
 __all__ = [
+    "AllowNonRestoredState",
     "AsJson",
     "ConfigFile",
+    "CoordinatorAddress",
     "EventLoop",
+    "FromCheckpoint",
     "JobArguments",
     "JobFile",
+    "SavedJob",
     "Slots",
     "Workers",
     "cluster_config",
@@ -36,6 +40,22 @@ EventLoop = Annotated[
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A TOML file, as deploy/cluster.toml.")
+]
+FromCheckpoint = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Continue from this checkpoint or savepoint."),
+]
+AllowNonRestoredState = Annotated[
+    bool, typer.Option(help="Leave state of operators behind that the job does not have.")
+]
+SavedJob = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or its name.")]
+CoordinatorAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The cluster's coordinator; by default that of the configuration's cluster.host and "
+        "cluster.coordinator_port.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 

@@ -100,5 +100,6 @@ def add_command(group: typer.Typer, name: str, module: str, summary: str) -> Non
 
 
 add_command(app, "run", "flinknet.cli.run", "Run a job file on a local cluster.")
+add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a running job.")
 add_command(app, "explain", "flinknet.cli.explain", "Show what memory a job needs.")
 add_command(app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.")

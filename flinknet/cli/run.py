@@ -9,9 +9,11 @@ from typing import Any
 from rich.console import Console
 
 from flinknet.cli.arguments import (
+    AllowNonRestoredState,
     AsJson,
     ConfigFile,
     EventLoop,
+    FromCheckpoint,
     JobArguments,
     JobFile,
     Slots,
@@ -42,13 +44,20 @@ def run(
     event_loop: EventLoop = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
+    from_checkpoint: FromCheckpoint = None,
+    allow_non_restored_state: AllowNonRestoredState = False,
 ) -> None:
     """Run a job file on a local cluster.
 
     Each execute() of the file runs on a cluster of its own. Exit status: 0 all jobs finished, 1 a
     job failed, 2 refused before anything was started, 130 Ctrl-C.
     """
-    runner = _Runner(cluster_config(config, workers, slots, event_loop), as_json=as_json)
+    runner = _Runner(
+        cluster_config(config, workers, slots, event_loop),
+        as_json=as_json,
+        from_checkpoint=from_checkpoint,
+        allow_non_restored_state=allow_non_restored_state,
+    )
     try:
         with output_redirected(as_json):
             run_job_file(job, arguments or [], runner.execute)
@@ -67,7 +76,16 @@ def run(
 class _Runner:
     """Runs the jobs of one job file and remembers how each ended."""
 
-    def __init__(self, config: FlinknetConfig, *, as_json: bool) -> None:
+    def __init__(
+        self,
+        config: FlinknetConfig,
+        *,
+        as_json: bool,
+        from_checkpoint: str | None,
+        allow_non_restored_state: bool,
+    ) -> None:
+        self._from_checkpoint = from_checkpoint
+        self._allow_non_restored_state = allow_non_restored_state
         self._config = config
         self._as_json = as_json
         self._display = JobDisplay(Console(stderr=True))
@@ -76,6 +94,10 @@ class _Runner:
 
     def execute(self, graph: JobGraph) -> JobResult:
         """The executor of the job file."""
+        if self._from_checkpoint is not None and self.jobs:
+            raise ConfigurationError(
+                "--from-checkpoint is of one job, and the job file executes another one"
+            )
         last: list[JobProgress] = []
 
         def show(progress: JobProgress) -> None:
@@ -85,7 +107,12 @@ class _Runner:
         try:
             with self._display:
                 result = run_job(
-                    graph, self._config, on_progress=show, on_output=self._display.show_output
+                    graph,
+                    self._config,
+                    on_progress=show,
+                    on_output=self._display.show_output,
+                    from_checkpoint=self._from_checkpoint,
+                    allow_non_restored_state=self._allow_non_restored_state,
                 )
         except JobError:
             self.jobs.extend(progress.to_dict() for progress in last)

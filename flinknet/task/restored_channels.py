@@ -30,7 +30,7 @@ import msgpack
 
 from flinknet.checkpoint.channel_state import ChannelLabel, chunks_of
 from flinknet.checkpoint.metadata import CheckpointMetadata, OperatorState, StateKind
-from flinknet.checkpoint.store import CheckpointStore
+from flinknet.checkpoint.reader import PartReader
 from flinknet.errors import CheckpointCorruptedError, StateError
 from flinknet.records.key_groups import key_group_range
 from flinknet.records.partitioner import HashPartitioner, Partitioner
@@ -65,9 +65,7 @@ class _OldChannel(NamedTuple):
 class RestoredChannels:
     """What was in flight in a job, as one attempt is restored."""
 
-    def __init__(
-        self, store: CheckpointStore, metadata: CheckpointMetadata, graph: JobGraph
-    ) -> None:
+    def __init__(self, store: PartReader, metadata: CheckpointMetadata, graph: JobGraph) -> None:
         """Raises StateError if the job has no place for some of it."""
         self._store = store
         self._metadata = metadata

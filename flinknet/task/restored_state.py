@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from flinknet.checkpoint.metadata import CheckpointMetadata, OperatorState, StateKind
-from flinknet.checkpoint.store import CheckpointStore
+from flinknet.checkpoint.reader import PartReader
 from flinknet.errors import StateError
 from flinknet.records.key_groups import key_group_range
 from flinknet.task.chain import OperatorChain
@@ -23,7 +23,7 @@ __all__ = ["RestoredState"]
 class RestoredState:
     """A checkpoint, as the subtasks of one attempt are restored from it."""
 
-    def __init__(self, store: CheckpointStore, metadata: CheckpointMetadata) -> None:
+    def __init__(self, store: PartReader, metadata: CheckpointMetadata) -> None:
         self._store = store
         self._metadata = metadata
         self._operators = {operator.uid: operator for operator in metadata.operators}

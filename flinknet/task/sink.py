@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, StateError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function
 from flinknet.task.operators import Operator, on_records, value_of
@@ -104,6 +104,13 @@ class SinkOperator(Operator):
             await value_of(self.sink.open(context))
         except Exception as error:
             self._fail(error, "in open()")
+
+    def prepare_snapshot(self) -> None:
+        if isinstance(self.sink, TwoPhaseSink) and not self._context.checkpointed:
+            raise StateError(
+                f'sink "{self._context.operator_name}" commits once, at the end of the job: it has '
+                "no savepoint without checkpoints"
+            )
 
     async def end_of_input(self) -> None:
         try:

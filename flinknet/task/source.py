@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Any, Protocol
 
 from flinknet.buffer.availability import Availability
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, StateError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
@@ -128,9 +128,7 @@ class SourceOperator(Operator):
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
-        if not context.checkpointed:
-            return
-        if not self._source.replayable:
+        if context.checkpointed and not self._source.replayable:
             raise ConfigurationError(
                 f'source "{context.operator_name}" cannot be read again from where a checkpoint '
                 "found it: read a replayable one, or run the job without checkpoints"
@@ -147,8 +145,13 @@ class SourceOperator(Operator):
                 )
 
     def prepare_snapshot(self) -> None:
+        context = self._context
+        if not self._source.replayable:
+            raise StateError(
+                f'source "{context.operator_name}" cannot be read again from where a savepoint '
+                "found it: only a job whose sources are replayable can have one"
+            )
         if self._saved is not None:
-            context = self._context
             self._saved.update([(context.index, context.parallelism, self._position)])
 
     async def run(self, mailbox: Mailbox, slices: RecordSlices | None = None) -> None:

@@ -145,7 +145,7 @@ class Subtask:
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
             types=self._types,
-            checkpointed=checkpoints is not None,
+            checkpointed=graph.checkpointing is not None,
             collect_records_max=collect_records_max,
             processing_time=self._processing_time,
             auto_watermark_interval_ms=graph.auto_watermark_interval_ms,
@@ -350,10 +350,10 @@ class Subtask:
             await self._restored.restore(chain, *place)
         await chain.open()
         checkpointing = self._graph.checkpointing
-        if self._checkpoints is not None and checkpointing is not None:
+        if self._checkpoints is not None:
             writers = [output.writer for output in self._outputs]
-            exactly_once = checkpointing.mode == "exactly_once"
-            if checkpointing.unaligned:
+            exactly_once = checkpointing is None or checkpointing.mode == "exactly_once"
+            if checkpointing is not None and checkpointing.unaligned:
                 self._slices = self._make_slices()
             self._checkpoints.begin(
                 chain,

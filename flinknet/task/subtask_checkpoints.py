@@ -35,7 +35,7 @@ from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.metadata import CheckpointDirectory, Label, StateKind, StatePart
 from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
 from flinknet.checkpoint.state_handle import encode_handle
-from flinknet.checkpoint.store import CheckpointStore
+from flinknet.config import CheckpointingConfig
 from flinknet.net.task_clock import task_time
 from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.writer import RecordWriter
@@ -52,12 +52,23 @@ from flinknet.task.write_pace import WritePace
 from flinknet.texts import text_of
 from flinknet.wire.events import CancelCheckpointMarker, CheckpointBarrier, Event, decode_event
 
-__all__ = ["CheckpointResponder", "SubtaskCheckpoints"]
+__all__ = ["CheckpointResponder", "PartWriter", "SubtaskCheckpoints"]
 
 _IN_FLIGHT = frozenset((StateKind.INPUT, StateKind.OUTPUT))
 
 _SILENT = (AbortReason.SUBSUMED, AbortReason.COORDINATOR)
 """What the coordinator knows by itself."""
+
+
+class PartWriter(Protocol):
+    """Who writes state parts to where their checkpoint is."""
+
+    config: CheckpointingConfig
+
+    async def write_part(
+        self, directory: CheckpointDirectory, name: str, blocks: Iterable[tuple[Label, bytes]]
+    ) -> StatePart | None:
+        """Write a part; see ``CheckpointStore.write_part``."""
 
 
 class CheckpointResponder(Protocol):
@@ -105,7 +116,7 @@ class SubtaskCheckpoints:
         self,
         subtask: SubtaskId,
         attempt: int,
-        store: CheckpointStore,
+        store: PartWriter,
         responder: CheckpointResponder,
     ) -> None:
         self.taken = -1

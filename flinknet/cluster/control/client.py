@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -18,12 +19,17 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import merge_by_sink
 from flinknet.config import ClusterConfig
 from flinknet.errors import (
+    CheckpointCorruptedError,
+    CheckpointError,
+    CheckpointNotFoundError,
+    CheckpointStorageError,
     ConfigurationError,
     FlinknetError,
     InsufficientSlotsError,
     JobCancelledError,
     JobError,
     RemoteTransportError,
+    StateError,
 )
 from flinknet.metrics.plain import from_plain
 from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
@@ -32,8 +38,23 @@ __all__ = ["CoordinatorClient", "OnProgress"]
 
 OnProgress = Callable[[JobProgress], None]
 
+_POLL_MS = 10_000
+"""For which one request waits for a savepoint; the next one follows it."""
+
+_READING_MS = 600_000
+"""For which the coordinator may read the checkpoint that a job continues from."""
+
 _REFUSALS: dict[str, type[FlinknetError]] = {
-    refusal.__name__: refusal for refusal in (ConfigurationError, InsufficientSlotsError)
+    refusal.__name__: refusal
+    for refusal in (
+        ConfigurationError,
+        InsufficientSlotsError,
+        CheckpointError,
+        CheckpointCorruptedError,
+        CheckpointNotFoundError,
+        CheckpointStorageError,
+        StateError,
+    )
 }
 
 
@@ -73,10 +94,10 @@ class CoordinatorClient:
         await self._session.close()
 
     async def submit(self, submission: Submission) -> str:
-        """Start a job and return its id; InsufficientSlotsError if it does not fit."""
-        answer = await self._request(
-            "POST", "/api/v1/jobs", submission.to_bytes(), wait_ms=self._slots_wait_ms
-        )
+        """Start a job and return its id; InsufficientSlotsError if it does not fit, CheckpointError
+        if it cannot continue from what it should."""
+        wait_ms = self._slots_wait_ms + (0 if submission.restore is None else _READING_MS)
+        answer = await self._request("POST", "/api/v1/jobs", submission.to_bytes(), wait_ms=wait_ms)
         return str(answer["job_id"])
 
     async def progress(self, job_id: str, *, wait_ms: int = 0) -> JobProgress:
@@ -105,6 +126,49 @@ class CoordinatorClient:
             worker_id: tuple(from_plain(SubtaskTotals, one) for one in subtasks)
             for worker_id, subtasks in answer.items()
         }
+
+    async def find_job(self, job: str) -> str:
+        """Return the id of a job that has not ended, by its id or its name; ConfigurationError if
+        none, or several, are called so."""
+        jobs = (await self._request("GET", "/api/v1/jobs"))["jobs"]
+        if any(one["job_id"] == job for one in jobs):
+            return job
+        living = [one for one in jobs if not JobState(one["state"]).is_terminal]
+        named = [one["job_id"] for one in living if one["name"] == job]
+        if len(named) == 1:
+            return str(named[0])
+        if named:
+            raise ConfigurationError(
+                f'{len(named)} jobs are called "{job}", say which: {", ".join(named)}'
+            )
+        others = ", ".join(f'"{one["name"]}" ({one["job_id"]})' for one in living) or "none"
+        raise ConfigurationError(
+            f'no job "{job}" runs at {self._coordinator}; those that run: {others}'
+        )
+
+    async def savepoint(self, job_id: str, directory: str | None = None) -> str:
+        """Have a savepoint of a running job written, and return where it is.
+
+        ``directory`` is a URL, or a path as the coordinator and the workers know it; None for where
+        the job's checkpoints are. ConfigurationError if there is no such place, JobError if not all
+        subtasks run, CheckpointError if the savepoint fails: the job goes on in any case.
+        """
+        body = {"target-directory": directory}
+        return await self._await_savepoint(job_id, f"/v1/jobs/{job_id}/savepoints", body)
+
+    async def _await_savepoint(self, job_id: str, path: str, body: dict[str, Any]) -> str:
+        answer = await self._request("POST", path, json.dumps(body).encode())
+        status = f"/v1/jobs/{job_id}/savepoints/{answer['request-id']}?wait_ms={_POLL_MS}"
+        while True:
+            answer = await self._request("GET", status, wait_ms=_POLL_MS)
+            if answer["status"]["id"] == "COMPLETED":
+                break
+        operation = answer["operation"]
+        if "failure-cause" in operation:
+            raise CheckpointError(
+                f"the savepoint failed: {operation['failure-cause']['stack-trace']}"
+            )
+        return str(operation["location"])
 
     async def cancel(self, job_id: str) -> None:
         """Ask for the job to stop."""

@@ -196,6 +196,9 @@ class TriggerCheckpoint:
     kind: int
     """A ``CheckpointKind``."""
     subtasks: list[Any]
+    directory: str = ""
+    """Where a savepoint is written, a directory or URL; every worker of the attempt hears of it.
+    Empty for the place of the job's own checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ coordinator plans with the *shape*, the same graph without its functions, and pa
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn, get_args
 
 import msgpack
@@ -17,9 +17,19 @@ from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 
-__all__ = ["Submission"]
+__all__ = ["RestoreSettings", "Submission"]
 
 _RESTART_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in get_args(RestartStrategy)}
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSettings:
+    """What a job continues from (Flink's SavepointRestoreSettings)."""
+
+    path: str
+    """The directory, or URL, of one checkpoint or savepoint."""
+    allow_non_restored_state: bool = False
+    """Whether state of operators that the job does not have may be left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,8 @@ class Submission:
     graph: bytes = field(repr=False)
     commits: bool = False
     """Whether the job has two-phase sinks."""
+    restore: RestoreSettings | None = None
+    """None for a job that begins at its start."""
 
     @property
     def name(self) -> str:
@@ -37,13 +49,13 @@ class Submission:
         return self.shape.name
 
     @classmethod
-    def of_graph(cls, graph: JobGraph) -> Submission:
+    def of_graph(cls, graph: JobGraph, restore: RestoreSettings | None = None) -> Submission:
         """Prepare a job; ConfigurationError names a function that cannot be sent."""
-        return cls(graph, graph.to_bytes(), commits=bool(graph.two_phase_sinks()))
+        return cls(graph, graph.to_bytes(), bool(graph.two_phase_sinks()), restore)
 
     def without_graph(self) -> Submission:
         """The shape alone: when the job has ended, nobody needs its functions any more."""
-        return Submission(self.shape, b"", self.commits)
+        return replace(self, graph=b"")
 
     def to_bytes(self) -> bytes:
         """The body of the request."""
@@ -73,6 +85,7 @@ class Submission:
         return {
             "checkpointing": None if checkpointing is None else asdict(checkpointing),
             "restart": [type(restart).__name__, asdict(restart)],
+            "restore": None if self.restore is None else asdict(self.restore),
         }
 
     @classmethod
@@ -87,6 +100,7 @@ class Submission:
                 checkpointing=_checkpointing(settings["checkpointing"]),
                 restart=_restart_strategy(*settings["restart"]),
             )
+            restore = _restore_settings(settings["restore"])
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
         except Exception as error:
             raise ConfigurationError(f"the request's body is no job: {error}") from error
@@ -95,11 +109,15 @@ class Submission:
         ids = [vertex.id for vertex in shape.vertices]
         if ids != list(range(len(ids))) or not ends <= set(ids):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
-        return cls(shape, graph, bool(commits))
+        return cls(shape, graph, bool(commits), restore)
 
 
 def _checkpointing(fields: dict[str, Any] | None) -> JobCheckpointingConfig | None:
     return None if fields is None else JobCheckpointingConfig(**fields)
+
+
+def _restore_settings(fields: dict[str, Any] | None) -> RestoreSettings | None:
+    return None if fields is None else RestoreSettings(**fields)
 
 
 def _restart_strategy(name: str, fields: dict[str, Any]) -> RestartStrategy:

@@ -17,18 +17,27 @@ from flinknet.checkpoint.claimed_store import ClaimedStore
 from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.checkpoint.location import open_storage
 from flinknet.checkpoint.metadata import (
+    METADATA,
+    CheckpointDirectory,
     CheckpointMetadata,
     OperatorState,
     SubtaskState,
+    encode_metadata,
 )
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint
 from flinknet.checkpoint.state_handle import decode_handle
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.restore_point import RestorePoint, finished_subtasks
 from flinknet.config import CheckpointingConfig
-from flinknet.errors import CheckpointNotFoundError, FlinknetError
+from flinknet.errors import (
+    CheckpointNotFoundError,
+    CheckpointStorageError,
+    ConfigurationError,
+    FlinknetError,
+)
 from flinknet.version import __version__
 
 __all__ = ["CheckpointKeeper", "OnFound", "OnKept"]
@@ -56,6 +65,19 @@ class CheckpointKeeper:
         """ConfigurationError unless this is a place for a job's checkpoints; empty means the
         cluster's."""
         open_storage(directory or self._config.directory, self._config)
+
+    def savepoint_place(self, record: JobRecord, directory: str) -> str:
+        """Return the place for a savepoint of a job: the whole path or URL of what was asked for,
+        or, if that is empty, of where the job's checkpoints are. ConfigurationError if there is
+        none."""
+        settings = record.submission.shape.checkpointing
+        own = (settings and settings.directory) or self._config.directory
+        if not (directory or own):
+            raise ConfigurationError(
+                f'job "{record.submission.name}" has no place for a savepoint: name a directory or '
+                "a URL"
+            )
+        return open_storage(directory or own, self._config).location
 
     def carry_out(
         self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard
@@ -98,11 +120,10 @@ class CheckpointKeeper:
         self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard
     ) -> None:
         try:
-            claimed = await self._claimed(record, attempt)
             if isinstance(order, Discard):
-                await claimed.discard(claimed.directory(order.checkpoint_id))
+                await self._discard(record, attempt, order.checkpoint_id)
                 return
-            await claimed.complete(_metadata(record, attempt, order.checkpoint))
+            await self._complete(record, attempt, _metadata(record, attempt, order.checkpoint))
         except FlinknetError as error:
             if isinstance(order, Discard):
                 log.warning("checkpoint %d was not removed: %s", order.checkpoint_id, error)
@@ -110,6 +131,40 @@ class CheckpointKeeper:
             self._on_kept(record, attempt, order.checkpoint.checkpoint_id, str(error))
         else:
             self._on_kept(record, attempt, order.checkpoint.checkpoint_id, None)
+
+    async def _complete(
+        self, record: JobRecord, attempt: AttemptRecord, metadata: CheckpointMetadata
+    ) -> None:
+        elsewhere = self._elsewhere(record, metadata.checkpoint_id)
+        if elsewhere is None:
+            await (await self._claimed(record, attempt)).complete(metadata)
+            return
+        path = elsewhere.path(metadata.directory, METADATA)
+        file = encode_metadata(metadata, self._config.metadata_bytes_max)
+        if not await elsewhere.storage.create(path, file):
+            raise CheckpointStorageError(f"{elsewhere.storage.location}/{path} is there already")
+
+    async def _discard(self, record: JobRecord, attempt: AttemptRecord, checkpoint_id: int) -> None:
+        is_savepoint = checkpoint_id in record.savepoints
+        directory = CheckpointDirectory(is_savepoint, checkpoint_id, attempt.number)
+        elsewhere = self._elsewhere(record, checkpoint_id)
+        if elsewhere is None:
+            await (await self._claimed(record, attempt)).discard(directory)
+        else:
+            await elsewhere.storage.delete_directory(elsewhere.path(directory))
+
+    def _elsewhere(self, record: JobRecord, checkpoint_id: int) -> CheckpointStore | None:
+        """Where a savepoint is that is not among the job's checkpoints: nobody claims that, since
+        nothing there is ever restored or removed unless its user says so."""
+        request = record.savepoints.get(checkpoint_id)
+        if request is None:
+            return None
+        storage = open_storage(request.directory, self._config)
+        if record.submission.shape.checkpointing is not None:
+            own = self._store(record)
+            if own.storage.location == storage.location:
+                return None
+        return CheckpointStore(storage, record.job_id, self._config)
 
     async def _claimed(self, record: JobRecord, attempt: AttemptRecord) -> ClaimedStore:
         key = record.job_id, attempt.number
@@ -124,16 +179,20 @@ class CheckpointKeeper:
         return CheckpointStore(storage, record.job_id, self._config)
 
     async def _seek(self, record: JobRecord) -> None:
+        if record.submission.shape.checkpointing is None:
+            self._on_found(record, record.start, None)
+            return
         try:
             metadata = (await self._store(record).latest_valid()).checkpoint
         except CheckpointNotFoundError as error:
             log.error('job "%s" begins again from its start: %s', record.submission.name, error)
-            self._on_found(record, RestorePoint(), None)
+            self._on_found(record, record.start, None)
         except FlinknetError as error:
             why = f"could not read which checkpoint the job continues from: {error}"
             self._on_found(record, None, why)
         else:
-            self._on_found(record, _restore_point(record, metadata), None)
+            finished = finished_subtasks(record.submission.shape, metadata)
+            self._on_found(record, RestorePoint(str(metadata.directory), finished), None)
 
 
 def _metadata(
@@ -169,24 +228,6 @@ def _metadata(
             for uid in operators
         ),
         written_by=__version__,
-    )
-
-
-def _restore_point(record: JobRecord, metadata: CheckpointMetadata) -> RestorePoint:
-    finished = {
-        (operator.uid, subtask.subtask_index)
-        for operator in metadata.operators
-        for subtask in operator.subtasks
-        if subtask.finished
-    }
-    return RestorePoint(
-        str(metadata.directory),
-        frozenset(
-            (vertex.id, index)
-            for vertex in record.submission.shape.vertices
-            for index in range(vertex.parallelism)
-            if any((operator.uid, index) in finished for operator in vertex.operators)
-        ),
     )
 
 

@@ -26,19 +26,22 @@ from aiohttp import web
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.http_requests import named_job, read_body
+from flinknet.cluster.coordinator.http_requests import (
+    WAIT_MS_MAX,
+    named_job,
+    read_body,
+    whole_number,
+)
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metric_store import MetricStore
+from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
-from flinknet.errors import ConfigurationError
 from flinknet.metrics.plain import to_plain
 from flinknet.metrics.worker_statistics import WorkerStatistics
 from flinknet.texts import printable
 
 __all__ = ["ClientRoutes", "Jobs"]
-
-_WAIT_MS_MAX = 60_000
 
 
 class Jobs(Protocol):
@@ -50,7 +53,8 @@ class Jobs(Protocol):
 
     def now(self) -> float: ...
     async def wait_for_slots(self, submission: Submission) -> None: ...
-    def submit(self, submission: Submission) -> JobRecord: ...
+    async def find_restore_point(self, submission: Submission) -> RestorePoint | None: ...
+    def submit(self, submission: Submission, restored: RestorePoint | None = None) -> JobRecord: ...
     def cancel(self, record: JobRecord) -> None: ...
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None: ...
 
@@ -99,8 +103,8 @@ class ClientRoutes:
         worker = self._dispatcher.workers.get(worker_id)
         if worker is None or worker.is_lost:
             raise web.HTTPNotFound(text=printable(f"no worker {worker_id}"))
-        channels_max = _whole_number(request, "channels")
-        if channels_max or _whole_number(request, "fresh"):
+        channels_max = whole_number(request, "channels")
+        if channels_max or whole_number(request, "fresh"):
             statistics = await self._fetch(worker_id, channels_max)
         else:
             report = self._coordinator.metrics.latest().get(worker_id)
@@ -136,8 +140,8 @@ class ClientRoutes:
 
     async def _job(self, request: web.Request) -> web.Response:
         record = named_job(request, self._dispatcher)
-        wait_ms = _whole_number(request, "wait_ms")
-        await self._coordinator.wait_for_end(record, min(wait_ms, _WAIT_MS_MAX) / 1000)
+        wait_ms = whole_number(request, "wait_ms")
+        await self._coordinator.wait_for_end(record, min(wait_ms, WAIT_MS_MAX) / 1000)
         return web.json_response(record.status(self._coordinator.now()))
 
     async def _attempts(self, request: web.Request) -> web.Response:
@@ -156,10 +160,11 @@ class ClientRoutes:
                 "option",
             )
         submission = Submission.from_bytes(body)
+        restored = await self._coordinator.find_restore_point(submission)
         await self._coordinator.wait_for_slots(submission)
         if request.transport is None or request.transport.is_closing():
             raise web.HTTPConflict(text="the client has gone before its job could be started")
-        record = self._coordinator.submit(submission)
+        record = self._coordinator.submit(submission, restored)
         return web.json_response({"job_id": record.job_id}, status=201)
 
     async def _cancel(self, request: web.Request) -> web.Response:
@@ -174,14 +179,6 @@ class ClientRoutes:
         body = msgpack.packb(record.present.result())
         record.present.forget_collected()
         return web.Response(body=body, content_type="application/msgpack")
-
-
-def _whole_number(request: web.Request, name: str) -> int:
-    """A parameter of the query; 0 without it."""
-    text = request.query.get(name, "0")
-    if not text.isdecimal() or len(text) > 9:
-        raise ConfigurationError(f"{name} is {text[:20]!r}: write a whole number")
-    return int(text)
 
 
 def _worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:

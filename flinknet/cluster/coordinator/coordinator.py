@@ -36,14 +36,17 @@ from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
+from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest import control_plane
+from flinknet.cluster.coordinator.restore_point import RestorePoint, find_restore_point
+from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
 from flinknet.texts import printable, text_of
+from flinknet.wire.checkpoint_options import CheckpointKind
 
 __all__ = ["Coordinator", "main"]
 
@@ -60,9 +63,8 @@ class Coordinator:
         checkpointing: CheckpointingConfig | None = None,
     ) -> None:
         """``want_worker`` hears of each lost worker that a job needs to have replaced."""
-        self._keeper = CheckpointKeeper(
-            checkpointing or CheckpointingConfig(), self._kept, self._found
-        )
+        self._checkpointing = checkpointing or CheckpointingConfig()
+        self._keeper = CheckpointKeeper(self._checkpointing, self._kept, self._found)
         self._want_worker = want_worker
         self._wanted: set[str] = set()
         self._never_came: list[str] = []
@@ -167,17 +169,50 @@ class Coordinator:
         finally:
             self.submissions_waiting -= 1
 
-    def submit(self, submission: Submission) -> JobRecord:
-        """Start a job; InsufficientSlotsError if it does not fit the free slots, ConfigurationError
-        if the coordinator is about to end."""
+    async def find_restore_point(self, submission: Submission) -> RestorePoint | None:
+        """Read what the job is to continue from, if it is; CheckpointError or ConfigurationError if
+        it cannot."""
+        if submission.restore is None:
+            return None
+        return await find_restore_point(submission.shape, submission.restore, self._checkpointing)
+
+    def submit(self, submission: Submission, restored: RestorePoint | None = None) -> JobRecord:
+        """Start a job, or continue it from what was ``restored``; InsufficientSlotsError if it does
+        not fit the free slots, ConfigurationError if the coordinator is about to end."""
         self._refuse_if_closed(f'job "{submission.name}"')
         if submission.shape.checkpointing is not None:
             self._keeper.check(submission.shape.checkpointing.directory)
-        record = self.dispatcher.submit(submission, self.now())
+        record = self.dispatcher.submit(submission, self.now(), restored)
         self._ends[record.job_id] = asyncio.Event()
         log.info('job "%s" (%s) submitted', submission.name, record.job_id)
         self._settle()
         return record
+
+    def trigger_savepoint(
+        self, record: JobRecord, kind: CheckpointKind, directory: str
+    ) -> SavepointRequest:
+        """Have a savepoint written, to where the job's checkpoints are if ``directory`` is empty.
+
+        ConfigurationError if there is no such place, LocalProtocolError if not all subtasks run.
+        """
+        place = self._keeper.savepoint_place(record, directory)
+        request = self.dispatcher.trigger_savepoint(record, kind, place, self.now())
+        log.info(
+            'job "%s": %s %d to %s',
+            record.submission.name,
+            kind.name,
+            request.checkpoint_id,
+            place,
+        )
+        self._settle()
+        return request
+
+    async def wait_for_savepoint(self, request: SavepointRequest, timeout_s: float) -> None:
+        """Return when it is known what has become of a savepoint, or after the time-out."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not request.is_done:
+                    await self._progressed.wait()
 
     def cancel(self, record: JobRecord) -> None:
         """Stop a job on request."""

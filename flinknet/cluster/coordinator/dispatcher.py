@@ -49,7 +49,7 @@ from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.pending_checkpoint import SubtaskReport
 from flinknet.cluster.control.failure import FailureCause
-from flinknet.cluster.control.job_state import AttemptKey, JobState
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
@@ -69,10 +69,13 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import Commands, SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.restore_point import RestorePoint
+from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord, WorkerRegistry
 from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, RemoteProtocolError
+from flinknet.wire.checkpoint_options import CheckpointKind
 
 __all__ = ["Dispatcher"]
 
@@ -135,10 +138,18 @@ class Dispatcher:
         """One job, or None."""
         return self._jobs.get(job_id)
 
-    def submit(self, submission: Submission, now: float) -> JobRecord:
-        """Start a job; InsufficientSlotsError if it does not fit the free slots."""
+    def submit(
+        self, submission: Submission, now: float, restored: RestorePoint | None = None
+    ) -> JobRecord:
+        """Start a job, or continue it from what was ``restored``; InsufficientSlotsError if it does
+        not fit the free slots."""
         record = JobRecord(
-            uuid.uuid4().hex, submission, self._config, submitted_at=now, epoch_s=self._epoch_s
+            uuid.uuid4().hex,
+            submission,
+            self._config,
+            submitted_at=now,
+            epoch_s=self._epoch_s,
+            restored=restored,
         )
         self.begin_attempt(record, now)
         self._jobs[record.job_id] = record
@@ -237,8 +248,7 @@ class Dispatcher:
         taken = result.pop("checkpoint_taken")
         before = record.result_before(subtask)
         attempt.note_result(subtask, result if before is None else before)
-        if record.checkpoints is not None:
-            self._order(record, attempt, record.checkpoints.subtask_finished(subtask, taken), now)
+        self._order(record, attempt, record.checkpoints.subtask_finished(subtask, taken), now)
         self._carry_out(record, attempt, attempt.execution.finished(subtask, now), now)
 
     # -- workers, as their connections and the launcher see them
@@ -287,9 +297,7 @@ class Dispatcher:
         """When ``tick`` must be called at the latest."""
         deadlines = [record.execution.deadline for record in self._jobs.values()]
         deadlines += [self._restart_deadline(record) for record in self.jobs()]
-        deadlines += [
-            record.checkpoints.deadline for record in self.jobs() if record.checkpoints is not None
-        ]
+        deadlines += [record.checkpoints.deadline for record in self.jobs()]
         return min([self.workers.next_tick, *(time for time in deadlines if time is not None)])
 
     def tick(self, now: float) -> None:
@@ -299,11 +307,21 @@ class Dispatcher:
                 self._lose(cause, now)
         for record in self.jobs():
             self._carry_out(record, record.present, record.execution.tick(now), now)
-            if record.checkpoints is not None:
-                self._order(record, record.present, record.checkpoints.tick(now), now)
+            self._order(record, record.present, record.checkpoints.tick(now), now)
         self._restart_jobs(now)
 
     # -- checkpoints
+
+    def trigger_savepoint(
+        self, record: JobRecord, kind: CheckpointKind, directory: str, now: float
+    ) -> SavepointRequest:
+        """Have a savepoint written to ``directory``, a whole path or URL; with some kinds the job
+        ends. LocalProtocolError if not all subtasks of the job run."""
+        trigger = record.checkpoints.trigger_savepoint(kind, now)
+        request = SavepointRequest(uuid.uuid4().hex, trigger.checkpoint_id, kind, directory)
+        record.note_savepoint(request)
+        self._order(record, record.present, [trigger], now)
+        return request
 
     def checkpoint_kept(
         self,
@@ -315,11 +333,14 @@ class Dispatcher:
     ) -> None:
         """A checkpoint is complete, or could not be completed because of ``failure``."""
         books = record.checkpoints
-        assert books is not None, "only jobs with checkpoints have them kept"
         if failure is not None:
             self._order(record, attempt, books.completion_failed(checkpoint_id, failure, now), now)
             return
         orders = books.completed(checkpoint_id, now)
+        request = record.savepoints.get(checkpoint_id)
+        if request is not None:
+            place = f"{request.directory}/{record.job_id}"
+            request.written(place, CheckpointDirectory(True, checkpoint_id, attempt.number))
         latest = books.latest
         if latest is not None and latest.checkpoint_id == checkpoint_id:
             directory = CheckpointDirectory(False, checkpoint_id, attempt.number)
@@ -344,7 +365,7 @@ class Dispatcher:
         self, worker_id: str, message: AcknowledgeCheckpoint | DeclineCheckpoint, now: float
     ) -> None:
         record = self._jobs.get(message.job_id)
-        if record is None or record.checkpoints is None:
+        if record is None:
             return
         attempt, books = record.present, record.checkpoints
         if attempt.number != message.attempt:
@@ -375,8 +396,11 @@ class Dispatcher:
         for order in orders:
             match order:
                 case Trigger():
-                    self._trigger(attempt, key, order)
+                    self._trigger(record, attempt, order)
                 case NotifyAborted(checkpoint_id):
+                    request = record.savepoints.get(checkpoint_id)
+                    if request is not None:
+                        request.failed(record.checkpoints.history.why_failed(checkpoint_id))
                     for worker_id in attempt.execution.workers:
                         self._send(worker_id, AbortCheckpoint(*key, checkpoint_id))
                 case Complete() | Discard():
@@ -387,8 +411,13 @@ class Dispatcher:
                 case NotifyCompleted():
                     pass  # No sink waits for it yet.
 
-    def _trigger(self, attempt: AttemptRecord, key: AttemptKey, order: Trigger) -> None:
+    def _trigger(self, record: JobRecord, attempt: AttemptRecord, order: Trigger) -> None:
         roots: dict[str, list[SubtaskKey]] = {}
+        directory = ""
+        if order.kind.is_savepoint:
+            # Everybody who writes a part of it must know where.
+            roots = {worker_id: [] for worker_id in attempt.execution.workers}
+            directory = record.savepoints[order.checkpoint_id].directory
         for subtask in order.subtasks:
             roots.setdefault(attempt.execution.worker_of(subtask), []).append(subtask)
         for worker_id, subtasks in roots.items():
@@ -396,14 +425,20 @@ class Dispatcher:
             self._send(
                 worker_id,
                 TriggerCheckpoint(
-                    *key, order.checkpoint_id, order.timestamp_ms, int(order.kind), rows
+                    record.job_id,
+                    attempt.number,
+                    order.checkpoint_id,
+                    order.timestamp_ms,
+                    int(order.kind),
+                    rows,
+                    directory,
                 ),
             )
 
     def _follow_checkpoints(self, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
         """Checkpoints are taken while all subtasks of the present attempt run."""
         books = record.checkpoints
-        if books is None or attempt is not record.present:
+        if attempt is not record.present:
             return
         runs = attempt.execution.state is JobState.RUNNING
         if runs and not books.is_running:
@@ -457,6 +492,8 @@ class Dispatcher:
         if attempt.ended_at is None and state.is_terminal:
             record.keep_results()
             attempt.end(now)
+            for request in record.savepoints.values():
+                request.job_ended(finished=state is JobState.FINISHED, how=_how_ended(attempt))
             if state is JobState.FAILED and not self._stopping:
                 record.restart_at = record.backoff.failed(now)
             if record.restart_at is None:
@@ -468,6 +505,11 @@ class Dispatcher:
         ended = [record for record in self.jobs() if record.ended_at is not None]
         for record in ended[: max(0, len(ended) - self._config.jobs_retained)]:
             del self._jobs[record.job_id]
+
+
+def _how_ended(attempt: AttemptRecord) -> str:
+    cause = attempt.execution.cause
+    return attempt.execution.state.value if cause is None else cause.message
 
 
 def _apply(

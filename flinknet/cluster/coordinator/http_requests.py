@@ -8,9 +8,13 @@ from aiohttp import web
 
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.errors import ConfigurationError
 from flinknet.texts import printable
 
-__all__ = ["named_job", "read_body"]
+__all__ = ["WAIT_MS_MAX", "named_job", "read_body", "whole_number"]
+
+WAIT_MS_MAX = 60_000
+"""For which a request may wait for what it asks about."""
 
 
 def named_job(request: web.Request, dispatcher: Dispatcher) -> JobRecord:
@@ -31,3 +35,11 @@ async def read_body(request: web.Request, timeout_ms: float) -> bytes:
             text=f"the body has not come within {timeout_ms:.0f} ms "
             "(cluster.http_request_timeout_ms)"
         ) from None
+
+
+def whole_number(request: web.Request, name: str) -> int:
+    """A parameter of the query; 0 without it."""
+    text = request.query.get(name, "0")
+    if not text.isdecimal() or len(text) > 9:
+        raise ConfigurationError(f"{name} is {text[:20]!r}: write a whole number")
+    return int(text)

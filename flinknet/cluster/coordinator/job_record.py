@@ -12,7 +12,7 @@ needs any more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from flinknet.checkpoint.coordinator import CheckpointCoordinator
 from flinknet.cluster.control.job_state import JobState
@@ -22,21 +22,18 @@ from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.restart_backoff import RestartBackoff
+from flinknet.cluster.coordinator.restore_point import RestorePoint
+from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.task.graph import JobGraph
 
-__all__ = ["JobRecord", "RestorePoint"]
+__all__ = ["JobRecord"]
 
-
-class RestorePoint(NamedTuple):
-    """What an attempt continues from."""
-
-    directory: str = ""
-    """That of a checkpoint; empty for the start."""
-    finished: frozenset[SubtaskKey] = frozenset()
-    """Who had come to its end in it."""
+SAVEPOINTS_RETAINED = 100
+"""Requests for savepoints of which a client may still ask what has become of them."""
 
 
 class JobRecord:
@@ -50,9 +47,10 @@ class JobRecord:
         *,
         submitted_at: float,
         epoch_s: float = 0.0,
+        restored: RestorePoint | None = None,
     ) -> None:
-        """A job without an attempt yet: begin the first one. ``epoch_s`` is what the clock on the
-        wall shows at 0."""
+        """A job without an attempt yet: begin the first one, which continues from ``restored``.
+        ``epoch_s`` is what the clock on the wall shows at 0."""
         self.job_id = job_id
         self.submission = submission
         self.submitted_at = submitted_at
@@ -60,8 +58,12 @@ class JobRecord:
         self.regions = pipelined_regions(submission.shape)
         """What must run together; every attempt runs all of them."""
         self.checkpoints = _checkpoint_coordinator(submission.shape, epoch_s)
-        """The books of its checkpoints; None if it takes none."""
-        self.latest_checkpoint = RestorePoint()
+        """The books of its checkpoints, and of its savepoints, which every job may have."""
+        self.savepoints: dict[int, SavepointRequest] = {}
+        """What was asked for, by the number of the checkpoint."""
+        self.start = restored or RestorePoint()
+        """What an attempt continues from as long as the job has no checkpoint of its own."""
+        self.latest_checkpoint = self.start
         """What the next attempt continues from."""
         self.seeks_checkpoint = False
         """It is being read whether the files of that one, or of which before it, are good."""
@@ -153,7 +155,7 @@ class JobRecord:
 
     def keep_results(self) -> None:
         """Remember what finished subtasks have made, in case the next attempt goes on after it."""
-        if self.checkpoints is not None:
+        if self.submission.shape.checkpointing is not None:
             for subtask, result in self.present.results.items():
                 committables = self.present.committables.get(subtask, b"")
                 self._finished_results[subtask] = {**result, "committables": committables}
@@ -164,6 +166,13 @@ class JobRecord:
             return None
         result = self._finished_results.get(subtask)
         return None if result is None else dict(result)
+
+    def note_savepoint(self, request: SavepointRequest) -> None:
+        """Remember a request, and forget the oldest that are done."""
+        self.savepoints[request.checkpoint_id] = request
+        done = [number for number, one in self.savepoints.items() if one.is_done]
+        for number in done[: max(0, len(self.savepoints) - SAVEPOINTS_RETAINED)]:
+            del self.savepoints[number]
 
     def status(self, now: float) -> dict[str, Any]:
         """How the job stands: the present attempt, with counters per vertex; plain JSON types."""
@@ -178,10 +187,12 @@ class JobRecord:
         }
 
 
-def _checkpoint_coordinator(shape: JobGraph, epoch_s: float) -> CheckpointCoordinator | None:
-    if shape.checkpointing is None:
-        return None
+def _checkpoint_coordinator(shape: JobGraph, epoch_s: float) -> CheckpointCoordinator:
     inputs: dict[int, list[int]] = {vertex.id: [] for vertex in shape.vertices}
     for edge in shape.edges:
         inputs[edge.target].append(edge.source)
-    return CheckpointCoordinator(shape.checkpointing, inputs, epoch_s=epoch_s)
+    settings = shape.checkpointing
+    if settings is not None:
+        return CheckpointCoordinator(settings, inputs, epoch_s=epoch_s)
+    defaults = JobCheckpointingConfig(interval_ms=1000.0)
+    return CheckpointCoordinator(defaults, inputs, epoch_s=epoch_s, periodic=False)

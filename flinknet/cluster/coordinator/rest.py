@@ -1,8 +1,8 @@
 """The control plane's HTTP interface: who may ask what, and how a refusal looks.
 
 The routes stand in ``public_routes.py``, which is open to everyone who can reach the port, and in
-``client_routes.py``, ``metrics_routes.py`` and ``worker_routes.py``, which take the cluster token
-(``Authorization: Bearer``). The token is checked before a body is read.
+``client_routes.py``, ``savepoint_routes.py``, ``metrics_routes.py`` and ``worker_routes.py``, which
+take the cluster token (``Authorization: Bearer``). The token is checked before a body is read.
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
 408 too slow, 409 not in this state, 413 too large.
@@ -19,8 +19,15 @@ from flinknet.cluster.control.credentials import is_authorized
 from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
 from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
 from flinknet.cluster.coordinator.public_routes import PublicRoutes, Readiness
+from flinknet.cluster.coordinator.savepoint_routes import SavepointRoutes, Savepoints
 from flinknet.cluster.coordinator.worker_routes import Attempts, WorkerRoutes
-from flinknet.errors import ConfigurationError, FlinknetError, JobError, RemoteProtocolError
+from flinknet.errors import (
+    CheckpointError,
+    ConfigurationError,
+    FlinknetError,
+    JobError,
+    RemoteProtocolError,
+)
 from flinknet.texts import text_of
 
 __all__ = ["Served", "control_plane"]
@@ -29,7 +36,7 @@ _OVERHEAD_BYTES = 1024 * 1024
 """What an upload may have beside collected records or a job graph: counters, metrics, the shape."""
 
 
-class Served(Readiness, Jobs, Attempts, Measured, Protocol):
+class Served(Readiness, Jobs, Savepoints, Attempts, Measured, Protocol):
     """What all routes together need of the coordinator."""
 
 
@@ -46,6 +53,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     )
     application.add_routes(public)
     application.add_routes(ClientRoutes(coordinator).routes())
+    application.add_routes(SavepointRoutes(coordinator).routes())
     application.add_routes(MetricsRoutes(coordinator).routes())
     application.add_routes(WorkerRoutes(coordinator).routes())
     return application
@@ -69,7 +77,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     except web.HTTPException as refusal:
         return _error_response(refusal.status, FlinknetError(refusal.text or refusal.reason))
-    except (ConfigurationError, RemoteProtocolError) as error:
+    except (ConfigurationError, CheckpointError, RemoteProtocolError) as error:
         return _error_response(400, error)
     except JobError as error:
         return _error_response(413, error)

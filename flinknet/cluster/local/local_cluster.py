@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from flinknet.checkpoint.location import absolute_place
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
 from flinknet.cluster.control.credentials import given_token
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.submission import RestoreSettings, Submission
 from flinknet.cluster.local.launcher import Launcher, finish_stopping
 from flinknet.cluster.local.preflight import check_cluster, check_job
 from flinknet.cluster.local.process_output import LAUNCHER, OnOutput, print_output
@@ -88,17 +90,27 @@ class LocalCluster:
         return self._launcher.pids()
 
     async def execute(
-        self, job: JobGraph | Submission, on_progress: OnProgress | None = None
+        self,
+        job: JobGraph | Submission,
+        on_progress: OnProgress | None = None,
+        *,
+        from_checkpoint: str | None = None,
+        allow_non_restored_state: bool = False,
     ) -> JobResult:
         """Run a job to its end and return its result.
+
+        ``from_checkpoint`` is the directory, or URL, of a checkpoint or savepoint that it continues
+        from: CheckpointError if it cannot, for one because that has state of operators that the job
+        does not have, unless ``allow_non_restored_state``.
 
         Raises ConfigurationError if it does not fit, and else the JobError that it ended with: the
         first cause. Cancelling this call cancels the job.
         """
-        client = self._client
-        if client is None:
-            raise LocalProtocolError("the cluster is not running: use it inside `async with`")
+        client = self._running()
         submission = job if isinstance(job, Submission) else Submission.of_graph(job)
+        if from_checkpoint is not None:
+            restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
+            submission = replace(submission, restore=restore)
         check_job(submission.shape, self._config)
         job_id = await self._watcher.unless_broken(client.submit(submission))
         interval_ms = max(1, round(self._config.cluster.progress_interval_ms))
@@ -109,6 +121,17 @@ class LocalCluster:
         except asyncio.CancelledError:
             await self._cancel(client, job_id)
             raise
+
+    async def savepoint(self, job_id: str, directory: str | None = None) -> str:
+        """Have a savepoint of a running job written, and return where it is; see
+        ``CoordinatorClient.savepoint``. A relative ``directory`` is one of this process."""
+        place = None if directory is None else absolute_place(directory)
+        return await self._watcher.unless_broken(self._running().savepoint(job_id, place))
+
+    def _running(self) -> CoordinatorClient:
+        if self._client is None:
+            raise LocalProtocolError("the cluster is not running: use it inside `async with`")
+        return self._client
 
     async def _cancel(self, client: CoordinatorClient, job_id: str) -> None:
         try:

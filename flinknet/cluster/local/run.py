@@ -27,8 +27,10 @@ def run_job(
     *,
     on_progress: OnProgress | None = None,
     on_output: OnOutput = print_output,
+    from_checkpoint: str | None = None,
+    allow_non_restored_state: bool = False,
 ) -> JobResult:
-    """Run a job on a local cluster of its own and return its result.
+    """Run a job on a local cluster of its own and return its result; see ``LocalCluster.execute``.
 
     Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
     else the JobError that the job ended with. A job that has to be degraded to fit the network
@@ -58,7 +60,12 @@ def run_job(
         for number in _free_stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, stop, number)
         async with LocalCluster(config, on_output=on_output) as cluster:
-            return await cluster.execute(submission, on_progress)
+            return await cluster.execute(
+                submission,
+                on_progress,
+                from_checkpoint=from_checkpoint,
+                allow_non_restored_state=allow_non_restored_state,
+            )
 
     try:
         return asyncio.run(execute())

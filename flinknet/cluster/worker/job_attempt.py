@@ -29,11 +29,13 @@ from enum import Enum
 from flinknet.checkpoint.location import open_storage
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.pending_checkpoint import SubtaskId
+from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.control_link import ControlLink, Deployment
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.messages import Failed, Opened, Progress, Released, TriggerCheckpoint
 from flinknet.cluster.control.subtask_result import encode_result
+from flinknet.cluster.worker.checkpoint_places import CheckpointPlaces
 from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
@@ -105,6 +107,7 @@ class JobAttempt:
         self._subtasks: list[tuple[SubtaskDescriptor, Subtask]] = []
         self._run_requested = asyncio.Event()
         self._settings: JobCheckpointingConfig | None = None
+        self._places = CheckpointPlaces(None, self._checkpointing)
         self._messages = CheckpointMessages(job_id, attempt, link)
         self.state = AttemptState.OPENING
 
@@ -126,10 +129,10 @@ class JobAttempt:
 
     def trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
         """Have subtasks of this worker begin a checkpoint, those of them that still run."""
-        if self._settings is None:
-            return
         options = _options(self._settings, CheckpointKind(message.kind))
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, options)
+        if options.kind.is_savepoint:
+            self._places.announce(message.checkpoint_id, self._store_at(message.directory))
         asked = {(vertex, index) for vertex, index in message.subtasks}
         for descriptor, subtask in self._subtasks:
             if (descriptor.vertex, descriptor.index) in asked:
@@ -137,6 +140,7 @@ class JobAttempt:
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """A checkpoint will not come about."""
+        self._places.forget(checkpoint_id)
         for _, subtask in self._subtasks:
             subtask.abort_checkpoint(checkpoint_id)
 
@@ -188,6 +192,7 @@ class JobAttempt:
             )
             graph = JobGraph.from_bytes(deployment.graph)
             store = self._open_store(graph)
+            self._places = CheckpointPlaces(store, self._checkpointing)
             restored = await self._restored(store, deployment)
             for descriptor in deployment.subtasks:
                 place = descriptor.vertex, descriptor.index
@@ -197,7 +202,7 @@ class JobAttempt:
                     self._environment,
                     collect_records_max=self._config.collect_records_max,
                     mailbox_mails_max=self._config.mailbox_mails_max,
-                    checkpoints=self._checkpoints_of(place, store),
+                    checkpoints=self._checkpoints_of(place),
                     restored=restored,
                     finished=place in deployment.restored_finished,
                 )
@@ -206,27 +211,30 @@ class JobAttempt:
         except Exception as error:
             raise _OpenFailedError(error) from error
 
-    def _checkpoints_of(
-        self, place: SubtaskId, store: CheckpointStore | None
-    ) -> SubtaskCheckpoints | None:
-        if store is None:
-            return None
-        return SubtaskCheckpoints(place, self._attempt, store, self._messages)
+    def _checkpoints_of(self, place: SubtaskId) -> SubtaskCheckpoints:
+        return SubtaskCheckpoints(place, self._attempt, self._places, self._messages)
 
     def _open_store(self, graph: JobGraph) -> CheckpointStore | None:
         if graph.checkpointing is None:
             return None
         self._settings = graph.checkpointing
-        location = graph.checkpointing.directory or self._checkpointing.directory
+        return self._store_at(graph.checkpointing.directory or self._checkpointing.directory)
+
+    def _store_at(self, location: str) -> CheckpointStore:
         storage = open_storage(location, self._checkpointing)
         return CheckpointStore(storage, self._job_id, self._checkpointing)
 
     async def _restored(
         self, store: CheckpointStore | None, deployment: Deployment
     ) -> RestoredState | None:
-        directory = CheckpointDirectory.parse(deployment.restored_from)
-        if store is None or directory is None:
+        if not deployment.restored_from:
             return None
+        directory = CheckpointDirectory.parse(deployment.restored_from)
+        if directory is None:
+            location = deployment.restored_from
+            reader = await CheckpointReader.open(location, self._checkpointing)
+            return RestoredState(reader, reader.metadata)
+        assert store is not None, "a job without checkpoints has none of its own"
         return RestoredState(store, await store.read_metadata(directory))
 
     async def _run(self, descriptor: SubtaskDescriptor, subtask: Subtask) -> None:
@@ -253,8 +261,10 @@ class JobAttempt:
         await self._link.send(Failed(self._job_id, self._attempt, vertex, index, cause.to_dict()))
 
 
-def _options(settings: JobCheckpointingConfig, kind: CheckpointKind) -> CheckpointOptions:
+def _options(settings: JobCheckpointingConfig | None, kind: CheckpointKind) -> CheckpointOptions:
     """How the barriers of a checkpoint go through the job."""
+    if settings is None:
+        return CheckpointOptions(kind)
     if settings.mode == "at_least_once":
         return CheckpointOptions(kind, Alignment.AT_LEAST_ONCE)
     if not settings.unaligned or kind.is_savepoint:

@@ -14,7 +14,8 @@ from flinknet.checkpoint.metadata import OperatorState, StateKind, SubtaskState
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
-from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import CheckpointStorageError, ConfigurationError

@@ -31,7 +31,8 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
-from flinknet.cluster.coordinator.job_record import JobRecord, RestorePoint
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import NO_RESTART, FixedDelayRestart, RestartStrategy
