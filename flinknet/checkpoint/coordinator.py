@@ -10,7 +10,9 @@ carry them out, and ``deadline`` says when to call ``tick``.
   less than ``min_pause_ms`` after the end of the last one, or one too many at a time: then as soon
   as it may. None is triggered before every subtask runs, after the last has finished, or while a
   savepoint is under way with which the job ends.
-- A *savepoint* is triggered when it is asked for, beside whatever is under way.
+- A *savepoint* is triggered when it is asked for, beside whatever is under way. With some the job
+  ends: after one that is complete nothing is triggered any more. If one fails, the job goes on; but
+  if it was to *drain* the job, that has emitted what only its end may bring, and must fail.
 - Barriers start at the *roots*: the subtasks that have not finished, of vertices whose inputs come
   from finished ones alone; at first, the sources.
 - Each subtask acknowledges, declines, or finishes (``pending_checkpoint.py``). After the last one
@@ -142,6 +144,7 @@ class CheckpointCoordinator:
         self._due_at = 0.0
         self._ended_at: float | None = None
         self._failures_in_a_row = 0
+        self._has_stopped = False
 
     @property
     def is_running(self) -> bool:
@@ -164,6 +167,7 @@ class CheckpointCoordinator:
         self._finished = set(finished)
         self._running = True
         self._failures_in_a_row = 0
+        self._has_stopped = False
         self._due_at = now + self._interval_s
 
     def attempt_ends(self, now: float) -> list[Order]:
@@ -234,6 +238,7 @@ class CheckpointCoordinator:
             # What was promised to nobody: the next attempt may already run from the one before.
             return [Discard(checkpoint_id)]
         checkpoint.complete()
+        self._has_stopped = self._has_stopped or checkpoint.stops
         self._ended(checkpoint, now)
         orders: list[Order] = []
         if checkpoint.can_be_subsumed:
@@ -292,7 +297,7 @@ class CheckpointCoordinator:
 
     @property
     def _is_stopping(self) -> bool:
-        return any(checkpoint.stops for checkpoint in self.pending)
+        return self._has_stopped or any(checkpoint.stops for checkpoint in self.pending)
 
     def _expires_at(self, checkpoint: PendingCheckpoint) -> float:
         return checkpoint.triggered_at + self.config.timeout_ms / 1000
@@ -338,6 +343,10 @@ class CheckpointCoordinator:
             self._failures_in_a_row += 1
             if self._failures_in_a_row > self.config.tolerable_failures:
                 orders.append(FailJob(self._too_many_failures(checkpoint, reason, explanation)))
+        drains = checkpoint.kind is CheckpointKind.SAVEPOINT_TERMINATE
+        if drains and reason is not CheckpointFailureReason.ATTEMPT_ENDED:
+            why = f"{reason.value}{': ' if explanation else ''}{explanation}"
+            orders.append(FailJob(f"the savepoint that was to drain the job failed: {why}"))
         return orders
 
     def _too_many_failures(

@@ -41,9 +41,6 @@ SubtaskId: TypeAlias = tuple[int, int]
 """(vertex, index)"""
 
 
-_STOPPING = (CheckpointKind.SAVEPOINT_SUSPEND, CheckpointKind.SAVEPOINT_TERMINATE)
-
-
 class CheckpointEvent(Enum):
     """What happens to a checkpoint."""
 
@@ -132,7 +129,7 @@ class PendingCheckpoint:
     @property
     def stops(self) -> bool:
         """Whether the job ends with it."""
-        return self.kind in _STOPPING
+        return self.kind.stops
 
     def acknowledge(self, subtask: SubtaskId, report: SubtaskReport) -> bool:
         """A subtask has taken part; whether that was news, and expected."""

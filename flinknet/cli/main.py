@@ -101,5 +101,6 @@ def add_command(group: typer.Typer, name: str, module: str, summary: str) -> Non
 
 add_command(app, "run", "flinknet.cli.run", "Run a job file on a local cluster.")
 add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a running job.")
+add_command(app, "stop", "flinknet.cli.stop", "End a running job with a savepoint.")
 add_command(app, "explain", "flinknet.cli.explain", "Show what memory a job needs.")
 add_command(app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.")

@@ -57,6 +57,7 @@ from flinknet.task.mailbox import Mailbox, MailboxStatistics
 from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.record_slices import RecordSlices
 from flinknet.task.restored_state import RestoredState
+from flinknet.task.savepoint_stop import SavepointStop, Stopped
 from flinknet.task.source import SourceOperator
 from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
 from flinknet.task.watermark_valve import StatusWatermarkValve
@@ -131,7 +132,8 @@ class Subtask:
         self._restored = restored
         self._has_finished = finished
         self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
-        self._processing_time = ProcessingTimeService(self._mailbox.post)
+        self._stop = SavepointStop(self._mailbox.post)
+        self._processing_time = ProcessingTimeService(self._stop.post_timer)
         edges = [(graph.edges[gate.edge], len(gate.locations)) for gate in descriptor.gates]
         self._events = _event_handler(edges)
         self._times = TaskTimes(descriptor.name, task_time())
@@ -200,8 +202,12 @@ class Subtask:
             else:
                 await self._begin(chain)
                 self._take(ExecutionStep.RUNNING)
-                await self._process_input(chain)
-                await chain.end_of_input()
+                try:
+                    await self._process_input(chain)
+                    await self._mailbox.run_mails()
+                    await chain.end_of_input()
+                except Stopped:
+                    await self._await_ends()
                 self._processing_time.close()
                 await chain.close()
             await self._finish_outputs()
@@ -249,23 +255,32 @@ class Subtask:
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
         """Begin a checkpoint here; one that has ended, or is about to, does not."""
+        if self._checkpoints is not None and barrier.options.kind.stops:
+            # With it the subtask ends: nobody else waits for what it raises.
+            action = partial(SubtaskCheckpoints.trigger_checkpoint, barrier=barrier)
+            self._mailbox.post(partial(self._unless_ended, action, self._checkpoints))
+            return
         self._mail_checkpoints(lambda checkpoints: checkpoints.trigger_checkpoint(barrier))
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """The coordinator has given a checkpoint up."""
+        self._stop.ended(checkpoint_id, complete=False)
         self._mail_checkpoints(lambda checkpoints: checkpoints.abort_checkpoint(checkpoint_id))
 
-    def _mail_checkpoints(self, action: Callable[[SubtaskCheckpoints], None]) -> None:
+    def complete_checkpoint(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete, everywhere."""
+        self._stop.ended(checkpoint_id, complete=True)
+
+    def _mail_checkpoints(self, action: Callable[[SubtaskCheckpoints], Any]) -> None:
         checkpoints = self._checkpoints
         if checkpoints is not None and self.state is ExecutionState.RUNNING:
             with suppress(ClosedResourceError):
                 self._mailbox.submit(partial(self._unless_ended, action, checkpoints))
 
     def _unless_ended(
-        self, action: Callable[[SubtaskCheckpoints], None], checkpoints: SubtaskCheckpoints
-    ) -> None:
-        if not self._has_finished:
-            action(checkpoints)
+        self, action: Callable[[SubtaskCheckpoints], Any], checkpoints: SubtaskCheckpoints
+    ) -> Any:
+        return None if self._has_finished else action(checkpoints)
 
     def measure_latency(self) -> None:
         """Find out, while it runs, how long a call waits for it to come between two batches."""
@@ -361,6 +376,7 @@ class Subtask:
                 self._reader,
                 exactly_once=exactly_once,
                 timers=self._processing_time,
+                stop=self._stop,
                 others=self._events,
                 slices=self._slices,
             )
@@ -390,7 +406,8 @@ class Subtask:
                 await asyncio.sleep(0)
 
     async def _await_ends(self) -> None:
-        """Read the ends of the channels; nothing is in front of them, as who has finished had."""
+        """Read the ends of the channels; nothing is in front of them, as who has finished had, and
+        as nobody emits anything behind a savepoint with which the job ends."""
         while self._reader is not None and (batch := await self._reader.next_batch()) is not None:
             assert not len(batch), "a subtask that had finished gets no record"
 

@@ -47,10 +47,17 @@ from flinknet.task.processing_time import (
     wall_clock_ms,
 )
 from flinknet.task.record_slices import RecordSlices
+from flinknet.task.savepoint_stop import SavepointStop
 from flinknet.task.state.state_handler import OperatorSnapshot
 from flinknet.task.write_pace import WritePace
 from flinknet.texts import text_of
-from flinknet.wire.events import CancelCheckpointMarker, CheckpointBarrier, Event, decode_event
+from flinknet.wire.events import (
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    CheckpointKind,
+    Event,
+    decode_event,
+)
 
 __all__ = ["CheckpointResponder", "PartWriter", "SubtaskCheckpoints"]
 
@@ -131,6 +138,10 @@ class SubtaskCheckpoints:
         self._timers: ProcessingTimeService | None = None
         self._timer: ScheduledTimer | None = None
         self._others: EventHandler | None = None
+        self._stop: SavepointStop | None = None
+        self._stopping = -1
+        """The savepoint with which the job ends that is to be taken, its barriers having come."""
+        self._alignment: AlignmentMetrics | None = None
         self._captured: dict[int, _Captured] = {}
         self._tasks: dict[asyncio.Task[None], int] = {}
 
@@ -142,6 +153,7 @@ class SubtaskCheckpoints:
         *,
         exactly_once: bool,
         timers: ProcessingTimeService,
+        stop: SavepointStop,
         others: EventHandler | None = None,
         slices: RecordSlices | None = None,
     ) -> None:
@@ -153,6 +165,7 @@ class SubtaskCheckpoints:
         self._chain = chain
         self._writers = writers
         self._timers = timers
+        self._stop = stop
         self._channels = ChannelCapture(name, self._store.config, reader, writers, slices)
         if reader is not None:
             kind = BarrierHandler if exactly_once else BarrierTracker
@@ -171,17 +184,24 @@ class SubtaskCheckpoints:
                 return None
         return None if self._others is None else self._others.on_event(channel, event)
 
-    def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """The coordinator has this subtask begin a checkpoint; nothing happens before ``begin``."""
+    def trigger_checkpoint(self, barrier: CheckpointBarrier) -> Coroutine[Any, Any, None] | None:
+        """The coordinator has this subtask begin a checkpoint; nothing happens before ``begin``.
+        What is returned is to be awaited before anything else."""
         if self._chain is None:
-            return
+            return None
         if self._barriers is not None:
             self._barriers.on_trigger(barrier, wall_clock_ms())
             self._follow_deadline(self._barriers)
         elif barrier.checkpoint_id > self.taken:
-            delay_ms = max(0, wall_clock_ms() - barrier.timestamp_ms)
+            metrics = AlignmentMetrics(
+                start_delay_ms=max(0, wall_clock_ms() - barrier.timestamp_ms)
+            )
+            if barrier.options.kind.stops:
+                self._stopping, self._alignment = barrier.checkpoint_id, metrics
+                return self._take_and_hold(self._chain, barrier)
             self.trigger(barrier)
-            self.complete(barrier.checkpoint_id, AlignmentMetrics(start_delay_ms=delay_ms))
+            self.complete(barrier.checkpoint_id, metrics)
+        return None
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """The coordinator has given a checkpoint up."""
@@ -208,13 +228,35 @@ class SubtaskCheckpoints:
     # -- what the barrier handler says (BarrierListener)
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
-        """Take the checkpoint now: the synchronous half."""
+        """Take the checkpoint now: the synchronous half. Of one with which the job ends that is a
+        mail, since it may have records to emit; nothing comes behind its barriers."""
         assert self._chain is not None, "barriers come to a subtask that has begun"
+        if barrier.options.kind.stops:
+            assert self._stop is not None
+            self._stopping, self._alignment = barrier.checkpoint_id, None
+            self._stop.post(partial(self._take_and_hold, self._chain, barrier))
+        else:
+            self._take(self._chain, barrier)
+
+    async def _take_and_hold(self, chain: OperatorChain, barrier: CheckpointBarrier) -> None:
+        """Take a savepoint with which the job ends, and do nothing more until it is known what has
+        become of it. Raises Stopped."""
+        assert self._stop is not None
+        checkpoint_id, self._stopping = barrier.checkpoint_id, -1
+        if self._stop.is_aborted(checkpoint_id):
+            return
+        if barrier.options.kind is CheckpointKind.SAVEPOINT_TERMINATE:
+            await chain.end_of_input()
+        self._take(chain, barrier)
+        self.complete(checkpoint_id, self._alignment or AlignmentMetrics())
+        await self._stop.hold(checkpoint_id)
+
+    def _take(self, chain: OperatorChain, barrier: CheckpointBarrier) -> None:
         assert self._channels is not None
         checkpoint_id = barrier.checkpoint_id
         began = task_time()
         try:
-            snapshots = self._chain.snapshot(checkpoint_id, barrier.timestamp_ms)
+            snapshots = chain.snapshot(checkpoint_id, barrier.timestamp_ms)
             in_flight = self._begin_channels(self._channels, barrier, snapshots)
         except Exception as error:
             if self._barriers is not None:
@@ -236,6 +278,9 @@ class SubtaskCheckpoints:
 
     def complete(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
         """Every barrier has come: the asynchronous half begins."""
+        if checkpoint_id == self._stopping:
+            self._alignment = metrics
+            return
         captured = self._captured.pop(checkpoint_id, None)
         if captured is None:
             return

@@ -40,6 +40,11 @@ class CheckpointKind(IntEnum):
         """Whether somebody has asked for it, who keeps it; such a one is never unaligned."""
         return self is not CheckpointKind.CHECKPOINT
 
+    @property
+    def stops(self) -> bool:
+        """Whether the job ends with it."""
+        return self in (CheckpointKind.SAVEPOINT_SUSPEND, CheckpointKind.SAVEPOINT_TERMINATE)
+
 
 class Alignment(IntEnum):
     """How barriers meet; the numbers travel."""

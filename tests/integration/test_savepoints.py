@@ -117,3 +117,32 @@ async def test_what_cannot_be_saved_or_continued_is_said(tmp_path: Path) -> None
         change(metadata, "a bit")
         with pytest.raises(CheckpointCorruptedError, match=str(metadata)):
             await cluster.execute(sums(), from_checkpoint=location)
+
+
+async def test_a_job_is_suspended_and_goes_on_elsewhere(tmp_path: Path) -> None:
+    """It ends FINISHED without having emitted its sums, which are those of an end of input; what
+    continues it has them whole."""
+    async with LocalCluster(config_of(tmp_path / "checkpoints"), on_output=quiet) as cluster:
+        job = Running(cluster, sums())
+        location = await cluster.stop(await job.underway(), str(tmp_path / "saved"))
+        ended = await job.result
+        assert ended.state == "FINISHED"
+        assert ended.collected.get("sums", []) == []
+        read = sum(row["records_in"] for row in ended.vertices if row["vertex"] == 0)
+        again = await cluster.execute(sums(3), from_checkpoint=location)
+        assert sorted(again.collected["sums"]) == EXPECTED
+        rest = sum(row["records_in"] for row in again.vertices if row["vertex"] == 0)
+        assert read < RECORDS
+        assert rest < RECORDS
+
+
+async def test_a_job_is_drained(tmp_path: Path) -> None:
+    """It ends as if its input had: every sum of what was read is there, before the savepoint."""
+    async with LocalCluster(config_of(tmp_path / "checkpoints"), on_output=quiet) as cluster:
+        job = Running(cluster, sums())
+        await cluster.stop(await job.underway(), drain=True)
+        ended = await job.result
+        read = sum(row["records_out"] for row in ended.vertices if row["vertex"] == 0)
+        assert 0 < read < RECORDS
+        assert len(ended.collected["sums"]) == KEYS
+        assert sum(count for _, count, _ in ended.collected["sums"]) == read

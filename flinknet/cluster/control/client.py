@@ -156,6 +156,17 @@ class CoordinatorClient:
         body = {"target-directory": directory}
         return await self._await_savepoint(job_id, f"/v1/jobs/{job_id}/savepoints", body)
 
+    async def stop(self, job_id: str, directory: str | None = None, *, drain: bool = False) -> str:
+        """Have a running job end with a savepoint, FINISHED, and return where that is.
+
+        With ``drain`` the job ends as if its input had: windows fire, timers run out, and what is
+        held back is emitted, before the savepoint; without, none of that happens, so that another
+        job can go on from it. Raises as ``savepoint``; the job goes on if the savepoint fails, or,
+        with ``drain``, is restarted as after any failure.
+        """
+        body = {"targetDirectory": directory, "drain": drain}
+        return await self._await_savepoint(job_id, f"/v1/jobs/{job_id}/stop", body)
+
     async def _await_savepoint(self, job_id: str, path: str, body: dict[str, Any]) -> str:
         answer = await self._request("POST", path, json.dumps(body).encode())
         status = f"/v1/jobs/{job_id}/savepoints/{answer['request-id']}?wait_ms={_POLL_MS}"

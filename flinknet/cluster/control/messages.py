@@ -16,7 +16,7 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     Opened, Finished*, Failed, Released        Settle, Stop
     Settled
     AcknowledgeCheckpoint                      TriggerCheckpoint
-    DeclineCheckpoint                          AbortCheckpoint
+    DeclineCheckpoint                          CompleteCheckpoint, AbortCheckpoint
 
     * Finished is the HTTP upload of a subtask's result, see worker_routes.py.
 """
@@ -34,6 +34,7 @@ __all__ = [
     "AbortCheckpoint",
     "AcknowledgeCheckpoint",
     "Cancel",
+    "CompleteCheckpoint",
     "DeclineCheckpoint",
     "Deploy",
     "Failed",
@@ -228,6 +229,15 @@ class DeclineCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class CompleteCheckpoint:
+    """A checkpoint is complete: its metadata is written."""
+
+    job_id: str
+    attempt: int
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
     """A checkpoint will not come about: write nothing more of it."""
 
@@ -262,6 +272,7 @@ Message: TypeAlias = (
     | TriggerCheckpoint
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
+    | CompleteCheckpoint
     | AbortCheckpoint
     | Stop
 )

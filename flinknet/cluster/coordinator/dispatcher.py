@@ -53,6 +53,7 @@ from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
+    CompleteCheckpoint,
     DeclineCheckpoint,
     Failed,
     Heartbeat,
@@ -408,8 +409,9 @@ class Dispatcher:
                 case FailJob(explanation):
                     cause = FailureCause.of_coordinator(os.getpid(), explanation)
                     self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
-                case NotifyCompleted():
-                    pass  # No sink waits for it yet.
+                case NotifyCompleted(checkpoint_id):
+                    for worker_id in attempt.execution.workers:
+                        self._send(worker_id, CompleteCheckpoint(*key, checkpoint_id))
 
     def _trigger(self, record: JobRecord, attempt: AttemptRecord, order: Trigger) -> None:
         roots: dict[str, list[SubtaskKey]] = {}

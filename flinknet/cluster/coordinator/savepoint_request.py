@@ -34,7 +34,7 @@ class SavepointRequest:
     @property
     def stops(self) -> bool:
         """Whether the job is to end with it."""
-        return self.kind not in (CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT)
+        return self.kind.stops
 
     def written(self, place: str, directory: CheckpointDirectory) -> None:
         """It is complete, in the job's directory at ``place``."""

@@ -128,6 +128,12 @@ class LocalCluster:
         place = None if directory is None else absolute_place(directory)
         return await self._watcher.unless_broken(self._running().savepoint(job_id, place))
 
+    async def stop(self, job_id: str, directory: str | None = None, *, drain: bool = False) -> str:
+        """Have a running job end with a savepoint, and return where that is; see
+        ``CoordinatorClient.stop``."""
+        place = None if directory is None else absolute_place(directory)
+        return await self._watcher.unless_broken(self._running().stop(job_id, place, drain=drain))
+
     def _running(self) -> CoordinatorClient:
         if self._client is None:
             raise LocalProtocolError("the cluster is not running: use it inside `async with`")

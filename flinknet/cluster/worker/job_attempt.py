@@ -33,7 +33,15 @@ from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.control_link import ControlLink, Deployment
 from flinknet.cluster.control.failure import FailureCause
-from flinknet.cluster.control.messages import Failed, Opened, Progress, Released, TriggerCheckpoint
+from flinknet.cluster.control.messages import (
+    AbortCheckpoint,
+    CompleteCheckpoint,
+    Failed,
+    Opened,
+    Progress,
+    Released,
+    TriggerCheckpoint,
+)
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.worker.checkpoint_places import CheckpointPlaces
 from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
@@ -127,7 +135,23 @@ class JobAttempt:
         """Those that are open or run now."""
         return [subtask for _, subtask in self._subtasks]
 
-    def trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
+    def follow_checkpoint(
+        self, message: TriggerCheckpoint | CompleteCheckpoint | AbortCheckpoint
+    ) -> None:
+        """The coordinator says something of a checkpoint."""
+        match message:
+            case TriggerCheckpoint():
+                self._trigger_checkpoint(message)
+            case CompleteCheckpoint(checkpoint_id=checkpoint_id):
+                self._places.forget(checkpoint_id)
+                for _, subtask in self._subtasks:
+                    subtask.complete_checkpoint(checkpoint_id)
+            case AbortCheckpoint(checkpoint_id=checkpoint_id):
+                self._places.forget(checkpoint_id)
+                for _, subtask in self._subtasks:
+                    subtask.abort_checkpoint(checkpoint_id)
+
+    def _trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
         """Have subtasks of this worker begin a checkpoint, those of them that still run."""
         options = _options(self._settings, CheckpointKind(message.kind))
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, options)
@@ -137,12 +161,6 @@ class JobAttempt:
         for descriptor, subtask in self._subtasks:
             if (descriptor.vertex, descriptor.index) in asked:
                 subtask.trigger_checkpoint(barrier)
-
-    def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint will not come about."""
-        self._places.forget(checkpoint_id)
-        for _, subtask in self._subtasks:
-            subtask.abort_checkpoint(checkpoint_id)
 
     def progress(self) -> Progress | None:
         """The counters of the subtasks, or None before there are any."""

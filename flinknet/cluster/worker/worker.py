@@ -44,6 +44,7 @@ from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     Cancel,
+    CompleteCheckpoint,
     Deploy,
     Heartbeat,
     Message,
@@ -196,7 +197,14 @@ class Worker:
 
     async def _act(self, message: Message, group: asyncio.TaskGroup) -> None:
         if not isinstance(
-            message, Deploy | Run | Cancel | Settle | TriggerCheckpoint | AbortCheckpoint
+            message,
+            Deploy
+            | Run
+            | Cancel
+            | Settle
+            | TriggerCheckpoint
+            | CompleteCheckpoint
+            | AbortCheckpoint,
         ):
             raise RemoteProtocolError(f"the coordinator sent {type(message).__name__}")
         key = (message.job_id, message.attempt)
@@ -222,12 +230,9 @@ class Worker:
                 self._attempts[key][1].cancel()
             case Cancel():
                 await self._link.send(Released(*key))
-            case TriggerCheckpoint():
+            case TriggerCheckpoint() | CompleteCheckpoint() | AbortCheckpoint():
                 if key in self._attempts:
-                    self._attempts[key][0].trigger_checkpoint(message)
-            case AbortCheckpoint():
-                if key in self._attempts:
-                    self._attempts[key][0].abort_checkpoint(message.checkpoint_id)
+                    self._attempts[key][0].follow_checkpoint(message)
             case Settle():
                 task = group.create_task(
                     settle_sinks(message, self._link, self._environment.worker_id, self._config)

@@ -1,0 +1,53 @@
+"""``flinknet stop``: the end of a job, with a savepoint."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated
+
+import typer
+
+from flinknet.checkpoint.location import absolute_place
+from flinknet.cli.arguments import (
+    AsJson,
+    ConfigFile,
+    CoordinatorAddress,
+    SavedJob,
+)
+from flinknet.cli.savepoint import coordinator_client
+from flinknet.cluster.control.client import CoordinatorClient
+
+__all__ = ["stop"]
+
+
+def stop(
+    job: SavedJob,
+    *,
+    savepoint_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where: a directory or URL; by default with the job's checkpoints.",
+        ),
+    ] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End as if the input had: windows fire before.")
+    ] = False,
+    coordinator: CoordinatorAddress = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a running job with a savepoint, and print where it is.
+
+    FLINKNET_CLUSTER_TOKEN is the cluster's secret, as that of the cluster was set. Exit status: 0
+    the job has ended, 1 it does not run, 2 refused, or the savepoint failed.
+    """
+    place = None if savepoint_path is None else absolute_place(savepoint_path)
+    location = asyncio.run(_stop(coordinator_client(coordinator, config), job, place, drain=drain))
+    print(json.dumps({"location": location}) if as_json else location)
+
+
+async def _stop(client: CoordinatorClient, job: str, place: str | None, *, drain: bool) -> str:
+    async with client:
+        return await client.stop(await client.find_job(job), place, drain=drain)
