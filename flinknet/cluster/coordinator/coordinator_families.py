@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
@@ -44,6 +44,44 @@ def _restarts(job: JobRecord) -> int:
     return job.present.number
 
 
+def _last(name: str) -> Callable[[JobRecord], float]:
+    """A number of the last completed checkpoint; -1, as Flink has it, if there is none."""
+
+    def value(job: JobRecord) -> float:
+        last = job.checkpoints.history.last_completed
+        return -1 if last is None else last.metrics[name]
+
+    return value
+
+
+def _last_id(job: JobRecord) -> float:
+    last = job.checkpoints.history.last_completed
+    return -1 if last is None else last.checkpoint_id
+
+
+def _last_duration(job: JobRecord) -> float:
+    last = job.checkpoints.history.last_completed
+    return -1 if last is None else round(last.seconds * 1000)
+
+
+def _of_checkpoints(name: str, value: Callable[[JobRecord], float]) -> Metric[JobRecord]:
+    return Metric(f"{_SCOPE}job_{name}", f"{name} (scope: jobmanager_job)", value)
+
+
+_CHECKPOINTS: tuple[Metric[JobRecord], ...] = (
+    _of_checkpoints("totalNumberOfCheckpoints", lambda job: job.checkpoints.history.triggered),
+    _of_checkpoints("numberOfCompletedCheckpoints", lambda job: job.checkpoints.history.completed),
+    _of_checkpoints("numberOfFailedCheckpoints", lambda job: job.checkpoints.history.failed),
+    _of_checkpoints("numberOfInProgressCheckpoints", lambda job: len(job.checkpoints.pending)),
+    _of_checkpoints("lastCompletedCheckpointId", _last_id),
+    _of_checkpoints("lastCheckpointDuration", _last_duration),
+    _of_checkpoints("lastCheckpointSize", _last("state_bytes")),
+    _of_checkpoints("lastCheckpointFullSize", _last("state_bytes")),
+    _of_checkpoints("lastCheckpointProcessedData", _last("processed_bytes")),
+    _of_checkpoints("lastCheckpointPersistedData", _last("persisted_bytes")),
+    _of_checkpoints("lastCheckpointRestoreTimestamp", lambda job: job.restored_ms),
+)
+
 _JOB: tuple[Metric[JobRecord], ...] = (
     Metric(_SCOPE + "job_numRestarts", "numRestarts (scope: jobmanager_job)", _restarts),
     Metric(_SCOPE + "job_fullRestarts", "fullRestarts (scope: jobmanager_job)", _restarts),
@@ -60,7 +98,15 @@ def coordinator_families(
         for job in _living(dispatcher)
     ]
     yield from families_of(_JOB, jobs)
+    yield from families_of(_CHECKPOINTS, jobs)
     yield from families_of([_uptime(now)], jobs)
+    ages = [(own, job.checkpoints.history.age_s(now)) for own, job in jobs]
+    yield Family(
+        "flinknet_coordinator_last_checkpoint_age_seconds",
+        "Time since the last completed checkpoint was triggered: what a failure would cost now",
+        Kind.GAUGE,
+        [(own, age) for own, age in ages if age is not None],
+    )
     states = Counter(worker.status for worker in dispatcher.workers.workers())
     yield Family(
         "flinknet_coordinator_workers",

@@ -77,6 +77,7 @@ class JobRecord:
         self.waits_for_slots = False
         """It might have begun already, had there been slots."""
         self.backoff = RestartBackoff(submission.shape.restart)
+        self._epoch_s = epoch_s
         self._cancelled = False
         self._config = config
         self._attempts: list[AttemptRecord] = []
@@ -102,6 +103,13 @@ class JobRecord:
         if self._cancelled:
             return JobState.CANCELED
         return self.execution.state if self.restart_at is None else JobState.RESTARTING
+
+    @property
+    def restored_ms(self) -> int:
+        """When the present attempt began to continue from a checkpoint, in milliseconds since 1970;
+        -1 if it did not."""
+        present = self.present
+        return round((self._epoch_s + present.begun_at) * 1000) if present.restored_from else -1
 
     def attempt(self, number: int) -> AttemptRecord | None:
         """One attempt, or None if it is forgotten or never was."""

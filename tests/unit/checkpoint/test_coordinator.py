@@ -279,6 +279,43 @@ def test_no_checkpoint_beside_the_savepoint_that_ends_the_job() -> None:
     assert triggered(books, 1.5).checkpoint_id == 2, "it goes on"
 
 
+def test_nothing_is_triggered_after_the_savepoint_that_ends_the_job() -> None:
+    books = coordinator()
+    books.trigger_savepoint(CheckpointKind.SAVEPOINT_SUSPEND, 0.5)
+    complete(books, 1, 0.75)
+    assert books.deadline is None
+    assert books.tick(10.0) == []
+    with pytest.raises(LocalProtocolError, match="already ends"):
+        books.trigger_savepoint(SAVEPOINT, 10.0)
+    books.attempt_ends(11.0)
+    books.attempt_runs(SUBTASKS, (), 12.0)
+    assert triggered(books, 13.0).checkpoint_id == 2, "its end failed, and it runs again"
+
+
+def test_a_job_that_could_not_be_drained_fails() -> None:
+    """Its windows have fired already."""
+    books = coordinator()
+    books.trigger_savepoint(CheckpointKind.SAVEPOINT_TERMINATE, 0.5)
+    *orders, failure = books.decline(1, CheckpointFailureReason.DECLINED, "full", 1.5)
+    assert orders == aborts(1)
+    assert failure == FailJob(
+        "the savepoint that was to drain the job failed: a subtask could not take part: full"
+    )
+    books.trigger_savepoint(CheckpointKind.SAVEPOINT_TERMINATE, 2.0)
+    assert books.attempt_ends(3.0) == aborts(2)
+
+
+def test_without_periodic_checkpoints_there_are_savepoints() -> None:
+    books = CheckpointCoordinator(
+        JobCheckpointingConfig(1000.0), INPUTS, epoch_s=0.0, periodic=False
+    )
+    books.attempt_runs(SUBTASKS, (), 0.0)
+    assert books.deadline is None
+    assert books.tick(10.0) == []
+    books.trigger_savepoint(SAVEPOINT, 10.0)
+    assert complete(books, 1, 11.0) == [NotifyCompleted(1, SAVEPOINT)]
+
+
 def random_subtask(random: Random) -> SubtaskId:
     return random.choice(SUBTASKS)
 

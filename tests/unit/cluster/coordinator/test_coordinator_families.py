@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from flinknet.checkpoint.pending_checkpoint import SubtaskReport
 from flinknet.cluster.control.messages import Opened, Register, StatisticsReport
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.coordinator_families import coordinator_families
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.metric_store import MetricStore
+from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.config import ClusterConfig
 from flinknet.metrics.families import Labels
 from flinknet.metrics.worker_statistics import pack_statistics
+from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.graphs import keyed_graph
 from tests.unit.metrics.samples import worker
 
@@ -42,6 +45,50 @@ def test_workers_and_slots_have_flinks_names() -> None:
         "flink_jobmanager_taskSlotsAvailable": [(LABELS, 2)],
         "flinknet_coordinator_workers": [({**LABELS, "state": "REGISTERED"}, 2)],
         "flinknet_coordinator_report_age_seconds": [],
+        "flinknet_coordinator_last_checkpoint_age_seconds": [],
+    }
+
+
+def test_the_last_checkpoint_has_flinks_names_and_an_age() -> None:
+    coordinator = Coordinator()
+    body = Submission.of_graph(keyed_graph()).to_bytes()
+    point = RestorePoint("/somewhere/savepoint-1-attempt-0")
+    record = coordinator.dispatcher.submit(Submission.from_bytes(body), 10.0, point)
+
+    def of_job(now: float) -> dict[str, float]:
+        scope = "flink_jobmanager_job_"
+        exported = coordinator.exported(now)
+        values = {name: samples[0][1] for name, samples in exported.items() if samples}
+        return {
+            name.removeprefix(scope): value
+            for name, value in values.items()
+            if "heckpoint" in name or "Data" in name
+        }
+
+    before = of_job(11.0)
+    assert before["lastCheckpointDuration"] == before["lastCheckpointSize"] == -1
+    assert before["lastCompletedCheckpointId"] == -1
+    assert "flinknet_coordinator_last_checkpoint_age_seconds" not in before
+    books = record.checkpoints
+    books.attempt_runs([(0, 0)], (), 11.0)
+    books.trigger_savepoint(CheckpointKind.SAVEPOINT, 12.0)
+    assert of_job(12.0)["numberOfInProgressCheckpoints"] == 1
+    report = SubtaskReport(state_bytes=100, processed_bytes=10, persisted_bytes=1)
+    books.acknowledge(1, (0, 0), report)
+    books.completed(1, 12.5)
+    assert of_job(20.0) == {
+        "totalNumberOfCheckpoints": 1,
+        "numberOfCompletedCheckpoints": 1,
+        "numberOfFailedCheckpoints": 0,
+        "numberOfInProgressCheckpoints": 0,
+        "lastCompletedCheckpointId": 1,
+        "lastCheckpointDuration": 500,
+        "lastCheckpointSize": 100,
+        "lastCheckpointFullSize": 100,
+        "lastCheckpointProcessedData": 10,
+        "lastCheckpointPersistedData": 1,
+        "lastCheckpointRestoreTimestamp": 10_000,
+        "flinknet_coordinator_last_checkpoint_age_seconds": 8.0,
     }
 
 
