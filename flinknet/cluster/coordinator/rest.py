@@ -1,8 +1,9 @@
 """The control plane's HTTP interface: who may ask what, and how a refusal looks.
 
 The routes stand in ``public_routes.py``, which is open to everyone who can reach the port, and in
-``client_routes.py``, ``savepoint_routes.py``, ``metrics_routes.py`` and ``worker_routes.py``, which
-take the cluster token (``Authorization: Bearer``). The token is checked before a body is read.
+``client_routes.py``, ``checkpoint_routes.py``, ``savepoint_routes.py``, ``metrics_routes.py`` and
+``worker_routes.py``, which take the cluster token (``Authorization: Bearer``). The token is checked
+before a body is read.
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
 408 too slow, 409 not in this state, 413 too large.
@@ -16,6 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from flinknet.cluster.control.credentials import is_authorized
+from flinknet.cluster.coordinator.checkpoint_routes import CheckpointRoutes
 from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
 from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
 from flinknet.cluster.coordinator.public_routes import PublicRoutes, Readiness
@@ -53,6 +55,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     )
     application.add_routes(public)
     application.add_routes(ClientRoutes(coordinator).routes())
+    application.add_routes(CheckpointRoutes(coordinator).routes())
     application.add_routes(SavepointRoutes(coordinator).routes())
     application.add_routes(MetricsRoutes(coordinator).routes())
     application.add_routes(WorkerRoutes(coordinator).routes())

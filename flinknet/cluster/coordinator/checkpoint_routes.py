@@ -1,0 +1,192 @@
+"""How a job's checkpoints went, in the words and shapes of Flink's REST.
+
+::
+
+    GET  /v1/jobs/{job}/checkpoints                  counts, summary, latest and history
+    GET  /v1/jobs/{job}/checkpoints/config           when they are taken, and how
+    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}    one that is remembered
+
+The summary is of the completed ones that are remembered. Times are milliseconds, sizes bytes; those
+of a checkpoint are in sum over its subtasks. ``start_delay``, ``alignment``, ``sync`` and ``async``
+of a checkpoint, which Flink tells by subtask, are those of the slowest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from flinknet.checkpoint.checkpoint_history import CheckpointStory
+from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.http_requests import named_job
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.wire.checkpoint_options import CheckpointKind
+
+__all__ = ["CheckpointRoutes", "Checkpoints"]
+
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+
+class Checkpoints(Protocol):
+    """What these routes need of the coordinator."""
+
+    dispatcher: Dispatcher
+
+    def now(self) -> float: ...
+
+
+class CheckpointRoutes:
+    """The routes, bound to one coordinator."""
+
+    def __init__(self, coordinator: Checkpoints) -> None:
+        self._coordinator = coordinator
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        return [
+            web.get("/v1/jobs/{job}/checkpoints", self._checkpoints),
+            web.get("/v1/jobs/{job}/checkpoints/config", self._config),
+            web.get(r"/v1/jobs/{job}/checkpoints/details/{checkpoint:\d{1,18}}", self._details),
+        ]
+
+    async def _checkpoints(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._coordinator.dispatcher)
+        history = record.checkpoints.history
+        stories = history.stories[::-1]
+        completed = [story for story in stories if story.reason is None]
+        return web.json_response(
+            {
+                "counts": {
+                    "restored": int(bool(record.present.restored_from)),
+                    "total": history.triggered,
+                    "in_progress": len(record.checkpoints.pending),
+                    "completed": history.completed,
+                    "failed": history.failed,
+                },
+                "summary": {
+                    "state_size": _summary(one.metrics["state_bytes"] for one in completed),
+                    "end_to_end_duration": _summary(one.seconds * 1000 for one in completed),
+                    "processed_data": _summary(one.metrics["processed_bytes"] for one in completed),
+                    "persisted_data": _summary(one.metrics["persisted_bytes"] for one in completed),
+                },
+                "latest": {
+                    "completed": _first(record, [one for one in completed if not _saves(one)]),
+                    "savepoint": _first(record, [one for one in completed if _saves(one)]),
+                    "failed": _first(record, [one for one in stories if one.reason is not None]),
+                    "restored": _restored(record),
+                },
+                "history": self._history(record),
+            }
+        )
+
+    def _history(self, record: JobRecord) -> list[dict[str, Any]]:
+        now = self._coordinator.now()
+        pending = [_pending_row(one, now) for one in record.checkpoints.pending]
+        ended = [_row(record, story) for story in record.checkpoints.history.stories]
+        return sorted(pending + ended, key=lambda row: -int(row["id"]))
+
+    async def _config(self, request: web.Request) -> web.Response:
+        settings = named_job(request, self._coordinator.dispatcher).submission.shape.checkpointing
+        if settings is None:
+            raise web.HTTPNotFound(text="the job takes no periodic checkpoints")
+        return web.json_response(
+            {
+                "mode": settings.mode,
+                "interval": settings.interval_ms,
+                "timeout": settings.timeout_ms,
+                "min_pause": settings.min_pause_ms,
+                "max_concurrent": settings.concurrent,
+                "tolerable_failed_checkpoints": settings.tolerable_failures,
+                "unaligned_checkpoints": settings.unaligned,
+                "aligned_checkpoint_timeout": settings.aligned_timeout_ms,
+            }
+        )
+
+    async def _details(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._coordinator.dispatcher)
+        checkpoint_id = int(request.match_info["checkpoint"])
+        for row in self._history(record):
+            if row["id"] == checkpoint_id:
+                return web.json_response(row)
+        raise web.HTTPNotFound(text=f"no checkpoint {checkpoint_id} is remembered")
+
+
+def _saves(story: CheckpointStory) -> bool:
+    return story.kind.is_savepoint
+
+
+def _first(record: JobRecord, stories: list[CheckpointStory]) -> dict[str, Any] | None:
+    return _row(record, stories[0]) if stories else None
+
+
+def _restored(record: JobRecord) -> dict[str, Any] | None:
+    if not record.present.restored_from:
+        return None
+    place = record.present.restored_from
+    return {
+        "restore_timestamp": record.restored_ms,
+        "external_path": place,
+        "is_savepoint": "savepoint-" in place.rpartition("/")[2],
+    }
+
+
+def _row(record: JobRecord, story: CheckpointStory) -> dict[str, Any]:
+    request = record.savepoints.get(story.checkpoint_id)
+    ended_ms = story.timestamp_ms + round(story.seconds * 1000)
+    row = {
+        "id": story.checkpoint_id,
+        "status": "COMPLETED" if story.reason is None else "FAILED",
+        "is_savepoint": story.kind.is_savepoint,
+        "trigger_timestamp": story.timestamp_ms,
+        "latest_ack_timestamp": ended_ms,
+        "state_size": story.metrics["state_bytes"],
+        "checkpointed_size": story.metrics["state_bytes"],
+        "end_to_end_duration": round(story.seconds * 1000),
+        "processed_data": story.metrics["processed_bytes"],
+        "persisted_data": story.metrics["persisted_bytes"],
+        "start_delay": story.metrics["start_delay_ms"],
+        "alignment": story.metrics["alignment_ms"],
+        "sync": story.metrics["sync_ms"],
+        "async": story.metrics["async_ms"],
+        "num_subtasks": story.subtasks,
+        "num_acknowledged_subtasks": story.acknowledged,
+        "checkpoint_type": _type(story.kind),
+        "external_path": "" if request is None else request.location,
+    }
+    if story.reason is not None:
+        message = record.checkpoints.history.why_failed(story.checkpoint_id)
+        row |= {"failure_timestamp": ended_ms, "failure_message": message}
+    return row
+
+
+def _pending_row(checkpoint: PendingCheckpoint, now: float) -> dict[str, Any]:
+    acknowledged = len(checkpoint.reports) + len(checkpoint.finished)
+    return {
+        "id": checkpoint.checkpoint_id,
+        "status": "IN_PROGRESS",
+        "is_savepoint": checkpoint.kind.is_savepoint,
+        "trigger_timestamp": checkpoint.timestamp_ms,
+        "state_size": sum(report.state_bytes for report in checkpoint.reports.values()),
+        "end_to_end_duration": round((now - checkpoint.triggered_at) * 1000),
+        "num_subtasks": acknowledged + len(checkpoint.missing),
+        "num_acknowledged_subtasks": acknowledged,
+        "checkpoint_type": _type(checkpoint.kind),
+    }
+
+
+def _type(kind: CheckpointKind) -> str:
+    if kind.stops:
+        return "SYNC_SAVEPOINT"
+    return "SAVEPOINT" if kind.is_savepoint else "CHECKPOINT"
+
+
+def _summary(values: Iterable[float]) -> dict[str, float]:
+    """Flink's shape; zeros if there is nothing to sum up."""
+    ordered = sorted(values) or [0]
+    last = len(ordered) - 1
+    quantiles = {name: ordered[round(share * last)] for name, share in _QUANTILES.items()}
+    average = sum(ordered) / len(ordered)
+    return {"min": ordered[0], "max": ordered[-1], "avg": average, **quantiles}
