@@ -5,9 +5,12 @@ another of its producer and key, or be changed.
 
     HeldBack source -> Numbered      counts the flights of each pair, in operator state
         | hash by (origin, dest)
-    Audit                            keyed state: the next number of each producer, and the totals
+    Audit, HeldBackAudit             keyed state: the next number of each producer, and the totals
         | what a timer at the end of time says of each pair
     CollectSink
+
+The job goes slowly while it has faults to go through, either because its sources do, or because
+its audits do: then every channel is full of flights.
 
 State and stream are held against each other: a checkpoint that has one of them a record earlier
 than the other makes a gap, or a number that was there before. What an audit finds it writes to a
@@ -65,9 +68,9 @@ END_OF_TIME_MS = 1 << 50
 """Behind every flight, whose time is its number."""
 
 TICK_S = 0.01
-TICKS_PER_FAULT = 150
-"""About as long as one takes. A source sends so much at each tick that it would come to its end
-with the last fault, and ever less, so that it does not end before."""
+TICKS_PER_FAULT = 100
+"""About as long as one takes. The job would come to its end with the last one, but it gets ever
+slower, so that it does not before."""
 
 LONG_EVERY, LONG_BYTES = 997, 10_000
 """Some records are longer than a buffer."""
@@ -90,6 +93,10 @@ class AuditedFlights:
     folder: Path
     faults: int
     """How many it has to go through."""
+    under_pressure: bool = False
+    """Whether the audits hold the job back, and not the sources."""
+    unaligned: bool = False
+    aligned_timeout_ms: float = 0.0
     interval_ms: float = 200.0
 
     @property
@@ -103,28 +110,35 @@ class AuditedFlights:
         environment.enable_checkpointing(self.interval_ms)
         checkpoints = environment.get_checkpoint_config()
         checkpoints.set_tolerable_checkpoint_failure_number(CHECKPOINTS_FAILED_MAX)
+        checkpoints.enable_unaligned_checkpoints(self.unaligned)
+        checkpoints.set_aligned_checkpoint_timeout(self.aligned_timeout_ms)
         environment.set_restart_strategy(
             RestartStrategies.fixed_delay_restart(CHECKPOINTS_FAILED_MAX, 0.0)
         )
+        found = self.folder / "found"
+        source, audit = self.source, Audit(found)
+        if self.under_pressure:
+            audit = HeldBackAudit(found, self._pace(parallelism))
+        else:
+            source = HeldBack(source, self._pace(SOURCES))
         by_id = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(id_of)
         (
-            environment.from_source(self._held_back())
+            environment.from_source(source)
             .set_parallelism(SOURCES)
             .map(Numbered(self.folder / "restored"))
             .set_parallelism(SOURCES)
             .assign_timestamps_and_watermarks(by_id)
             .set_parallelism(SOURCES)
             .key_by(route)
-            .process(Audit(self.folder / "found"))
+            .process(audit)
             .name("audit")
             .sink_to(CollectSink())
             .name(TOTALS_SINK)
         )
         return environment.job_graph("audited flights")
 
-    def _held_back(self) -> HeldBack:
-        ticks = TICKS_PER_FAULT * self.faults
-        return HeldBack(self.source, self.records // SOURCES, ticks, self.gate)
+    def _pace(self, subtasks: int) -> Pace:
+        return Pace(self.records, subtasks * TICKS_PER_FAULT * self.faults, self.gate)
 
     def found(self) -> Counter[str]:
         """How often the audits have found each fault, in attempts that were undone too."""
@@ -156,17 +170,30 @@ def aggregates_of(flights: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted((*pair, *sums) for pair, sums in totals.items())
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many flights a subtask takes at each tick: a ``ticks``-th of those that are left, until
+    the gate is there."""
+
+    records: int
+    ticks: int
+    gate: Path
+
+    def flights(self, flight_id: int) -> int | None:
+        """Return how many come next, of which the first has this id; None for all."""
+        if self.gate.exists():
+            return None
+        return 1 + max(0, self.records - flight_id) // self.ticks
+
+
 class HeldBack(Source):
-    """Another source, each subtask of which has ``records``: at each tick a ``ticks``-th of what is
-    left, until a file is there."""
+    """Another source at a pace."""
 
     replayable = True
 
-    def __init__(self, source: Source, records: int, ticks: int, gate: Path) -> None:
+    def __init__(self, source: Source, pace: Pace) -> None:
         self._source = source
-        self._records = records
-        self._ticks = ticks
-        self._gate = gate
+        self._pace = pace
 
     def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
         return self.batches_after(context, 0)
@@ -174,17 +201,14 @@ class HeldBack(Source):
     async def batches_after(
         self, context: RuntimeContext, position: int
     ) -> AsyncIterator[list[Any]]:
-        left = self._records - position
         async with aclosing(read(self._source, context, position)) as batches:
             async for batch in batches:
                 records = list(batch)
                 while records:
-                    if self._gate.exists():
-                        yield records
-                        break
-                    size = 1 + max(0, left) // self._ticks
-                    left -= size
+                    size = self._pace.flights(records[0][0])
                     yield records[:size]
+                    if size is None:
+                        break
                     del records[:size]
                     await asyncio.sleep(TICK_S)
 
@@ -233,6 +257,9 @@ class Audit(KeyedProcessFunction):
         self._totals = runtime_context.get_state(ValueStateDescriptor("totals"))
 
     def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        self._look_at(value, ctx)
+
+    def _look_at(self, value: Any, ctx: ProcessContext) -> None:
         flight_id, _, _, distance, delay, producer, number, load, checksum = value
         totals = self._totals.value()
         if totals is None:
@@ -268,6 +295,23 @@ class Audit(KeyedProcessFunction):
     def _note(self, fault: str, value: Any) -> None:
         flight_id, origin, dest, _, _, producer, number, _, _ = value
         _note(self._found, fault=fault, pair=[origin, dest], flight=[flight_id, producer, number])
+
+
+class HeldBackAudit(Audit):
+    """The same at a pace."""
+
+    def __init__(self, found: Path, pace: Pace) -> None:
+        super().__init__(found)
+        self._pace = pace
+        self._left: int | None = 0
+
+    async def process_element(self, value: Any, ctx: ProcessContext) -> None:  # type: ignore[override]  # a coroutine function will do
+        self._look_at(value, ctx)
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                self._left = self._pace.flights(value[0])
+                await asyncio.sleep(TICK_S)
 
 
 def route(record: tuple[Any, ...]) -> tuple[str, str]:

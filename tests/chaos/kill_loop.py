@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,22 @@ class Setting:
     """How a job takes its checkpoints, and what else is done to it."""
 
     name: str
+    under_pressure: bool = False
+    unaligned: bool = False
+    aligned_timeout_ms: float = 0.0
+    only_long: bool = False
+    """Whether the short form of the loop leaves it out."""
 
     def __str__(self) -> str:
         return self.name
 
 
-SETTINGS = (Setting("aligned"),)
+SETTINGS = (
+    Setting("aligned"),
+    Setting("aligned, pressed", under_pressure=True, only_long=True),
+    Setting("unaligned", under_pressure=True, unaligned=True),
+    Setting("alternating", under_pressure=True, unaligned=True, aligned_timeout_ms=50.0),
+)
 
 
 @dataclass
@@ -90,7 +100,12 @@ class KillLoop:
     """One job on a cluster of its own, and what is done to it."""
 
     def __init__(self, setting: Setting, job: AuditedFlights, chance: random.Random) -> None:
-        self._job = job
+        self._job = job = replace(
+            job,
+            under_pressure=setting.under_pressure,
+            unaligned=setting.unaligned,
+            aligned_timeout_ms=setting.aligned_timeout_ms,
+        )
         self._faults = faults_in(job.faults, chance)
         self._chance = chance
         self._config = config_of(job.folder)
