@@ -38,6 +38,8 @@ class StandaloneCluster:
         self._address = ""
         self._started = 0
         self._workers: dict[str, Process] = {}
+        self._killed: set[str] = set()
+        """Some of them may not have ended yet."""
         self._watches: set[asyncio.Task[None]] = set()
         self._stack = AsyncExitStack()
         self.client: CoordinatorClient
@@ -60,10 +62,11 @@ class StandaloneCluster:
 
     def workers(self) -> list[str]:
         """The names of those at work."""
-        return sorted(self._workers)
+        return sorted(self._workers.keys() - self._killed)
 
     def kill(self, name: str) -> None:
         """Kill a worker with SIGKILL; another one takes its place."""
+        self._killed.add(name)
         _send(self._workers[name], signal.SIGKILL)
 
     async def stop(self, name: str) -> Process:
