@@ -46,6 +46,7 @@ from flinknet.task.evictors import (
 )
 from flinknet.task.functions import (
     AggregateFunction,
+    CheckpointListener,
     FilterFunction,
     FlatMapFunction,
     Function,
@@ -59,7 +60,7 @@ from flinknet.task.functions import (
     SinkFunction,
 )
 from flinknet.task.side_outputs import OutputTag
-from flinknet.task.sink import CommitContext, Committer, Sink, TwoPhaseSink
+from flinknet.task.sink import CheckpointedSink, CommitContext, Committer, Sink, TwoPhaseSink
 from flinknet.task.source import Source
 from flinknet.task.state.checkpointed_function import (
     CheckpointedFunction,
@@ -134,7 +135,9 @@ __all__ = [
     "BroadcastState",
     "BroadcastStream",
     "CheckpointConfig",
+    "CheckpointListener",
     "CheckpointedFunction",
+    "CheckpointedSink",
     "CheckpointingMode",
     "CoFlatMapFunction",
     "CoMapFunction",

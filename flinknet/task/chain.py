@@ -136,12 +136,23 @@ class OperatorChain:
         taken: list[OperatorSnapshot] = []
         with ExitStack() as given_up:
             for operator, context in zip(self._operators, self._contexts, strict=True):
-                operator.prepare_snapshot()
+                operator.prepare_snapshot(checkpoint_id)
                 snapshot = context.state.snapshot(checkpoint_id, timestamp_ms)
                 given_up.callback(snapshot.close)
                 taken.append(snapshot)
             given_up.pop_all()
         return taken
+
+    async def persist(self) -> None:
+        """Make durable what operators have outside of their state when a snapshot was taken, beside
+        the records: before it is acknowledged."""
+        for operator in self._operators:
+            await operator.persist()
+
+    async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete, first to last; between two batches."""
+        for operator in self._operators:
+            await operator.notify_checkpoint_complete(checkpoint_id)
 
     def state_of(self, uid: str) -> StateHandler:
         """Return the state of an operator, to be restored before ``open``."""

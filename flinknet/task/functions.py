@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AggregateFunction",
+    "CheckpointListener",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
@@ -55,6 +56,16 @@ class Function:
 
     def close(self) -> Any:
         """Release what ``open`` acquired."""
+
+
+class CheckpointListener(ABC):
+    """A function that wants to know which checkpoints are complete: a base beside that of the
+    function class. Called between two records; what it raises fails the job's attempt."""
+
+    @abstractmethod
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> Any:
+        """A checkpoint is complete, and with it those before. Not every one is told of, and none
+        after the function's last record; may be a coroutine function."""
 
 
 class MapFunction(Function, ABC):

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import Function, find_attributes_fast
+from flinknet.task.functions import CheckpointListener, Function, find_attributes_fast
 from flinknet.task.watermark_valve import WatermarkElement
 from flinknet.texts import text_of
 from flinknet.wire.events import Watermark, WatermarkStatus
@@ -98,8 +98,14 @@ class Operator:
         else:
             await self.process_watermark_status(element)
 
-    def prepare_snapshot(self) -> None:
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
         """Bring the operator's own state up to date: a checkpoint captures it next."""
+
+    async def persist(self) -> None:
+        """Make durable what the last snapshot refers to; records are processed meanwhile."""
+
+    async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete, and with it those before."""
 
     async def end_of_input(self) -> None:
         """Emit what was held back until the last record."""
@@ -148,6 +154,13 @@ class FunctionOperator(Operator):
                 await value_of(self._function.open(context))
             except Exception as error:
                 self._fail(error, "in open()")
+
+    async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if isinstance(self._function, CheckpointListener):
+            try:
+                await value_of(self._function.notify_checkpoint_complete(checkpoint_id))
+            except Exception as error:
+                self._fail(error, "in notify_checkpoint_complete()")
 
     async def end_of_input(self) -> None:
         if isinstance(self._function, Function):

@@ -6,16 +6,30 @@ plain callables and ``SinkFunction`` instead.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from flinknet.errors import ConfigurationError, StateError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import Function
+from flinknet.task.functions import CheckpointListener, Function
 from flinknet.task.operators import Operator, on_records, value_of
+from flinknet.task.state.descriptors import ListStateDescriptor
+from flinknet.task.state.operator_state import OperatorListState
 
-__all__ = ["CommitContext", "Committer", "Sink", "SinkOperator", "TwoPhaseSink"]
+__all__ = [
+    "CheckpointedSink",
+    "CommitContext",
+    "Committer",
+    "Sink",
+    "SinkOperator",
+    "TwoPhaseSink",
+]
+
+_PENDING = ListStateDescriptor("pending")
+"""(subtask, checkpoint, committable) of what is prepared and not committed."""
 
 
 class Sink(Function, ABC):
@@ -41,6 +55,8 @@ class CommitContext:
     operator_name: str
     job_id: str
     attempt: int
+    checkpointed: bool = False
+    """Whether the job has checkpoints, with which most is committed already."""
 
 
 class Committer(ABC):
@@ -73,7 +89,7 @@ class TwoPhaseSink(Sink):
     ``open`` or commit removes it. Of several such sinks in a job each commits for itself, one after
     the other.
 
-    A job without checkpoints prepares once. With them it will do so once for each.
+    A job without checkpoints prepares once; one with checkpoints needs a ``CheckpointedSink``.
     """
 
     @abstractmethod
@@ -85,37 +101,126 @@ class TwoPhaseSink(Sink):
         """Make the committer, on a copy of the sink that was never opened."""
 
 
+class CheckpointedSink(TwoPhaseSink):
+    """A two-phase sink that commits with each checkpoint of its job, if that has any (Flink's
+    SupportsCommitter).
+
+    Theory of operation. When a checkpoint is taken, the sink ends what it has written since the
+    last one (``roll``): what it calls it by, a *committable*, is state. Before the checkpoint is
+    acknowledged it is made durable (``persist``), and when the checkpoint is complete it becomes
+    visible (``publish``). If the job goes on from that checkpoint before it did, it does so then;
+    what was written later is discarded, since the records come again. What is left at the end of
+    the input is committed as that of a job without checkpoints: when all subtasks have finished.
+
+    Committables are text, or tuples of text and numbers. ``persist``, ``publish`` and ``discard``
+    run in a thread, while records are written.
+    """
+
+    @abstractmethod
+    def roll(self) -> list[Any]:
+        """End what was written since the last call, quickly; return its committables."""
+
+    @abstractmethod
+    def persist(self, committables: list[Any]) -> None:
+        """Have it survive a loss of power; idempotent."""
+
+    @abstractmethod
+    def publish(self, committables: list[Any]) -> None:
+        """Make it visible; idempotent, and after a failure it may be another subtask that does."""
+
+    @abstractmethod
+    def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:
+        """Remove what earlier attempts of the job have prepared, but for what is kept, where
+        ``is_own`` says so of the subtask that wrote it."""
+
+
 class SinkOperator(Operator):
     """The end of a chain: a sink that takes whole batches."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.process = self._write
+        self._saved: OperatorListState | None = None
+        self._pending: list[tuple[int, Any]] = []
+        """Checkpoint and committable of what is not visible yet."""
+        self._volatile: list[Any] = []
+        """Those of them that are not durable yet."""
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
-        if context.checkpointed and isinstance(self.sink, TwoPhaseSink):
+        commits = context.checkpointed and isinstance(self.sink, TwoPhaseSink)
+        if commits and not isinstance(self.sink, CheckpointedSink):
             raise ConfigurationError(
                 f'sink "{context.operator_name}" commits once, at the end of the job, and cannot '
-                "go on with what an attempt before it has written: run the job without checkpoints"
+                "go on with what an attempt before it has written: run the job without "
+                "checkpoints, or make it a CheckpointedSink"
             )
         try:
             context.state.initialize(self.sink)
             await value_of(self.sink.open(context))
         except Exception as error:
             self._fail(error, "in open()")
+        if commits and isinstance(self.sink, CheckpointedSink):
+            try:
+                await self._take_over(self.sink, context)
+            except Exception as error:
+                self._fail(error, "in publish()")
 
-    def prepare_snapshot(self) -> None:
-        if isinstance(self.sink, TwoPhaseSink) and not self._context.checkpointed:
+    async def _take_over(self, sink: CheckpointedSink, context: RuntimeContext) -> None:
+        """Make visible what the checkpoint that the job goes on from has, and remove what came
+        behind it: of the subtasks of then whose numbers this one has now."""
+
+        def is_own(index: int) -> bool:
+            return index % context.parallelism == context.index
+
+        self._saved = context.state.operator.get_union_list_state(_PENDING)
+        restored = list(self._saved.get())
+        own = [committable for index, _, committable in restored if is_own(index)]
+        await asyncio.to_thread(sink.publish, own)
+        kept = [committable for _, _, committable in restored]
+        await asyncio.to_thread(sink.discard, kept, is_own)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        if isinstance(self.sink, TwoPhaseSink) and self._saved is None:
             raise StateError(
                 f'sink "{self._context.operator_name}" commits once, at the end of the job: it has '
                 "no savepoint without checkpoints"
             )
+        if self._saved is None or not isinstance(self.sink, CheckpointedSink):
+            return
+        rolled = self.sink.roll()
+        self._pending += [(checkpoint_id, committable) for committable in rolled]
+        self._volatile += rolled
+        index = self._context.index
+        self._saved.update([(index, *pending) for pending in self._pending])
+
+    async def persist(self) -> None:
+        if self._volatile and isinstance(self.sink, CheckpointedSink):
+            committables = list(self._volatile)
+            await asyncio.to_thread(self.sink.persist, committables)
+            self._volatile = [one for one in self._volatile if one not in committables]
+
+    async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        try:
+            if isinstance(self.sink, CheckpointListener):
+                await value_of(self.sink.notify_checkpoint_complete(checkpoint_id))
+            if self._saved is not None and isinstance(self.sink, CheckpointedSink):
+                due = [one for number, one in self._pending if number <= checkpoint_id]
+                await asyncio.to_thread(self.sink.publish, due)
+                self._pending = [one for one in self._pending if one[0] > checkpoint_id]
+        except Exception as error:
+            self._fail(error, "when a checkpoint was complete")
 
     async def end_of_input(self) -> None:
         try:
             await value_of(self.sink.finish())
-            if isinstance(self.sink, TwoPhaseSink):
+            if self._saved is not None and isinstance(self.sink, CheckpointedSink):
+                rolled = self.sink.roll()
+                self._volatile += rolled
+                await self.persist()
+                pending = [committable for _, committable in self._pending]
+                self._context.committables.append([*pending, *rolled])
+            elif isinstance(self.sink, TwoPhaseSink):
                 self._context.committables.append(await value_of(self.sink.prepare_commit()))
         except Exception as error:
             self._fail(error, "in finish()")

@@ -144,7 +144,7 @@ class SourceOperator(Operator):
                     "dealt out to those"
                 )
 
-    def prepare_snapshot(self) -> None:
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
         context = self._context
         if not self._source.replayable:
             raise StateError(

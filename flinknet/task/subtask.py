@@ -208,6 +208,8 @@ class Subtask:
                     await chain.end_of_input()
                 except Stopped:
                     await self._await_ends()
+                    if self._checkpoints is not None:
+                        await chain.notify_checkpoint_complete(self._checkpoints.taken)
                 self._processing_time.close()
                 await chain.close()
             await self._finish_outputs()
@@ -268,8 +270,15 @@ class Subtask:
         self._mail_checkpoints(lambda checkpoints: checkpoints.abort_checkpoint(checkpoint_id))
 
     def complete_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, everywhere."""
+        """A checkpoint is complete, everywhere: sinks commit what they have prepared for it, and
+        functions hear of it. What they raise fails the subtask."""
         self._stop.ended(checkpoint_id, complete=True)
+        if self._checkpoints is not None and self.state is ExecutionState.RUNNING:
+            self._mailbox.post(partial(self._notify_complete, checkpoint_id))
+
+    async def _notify_complete(self, checkpoint_id: int) -> None:
+        if self._chain is not None and not self._has_finished:
+            await self._chain.notify_checkpoint_complete(checkpoint_id)
 
     def _mail_checkpoints(self, action: Callable[[SubtaskCheckpoints], Any]) -> None:
         checkpoints = self._checkpoints

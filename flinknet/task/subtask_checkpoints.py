@@ -401,6 +401,8 @@ class SubtaskCheckpoints:
     async def _write_operators(
         self, captured: _Captured
     ) -> list[tuple[str, dict[StateKind, StatePart]]]:
+        assert self._chain is not None, "what was captured is of a chain"
+        await self._chain.persist()
         operators = []
         pace = WritePace(task_time())
         for number, snapshot in enumerate(captured.snapshots):

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from flinknet.checkpoint.file_storage import FileStorage
@@ -25,6 +26,7 @@ from flinknet.datastream import (
     CollectSink,
     GeneratorSource,
     KeyedProcessFunction,
+    ParquetSink,
     ProcessContext,
     RateLimitedSource,
     RestartStrategies,
@@ -147,8 +149,8 @@ def backpressured(aligned_timeout_ms: float) -> JobGraph:
 async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
     tmp_path: Path, aligned_timeout_ms: float
 ) -> None:
-    """A function that is too slow for good: checkpoints store what its queues are full of, and a
-    worker that is killed loses none of it; the order of each key is looked at, too."""
+    """N7: a function that is too slow for good: checkpoints store what its queues are full of, and
+    a worker that is killed loses none of it; the order of each key is looked at, too."""
     config = config_of(tmp_path)
     attempts: set[int] = set()
     async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
@@ -180,6 +182,59 @@ async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
         result = await job
     counts = {key: len(range(key, SLOW_RECORDS, KEYS)) for key in range(KEYS)}
     assert dict(result.collected["counts"]) == counts
+    assert max(attempts) > 0
+
+
+def written(path: Path) -> JobGraph:
+    """Numbers that come for two seconds, into files."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    environment.enable_checkpointing(100)
+    environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
+    environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
+    numbers = GeneratorSource(lambda number: (number, number * 2), RECORDS)
+    stream = environment.from_source(RateLimitedSource(numbers, 200_000.0)).rebalance()
+    stream.sink_to(ParquetSink(path, {"number": "int64", "double": "int64"})).name("files")
+    return environment.job_graph("written")
+
+
+def numbers_in(path: Path) -> list[int]:
+    """What a reader finds, who passes over names that begin with a dot."""
+    files = [file for file in path.glob("*.parquet") if not file.name.startswith(".")]
+    return [number for file in files for number in pq.read_table(file)["number"].to_pylist()]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_readers_see_each_record_once_whatever_is_killed(tmp_path: Path, seed: int) -> None:
+    """Files become visible with their checkpoints, and never twice; in the end all is there, and
+    nothing else is left in the directory."""
+    random, config, output = Random(seed), config_of(tmp_path / "checkpoints"), tmp_path / "out"
+    attempts: set[int] = set()
+    seen: list[int] = []
+    async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            attempts.add(progress.attempt)
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(written(output), watch))
+        storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
+        store = CheckpointStore(storage, await started, config.checkpointing)
+        newest = 0
+        for _ in range(2):
+            newest = await complete(store, newest + 1 + random.randrange(3))
+            now = await asyncio.to_thread(numbers_in, output)
+            assert len(now) == len(set(now))
+            assert set(seen) <= set(now) < set(range(RECORDS)), "what was visible stays so"
+            seen = now
+            workers = [name for name in cluster.pids() if name.startswith("worker")]
+            with suppress(ProcessLookupError):
+                os.kill(cluster.pids()[random.choice(workers)], signal.SIGKILL)
+        await job
+    assert seen, "nothing was visible before the end"
+    assert sorted(numbers_in(output)) == list(range(RECORDS))
+    assert not [entry.name for entry in output.iterdir() if entry.name.startswith(".")]
     assert max(attempts) > 0
 
 

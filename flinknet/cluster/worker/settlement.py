@@ -48,8 +48,10 @@ async def settle_sinks(
 async def _settle(request: Settle, link: ControlLink) -> None:
     graph_bytes, committables = await link.fetch_committables(request.job_id, request.attempt)
     prepared = merge_by_sink(committables)
-    for operator, sink in JobGraph.from_bytes(graph_bytes).two_phase_sinks():
-        context = CommitContext(operator.name, request.job_id, request.attempt)
+    graph = JobGraph.from_bytes(graph_bytes)
+    checkpointed = graph.checkpointing is not None
+    for operator, sink in graph.two_phase_sinks():
+        context = CommitContext(operator.name, request.job_id, request.attempt, checkpointed)
         what = "commit" if request.commit else "abort"
         try:
             if request.commit:

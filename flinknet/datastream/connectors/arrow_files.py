@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flinknet.datastream.connectors.output_directory import OutputDirectory
+from flinknet.datastream.connectors.part_files import PartFiles
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.sink import CommitContext, Committer, TwoPhaseSink
+from flinknet.task.sink import CheckpointedSink, CommitContext, Committer
 from flinknet.task.source import Source
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class FileSource(Source):
         return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-class ParquetSink(TwoPhaseSink):
+class ParquetSink(CheckpointedSink):
     """Writes one Parquet file per subtask below ``path``, ``part-00002-of-00004-JOB.parquet``.
 
     ``columns`` maps column names to Arrow types by name (``{"origin": "string", "count":
@@ -113,6 +114,10 @@ class ParquetSink(TwoPhaseSink):
     killed at any moment, changes nothing (``output_directory.py``). In the directory there may be
     nothing but such results, else it is a ConfigurationError; the directory above it must be
     writable, as the new one is made beside it.
+
+    In a job with checkpoints a subtask writes a file for each of them, if there is something in it,
+    and that becomes visible when the checkpoint is complete (``part_files.py``): readers see each
+    record once, whatever was killed. A new job wants an empty directory then.
     """
 
     def __init__(self, path: str | Path, columns: Mapping[str, str] | Sequence[str]) -> None:
@@ -127,18 +132,32 @@ class ParquetSink(TwoPhaseSink):
         self._writer: pyarrow.parquet.ParquetWriter | None = None
         self._file: Path | None = None
         self._is_prepared = False
+        self._parts: PartFiles | None = None
+        self._next_part = 0
+        self._place = 0, 1
 
     def open(self, runtime_context: RuntimeContext) -> None:
         _require_pyarrow(runtime_context.operator_name)
-        transaction = _transaction(runtime_context.job_id, runtime_context.attempt)
-        output = OutputDirectory(self._path, transaction)
+        self._schema = None if self._types is None else _schema(self._types)
         try:
-            output.open()
+            if runtime_context.checkpointed:
+                self._open_parts(runtime_context)
+            else:
+                self._open_staging(runtime_context)
         except ConfigurationError as error:
             raise ConfigurationError(f'sink "{runtime_context.operator_name}": {error}') from error
+
+    def _open_parts(self, runtime_context: RuntimeContext) -> None:
+        self._place = runtime_context.index, runtime_context.parallelism
+        self._parts = PartFiles(self._path, runtime_context.job_id, runtime_context.attempt)
+        self._parts.open(restored=runtime_context.state.is_restored)
+
+    def _open_staging(self, runtime_context: RuntimeContext) -> None:
+        transaction = _transaction(runtime_context.job_id, runtime_context.attempt)
+        output = OutputDirectory(self._path, transaction)
+        output.open()
         place = f"{runtime_context.index:05d}-of-{runtime_context.parallelism:05d}"
         self._file = output.staging / f"part-{place}-{transaction}.parquet"
-        self._schema = None if self._types is None else _schema(self._types)
 
     def write(self, records: list[Any]) -> None:
         if self._are_batches(records):
@@ -152,6 +171,8 @@ class ParquetSink(TwoPhaseSink):
             self._write_row_group()
 
     def finish(self) -> None:
+        if self._parts is not None:
+            return  # What is gathered is for the last part.
         if self._gathered or (self._writer is None and self._schema is not None):
             self._write_row_group()
         if self._writer is not None:
@@ -165,8 +186,39 @@ class ParquetSink(TwoPhaseSink):
         self._is_prepared = True
         return [self._file.name]
 
+    def roll(self) -> list[str]:
+        """End the present file, if there is something in it, and return its name."""
+        if self._gathered:
+            self._write_row_group()
+        if self._writer is None or self._parts is None:
+            return []
+        self._writer.close()
+        self._writer = None
+        name = self._parts.name(*self._place, self._next_part)
+        self._next_part += 1
+        return [name]
+
+    def persist(self, committables: list[str]) -> None:
+        """Have files survive a loss of power."""
+        self._part_files().persist(committables)
+
+    def publish(self, committables: list[str]) -> None:
+        """Let readers see files."""
+        self._part_files().publish(committables)
+
+    def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
+        """Remove what earlier attempts have prepared in vain."""
+        self._part_files().discard(kept, is_own)
+
+    def _part_files(self) -> PartFiles:
+        assert self._parts is not None, "a job with checkpoints has parts"
+        return self._parts
+
     def create_committer(self, context: CommitContext) -> Committer:
-        """Make what replaces the directory's content, or removes what was to replace it."""
+        """Make what replaces the directory's content, or removes what was to replace it; with
+        checkpoints, what commits the last files of each subtask."""
+        if context.checkpointed:
+            return PartCommitter(PartFiles(self._path, context.job_id, context.attempt))
         transaction = _transaction(context.job_id, context.attempt)
         return DirectoryCommitter(OutputDirectory(self._path, transaction))
 
@@ -177,6 +229,9 @@ class ParquetSink(TwoPhaseSink):
         finally:
             if self._file is not None and not self._is_prepared:
                 self._file.unlink(missing_ok=True)
+            if self._parts is not None and self._writer is not None:
+                name = self._parts.name(*self._place, self._next_part)
+                self._parts.hidden(name).unlink(missing_ok=True)
 
     def _are_batches(self, records: list[Any]) -> bool:
         """Whether they are Arrow record batches; ValueError if some are and some are not."""
@@ -219,8 +274,13 @@ class ParquetSink(TwoPhaseSink):
             table = self._table_of_rows(gathered)
         if self._writer is None:
             self._schema = table.schema
-            self._writer = pyarrow.parquet.ParquetWriter(self._file, table.schema)
+            self._writer = pyarrow.parquet.ParquetWriter(self._present_file(), table.schema)
         self._writer.write_table(table)
+
+    def _present_file(self) -> Path | None:
+        if self._parts is None:
+            return self._file
+        return self._parts.hidden(self._parts.name(*self._place, self._next_part))
 
     def _table_of_rows(self, rows: list[Any]) -> pyarrow.Table:
         import pyarrow
@@ -231,6 +291,20 @@ class ParquetSink(TwoPhaseSink):
             for column, kind in zip(_columns_of(rows, self._names), types, strict=True)
         ]
         return pyarrow.table(arrays, names=self._names)
+
+
+class PartCommitter(Committer):
+    """Commits what each subtask has written since the last checkpoint that it heard of."""
+
+    def __init__(self, parts: PartFiles) -> None:
+        self._parts = parts
+
+    def commit(self, committables: list[list[str]]) -> None:
+        """Let readers see the last files."""
+        self._parts.finish([name for names in committables for name in names])
+
+    def abort(self) -> None:
+        """What is prepared may be part of a checkpoint: who goes on from that decides."""
 
 
 class DirectoryCommitter(Committer):

@@ -105,6 +105,11 @@ class StateHandler:
                 FunctionInitializationContext(self.operator, self._restored_checkpoint_id)
             )
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether the job continues from a checkpoint."""
+        return self._restored_checkpoint_id is not None
+
     def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> OperatorSnapshot:
         """Capture everything for a checkpoint, between two batches.
 

@@ -1,4 +1,4 @@
-"""What was in flight comes back: each record once, in order, at any parallelism."""
+"""N1, N3, N4, N6: what was in flight comes back, each record once, in order, at any parallelism."""
 
 from __future__ import annotations
 

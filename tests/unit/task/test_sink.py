@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 
-from flinknet.datastream import RuntimeContext, Sink
+from flinknet.datastream import (
+    CheckpointedSink,
+    CheckpointListener,
+    CommitContext,
+    Committer,
+    RuntimeContext,
+    Sink,
+)
 from flinknet.errors import JobFailedError
 from flinknet.task.sink import SinkOperator
-from tests.unit.task.harness import Harness
+from flinknet.task.state.state_handler import StateHandler
+from tests.unit.task.harness import Harness, context
 
 
 class Diary(Sink):
@@ -66,3 +75,158 @@ async def test_failing_sink(method: str) -> None:
         JobFailedError, match=rf'"tested" \(1/1\) failed {where}: OSError: disk full'
     ):
         await whole_life()
+
+
+class Ledger(CheckpointedSink, CheckpointListener):
+    """Writes down what is asked of it."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.asked: list[tuple[str, Any]] = []
+        self.refuses: str | None = None
+
+    def write(self, records: list[Any]) -> None:
+        self.records += records
+
+    def roll(self) -> list[Any]:
+        records, self.records = self.records, []
+        return ["".join(records)] if records else []
+
+    def persist(self, committables: list[Any]) -> None:
+        self._ask("persist", committables)
+
+    def publish(self, committables: list[Any]) -> None:
+        self._ask("publish", committables)
+
+    def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:
+        own = [index for index in range(4) if is_own(index)]
+        self.asked.append(("discard", (list(kept), own)))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.asked.append(("notify", checkpoint_id))
+
+    def prepare_commit(self) -> None:
+        raise AssertionError("a job with checkpoints does not ask")
+
+    def create_committer(self, context: CommitContext) -> Committer:
+        raise AssertionError("a worker asks, in the end")
+
+    def _ask(self, what: str, committables: list[Any]) -> None:
+        if self.refuses == what:
+            raise OSError("disk full")
+        if committables:
+            self.asked.append((what, list(committables)))
+
+
+def ledger(index: int = 0, parallelism: int = 1) -> tuple[Ledger, Harness]:
+    sink = Ledger()
+    place = context(
+        checkpointed=True,
+        index=index,
+        parallelism=parallelism,
+        state=StateHandler(
+            operator="tested",
+            uid="tested",
+            index=index,
+            parallelism=parallelism,
+            max_parallelism=128,
+            types=None,
+            now_ms=lambda: 0,
+        ),
+    )
+    return sink, Harness(SinkOperator(sink), place)
+
+
+def taken(harness: Harness, checkpoint_id: int) -> bytes:
+    """Take a checkpoint, and return the operator's state in it."""
+    harness.operator.prepare_snapshot(checkpoint_id)
+    snapshot = harness.context.state.snapshot(checkpoint_id, 0)
+    for _ in snapshot.slices():
+        pass
+    return b"".join(map(bytes, snapshot.operator_pieces()))
+
+
+async def test_what_a_checkpoint_has_is_published_when_it_is_complete() -> None:
+    """Not before, also if the one behind it was taken meanwhile; and made durable before it
+    is acknowledged."""
+    sink, harness = ledger()
+    async with harness:
+        await harness.process("a", "b")
+        taken(harness, 1)
+        await harness.process("c")
+        taken(harness, 2)
+        await harness.operator.persist()
+        await harness.operator.persist()
+        await harness.operator.notify_checkpoint_complete(1)
+        await harness.process("d")
+        taken(harness, 3)
+        await harness.operator.persist()
+        await harness.operator.notify_checkpoint_complete(3)
+        await harness.process("e")
+        await harness.end_of_input()
+    assert sink.asked == [
+        ("discard", ([], [0, 1, 2, 3])),
+        ("persist", ["ab", "c"]),
+        ("notify", 1),
+        ("publish", ["ab"]),
+        ("persist", ["d"]),
+        ("notify", 3),
+        ("publish", ["c", "d"]),
+        ("persist", ["e"]),
+    ]
+    assert harness.context.committables == [["e"]]
+
+
+async def test_what_is_not_published_is_committed_in_the_end() -> None:
+    sink, harness = ledger()
+    async with harness:
+        await harness.process("a")
+        taken(harness, 1)
+        await harness.end_of_input()
+    assert harness.context.committables == [["a"]]
+    assert ("persist", ["a"]) in sink.asked
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+async def test_a_restored_job_publishes_what_its_checkpoint_has(parallelism: int) -> None:
+    """Each committable by one of its subtasks, at any parallelism; nobody removes one."""
+    parts = []
+    for index in range(2):
+        _, harness = ledger(index, 2)
+        async with harness:
+            await harness.process(f"from {index}")
+            parts.append(taken(harness, 1))
+    published: list[Any] = []
+    for index in range(parallelism):
+        sink, harness = ledger(index, parallelism)
+        for _ in harness.context.state.restore(1, [b"", b""], parts):
+            pass
+        async with harness:
+            asked = dict(sink.asked)
+        published += asked.get("publish", [])
+        kept, own = asked["discard"]
+        assert kept == ["from 0", "from 1"]
+        assert own == [one for one in range(4) if one % parallelism == index]
+    assert sorted(published) == ["from 0", "from 1"]
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("publish", r"failed when a checkpoint was complete: OSError: disk full"),
+        ("persist", r"disk full"),
+    ],
+)
+async def test_what_cannot_be_committed_stays_pending(what: str, message: str) -> None:
+    sink, harness = ledger()
+    async with harness:
+        await harness.process("a")
+        taken(harness, 1)
+        sink.refuses = what
+        with pytest.raises((JobFailedError, OSError), match=message):
+            await harness.operator.persist()
+            await harness.operator.notify_checkpoint_complete(1)
+        sink.refuses = None
+        await harness.end_of_input()
+    assert harness.context.committables == [["a"]]
+    assert ("persist", ["a"]) in sink.asked

@@ -15,6 +15,7 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.datastream import (
     CheckpointedFunction,
     CheckpointingMode,
+    CheckpointListener,
     CollectSink,
     CommitContext,
     Committer,
@@ -357,6 +358,35 @@ async def test_checkpoints_that_are_given_up_leave_nothing_behind(
                     subtask.abort_checkpoint(checkpoint_id)
         assert collected(await asyncio.gather(*tasks)) == EXPECTED
     assert {task.result().checkpoint_taken for task in tasks} == {3}
+
+
+class Listening(MapFunction, CheckpointListener):
+    """Hears of complete checkpoints."""
+
+    heard: ClassVar[list[int]] = []
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.heard.append(checkpoint_id)
+        if checkpoint_id == 13:
+            raise ValueError("unlucky")
+
+
+async def test_functions_hear_which_checkpoints_are_complete(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """Between two batches; what one raises then fails its subtask."""
+    Listening.heard.clear()
+    subtasks = deploy(sums(Listening()), workers, store, Answers())
+    async with running(subtasks) as tasks:
+        for checkpoint_id in (7, 13):
+            for subtask in subtasks.values():
+                subtask.complete_checkpoint(checkpoint_id)
+        failures = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sorted(Listening.heard) == [7, 7, 13, 13]
+    assert any("in notify_checkpoint_complete(): ValueError" in str(one) for one in failures)
 
 
 class AtTheEnd(TwoPhaseSink):

@@ -14,6 +14,7 @@ from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
     Cancel,
+    CompleteCheckpoint,
     DeclineCheckpoint,
     Deploy,
     Failed,
@@ -725,7 +726,10 @@ def test_a_running_job_takes_checkpoints(checkpointed: Checkpointed) -> None:
     (worker_id, message), *others = triggers(checkpointed)
     assert (worker_id, others) == (record.execution.worker_of((0, 0)), [])
     assert message == TriggerCheckpoint(record.job_id, 0, 1, 1_019_000, 0, [[0, 0]])
+    checkpointed.sent.clear()
     checkpointed.complete(record, 1)
+    told = [one for one in checkpointed.sent if isinstance(one[1], CompleteCheckpoint)]
+    assert told == [(one, CompleteCheckpoint(record.job_id, 0, 1)) for one in WORKERS]
     assert record.latest_checkpoint == ("checkpoint-1-attempt-0", frozenset())
     assert record.checkpoints is not None
     assert record.checkpoints.history.last_completed is not None
