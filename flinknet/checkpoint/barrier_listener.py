@@ -62,5 +62,5 @@ class BarrierListener(Protocol):
         """The checkpoint will not be, and what was captured for it can be dropped.
 
         The subtask tells those downstream by a CancelCheckpointMarker, and, unless the reason is
-        SUBSUMED or COORDINATOR, the coordinator. Called once for a checkpoint, perhaps for one that
-        no barrier has come of."""
+        COORDINATOR, the coordinator. Called once for a checkpoint, perhaps for one that no barrier
+        has come of."""

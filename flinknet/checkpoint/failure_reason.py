@@ -14,7 +14,7 @@ class CheckpointFailureReason(Enum):
     DECLINED = "a subtask could not take part"
     ASYNC_FAILURE = "a subtask could not write its state"
     COMPLETION_FAILURE = "its metadata could not be written"
-    SUBSUMED = "a later one was complete before it"
+    SUBSUMED = "a later one came before it was complete"
     ATTEMPT_ENDED = "the job, or its present attempt, came to its end"
 
     @property

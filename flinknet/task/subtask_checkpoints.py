@@ -63,9 +63,6 @@ __all__ = ["CheckpointResponder", "PartWriter", "SubtaskCheckpoints"]
 
 _IN_FLIGHT = frozenset((StateKind.INPUT, StateKind.OUTPUT))
 
-_SILENT = (AbortReason.SUBSUMED, AbortReason.COORDINATOR)
-"""What the coordinator knows by itself."""
-
 
 class PartWriter(Protocol):
     """Who writes state parts to where their checkpoint is."""
@@ -292,12 +289,15 @@ class SubtaskCheckpoints:
         """The checkpoint will not be."""
         self._drop(checkpoint_id)
         self._broadcast(CancelCheckpointMarker(checkpoint_id).event())
-        if reason not in _SILENT:
-            declined = CheckpointFailureReason.DECLINED
-            self._start(
-                checkpoint_id,
-                self._responder.decline(checkpoint_id, self._subtask, declined, reason.value),
-            )
+        if reason is AbortReason.COORDINATOR:
+            return
+        declined = CheckpointFailureReason.DECLINED
+        if reason is AbortReason.SUBSUMED:
+            declined = CheckpointFailureReason.SUBSUMED
+        self._start(
+            checkpoint_id,
+            self._responder.decline(checkpoint_id, self._subtask, declined, reason.value),
+        )
 
     # -- the end
 
@@ -376,7 +376,7 @@ class SubtaskCheckpoints:
             await self._responder.decline(
                 barrier.checkpoint_id,
                 self._subtask,
-                CheckpointFailureReason.ASYNC_FAILURE,
+                self._failure_of(captured),
                 explanation,
             )
             return
@@ -397,6 +397,15 @@ class SubtaskCheckpoints:
             ),
         )
         await self._responder.acknowledge(barrier.checkpoint_id, self._subtask, report)
+
+    def _failure_of(self, captured: _Captured) -> CheckpointFailureReason:
+        """Why the second half has failed: a later checkpoint, such as a savepoint, ends what the
+        one before collects of its channels, and that says nothing about the job."""
+        in_flight = captured.in_flight
+        gave_way = in_flight is not None and in_flight.done() and in_flight.exception() is not None
+        if gave_way and self.taken > captured.barrier.checkpoint_id:
+            return CheckpointFailureReason.SUBSUMED
+        return CheckpointFailureReason.ASYNC_FAILURE
 
     async def _write_operators(
         self, captured: _Captured

@@ -305,7 +305,7 @@ async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
             Slow.gate.release()
             await asyncio.sleep(0)
     assert not answers.declines
-    assert sum(report.persisted_bytes for report in answers.reports.values()) > 5_000
+    assert sum(report.persisted_bytes for report in answers.reports.values()) > 0
     metadata = answers.metadata(job())
     restored = RestoredState(store, metadata)
     channels = restored.channels(JobGraph.from_bytes(job().to_bytes()))
@@ -358,6 +358,7 @@ async def test_checkpoints_that_are_given_up_leave_nothing_behind(
                     subtask.abort_checkpoint(checkpoint_id)
         assert collected(await asyncio.gather(*tasks)) == EXPECTED
     assert {task.result().checkpoint_taken for task in tasks} == {3}
+    assert {reason for _, _, reason, _ in answers.declines} <= {CheckpointFailureReason.SUBSUMED}
 
 
 class Listening(MapFunction, CheckpointListener):
