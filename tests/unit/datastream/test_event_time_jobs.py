@@ -111,7 +111,9 @@ async def test_watermarks_come_through_chains_and_exchanges_while_a_job_runs(
     environment: StreamExecutionEnvironment, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     """Each record waits until event time has come to the one before it: two subtasks, one of them
-    idle; two exchanges, local or not; a union of a stream with itself."""
+    idle; two exchanges, local or not; a union of a stream with itself. A source that waits for
+    longer than a millisecond is idle, too: then the other way through the union says what time it
+    is, and a record that is still under way may be late."""
     watermarks = hear(monkeypatch)
     strategy = BY_VALUE.with_idleness(Duration.of_millis(1))
     stream = environment.from_source(Stepwise([10, 20, 30, 40], others=[]))
@@ -123,8 +125,6 @@ async def test_watermarks_come_through_chains_and_exchanges_while_a_job_runs(
     assert sorted(value for value, _ in outcome.collected["out"]) == [10, 20, 30, 40]
     assert watermarks == sorted(set(watermarks))
     assert set(watermarks) >= {9, 19, 29, MAX_WATERMARK}
-    for value, watermark in outcome.collected["out"]:
-        assert watermark < value
 
 
 async def said_by(make: Callable[[DataStream], DataStream], stream: DataStream) -> Outcome:
