@@ -1,4 +1,4 @@
-"""N1, N3, N4, N6: what was in flight comes back, each record once, in order, at any parallelism."""
+"""What was in flight comes back: each record once, in order, at any parallelism."""
 
 from __future__ import annotations
 
@@ -140,6 +140,7 @@ def cut(data: bytes, random: Random) -> tuple[list[bytes], list[bytes]]:
 def test_every_record_comes_once_and_in_order(
     kind: str, before: tuple[int, int], after: tuple[int, int], random: Random
 ) -> None:
+    """N1, N3, N4, N6: whatever is cut where, and whoever reads it."""
     exchange = EXCHANGES[kind]
     old, new = job(exchange, *before), job(exchange, *after)
     edge = old.edges[0]
