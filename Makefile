@@ -18,7 +18,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus clean
+.PHONY: help demo demo-kill test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,9 @@ help: ## list the targets
 
 demo: $(VENV)/.demo compiled java ## exchange 3 million real flights between workers; Spark checks the answer
 	@$(USE_JAVA); $(BIN)/flinknet demo $(ARGS)
+
+demo-kill: $(VENV)/.demo compiled java ## the same, and once more with a worker killed on the way
+	@$(USE_JAVA); $(BIN)/flinknet demo --kill $(ARGS)
 
 test: $(VENV)/.dev compiled java node prometheus ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest $(SHARED) $(TESTS) $(ARGS)

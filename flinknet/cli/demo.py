@@ -39,6 +39,9 @@ def demo(
     load: Annotated[
         float, typer.Option(help="Share of the measured maximum that the open-loop run offers.")
     ] = 0.5,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill a worker in a third run: the answer is the same.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, and progress to stderr.")
     ] = False,
@@ -48,7 +51,7 @@ def demo(
 
     Exit code 1 if a single aggregate differs from Spark's.
     """
-    parameters = DemoParameters(output, scale, sources, workers, slots, load, limit)
+    parameters = DemoParameters(output, scale, sources, workers, slots, load, limit, kill)
     flags = {"cluster.workers": workers, "cluster.slots_per_worker": slots}
     config = load_settings(None, os.environ, flags).config
     console = Console(stderr=as_json)

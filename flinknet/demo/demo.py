@@ -17,18 +17,22 @@ from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.config import FlinknetConfig
 from flinknet.demo.analysis import RunFacts, RunFigures, analyse
 from flinknet.demo.flights_job import AGGREGATES, FlightsJob
+from flinknet.demo.kill import CHECKPOINT_INTERVAL_MS, RUN_S, Kill, WorkerKiller
 from flinknet.demo.progress import DemoProgress
 from flinknet.demo.result import (
+    KILLED,
     OPEN_LOOP,
     SATURATION,
     DemoParameters,
     DemoResult,
+    KilledRun,
     Run,
     machine_facts,
 )
 from flinknet.demo.spark_session import find_java, require_extra, spark_session
 from flinknet.demo.verification import expected_aggregates, verify
 from flinknet.demo.workload import Workload, claim_directory, load_workload, prepare_workload
+from flinknet.errors import JobFailedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +49,7 @@ class _Exchange:
     saturation: RunFigures
     offered_records_per_s: float
     open_loop_facts: RunFacts
+    kill: Kill | None
 
 
 def run_demo(
@@ -59,7 +64,7 @@ def run_demo(
     find_java()
     output = parameters.output
     claim_directory(output)
-    for name in (SATURATION, OPEN_LOOP):
+    for name in (SATURATION, OPEN_LOOP, KILLED):
         shutil.rmtree(output / name, ignore_errors=True)
     with ExitStack() as stack:
         with progress.phase("Spark starts"):
@@ -68,18 +73,23 @@ def run_demo(
         exchange = asyncio.run(_exchange(spark, workload, parameters, config, progress))
         with progress.phase("Spark evaluates the open-loop run"):
             open_loop = analyse(spark, output / OPEN_LOOP, exchange.open_loop_facts)
-        with progress.phase("Spark verifies both runs"):
+        with progress.phase("Spark verifies the runs"):
             expected = expected_aggregates(spark, workload)
             first, second = (
                 verify(spark, expected, output / name / AGGREGATES)
                 for name in (SATURATION, OPEN_LOOP)
             )
+            killed = None
+            if exchange.kill is not None:
+                third = verify(spark, expected, output / KILLED / AGGREGATES)
+                killed = KilledRun(exchange.kill, third)
     return DemoResult(
         parameters,
         machine_facts(),
         progress.phases,
         Run(SATURATION, None, exchange.saturation, first),
         Run(OPEN_LOOP, exchange.offered_records_per_s, open_loop, second),
+        killed,
     )
 
 
@@ -111,7 +121,27 @@ async def _exchange(
         with progress.phase("Open-loop run", f"{parameters.load:.0%} = {offered:,.0f} records/s"):
             job = FlightsJob(files, keyed, output / OPEN_LOOP, offered)
             facts = await _run(cluster, job, workload, progress)
-    return _Exchange(figures, offered, facts)
+        kill = None
+        if parameters.kill:
+            rate = min(offered, workload.parameters.records / RUN_S)
+            with progress.phase("Run with a worker killed", f"{rate:,.0f} records/s"):
+                job = FlightsJob(files, keyed, output / KILLED, rate, CHECKPOINT_INTERVAL_MS)
+                kill = await _run_and_kill(cluster, job, progress)
+    return _Exchange(figures, offered, facts, kill)
+
+
+async def _run_and_kill(cluster: LocalCluster, job: FlightsJob, progress: DemoProgress) -> Kill:
+    killer = WorkerKiller(cluster, job, progress)
+    killing = asyncio.create_task(killer.kill())
+    try:
+        await cluster.execute(job.graph(), on_progress=killer.see)
+    finally:
+        if not killing.done():
+            killing.cancel()
+        await asyncio.wait([killing])
+    if killing.cancelled():
+        raise JobFailedError("the run ended before a worker could be killed: raise --scale")
+    return killing.result()
 
 
 async def _run(

@@ -25,12 +25,21 @@ from typing import Any
 
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
 from flinknet.datastream.environment import StreamExecutionEnvironment
+from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.sources import RateLimitedSource, append_time
 from flinknet.demo.measurement import BATCH_RECORDS, FIELDS, Measurement
+from flinknet.records.key_groups import key_group, key_group_range
 from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.functions import KeyedProcessFunction
 from flinknet.task.graph import JobGraph
 from flinknet.task.source import Source
+from flinknet.task.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.task.state.descriptors import ListStateDescriptor
+from flinknet.task.state.operator_state import OperatorListState
 
 __all__ = [
     "AGGREGATES",
@@ -40,6 +49,12 @@ __all__ = [
     "FlightsJob",
     "ReadTimeSource",
 ]
+
+CHECKPOINTS = "checkpoints"
+"""Beside the results of a run."""
+
+RESTARTS_MAX = 3
+"""More than a worker that is killed takes, and an end for what fails each time."""
 
 AGGREGATES, LATENCY, ARRIVALS = "aggregates", "latency", "arrivals"
 """Directories of a run's results, and tags of the rows on their way to the sinks."""
@@ -59,6 +74,10 @@ COLUMNS = {
 }
 
 
+TOTALS = ListStateDescriptor("totals")
+"""(origin, dest, and the five sums) of each pair."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlightsJob:
     """One run of the job; ``records_per_s`` is the schedule's rate, None is as fast as it goes."""
@@ -69,11 +88,20 @@ class FlightsJob:
     """Keyed subtasks."""
     results: Path
     records_per_s: float | None = None
+    checkpoint_interval_ms: float = 1_000.0
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints are kept."""
+        return self.results / CHECKPOINTS
 
     def graph(self) -> JobGraph:
         """Build the job graph."""
         environment = StreamExecutionEnvironment.get_execution_environment()
         environment.set_parallelism(self.parallelism)
+        environment.enable_checkpointing(self.checkpoint_interval_ms)
+        environment.get_checkpoint_config().set_checkpoint_storage_dir(str(self.checkpoints))
+        environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(RESTARTS_MAX, 0.0))
         rows = (
             environment.from_source(self._source(), "flights")
             .set_parallelism(len(self.files))
@@ -101,7 +129,11 @@ class FlightsJob:
 
 
 class ReadTimeSource(Source):
-    """Another source, each record with the time at which it was read as its intended send time."""
+    """Another source, each record with the time at which it was read as its intended send time.
+
+    After a failure that is another time, and the rest of a record the same."""
+
+    replayable = True
 
     def __init__(self, source: FileSource) -> None:
         self._source = source
@@ -112,17 +144,33 @@ class ReadTimeSource(Source):
             yield [(*record, read_ns) for record in batch]
 
 
-class FlightTotals(KeyedProcessFunction):
+class FlightTotals(KeyedProcessFunction, CheckpointedFunction):
     """Adds up the flights of every pair, and measures when and how late each record arrived.
 
-    All results come when the input has ended, as ``(tag, *row)``.
+    All results come when the input has ended, as ``(tag, *row)``. The sums are state, as rows of
+    which a subtask takes those of its own pairs; what was measured is not, so that after a failure
+    it is of the last attempt.
     """
 
     def __init__(self, sources: int) -> None:
         self._sources = sources
+        self._saved: OperatorListState | None = None
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self._saved = context.get_operator_state_store().get_union_list_state(TOTALS)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        if self._saved is not None:
+            self._saved.update([(*pair, *totals) for pair, totals in self._totals.items()])
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        self._totals: dict[tuple[str, str], list[int]] = {}
+        groups, parallelism = runtime_context.max_parallelism, runtime_context.parallelism
+        own = key_group_range(groups, parallelism, runtime_context.index)
+        self._totals: dict[tuple[str, str], list[int]] = {
+            (origin, dest): totals
+            for origin, dest, *totals in (() if self._saved is None else self._saved.get())
+            if key_group((origin, dest), groups) in own
+        }
         self._measurement = Measurement(runtime_context.index, self._sources)
         self._taken = self._measurement.taken
         self._taken_max = BATCH_RECORDS * FIELDS

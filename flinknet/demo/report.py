@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from flinknet.demo.analysis import ChannelFigures, Latency, SubtaskFigures
-from flinknet.demo.result import DemoResult, Run
+from flinknet.demo.result import DemoResult
+from flinknet.demo.verification import Verification
 from flinknet.demo.workload import FLIGHTS
 
 __all__ = ["format_latency", "print_differences", "print_report", "write_json"]
@@ -67,14 +68,21 @@ def print_report(result: DemoResult, console: Console) -> None:
         highlight=False,
     )
     for run in result.runs:
-        _print_verdict(run, console)
+        _print_verdict(run.name, run.verification, console)
+    if result.killed is not None:
+        kill = result.killed.kill
+        _print_verdict(
+            f"with {kill.worker} killed, {kill.attempts} attempts, from {kill.restored_from}",
+            result.killed.verification,
+            console,
+        )
 
 
-def print_differences(run: Run, console: Console) -> None:
+def print_differences(name: str, verification: Verification, console: Console) -> None:
     """Print where flinknet's aggregates are not Spark's, both values side by side."""
-    differences = run.verification.differences
+    differences = verification.differences
     table = Table(
-        title=f"Differences in the {run.name} run",
+        title=f"Differences in the run: {name}",
         title_justify="left",
         title_style="bold red",
         box=box.SIMPLE_HEAD,
@@ -174,19 +182,18 @@ def _load_cells(load: SubtaskFigures | ChannelFigures) -> list[str]:
     return [f"{load.records:,}", f"{load.share:.1%}", *_latency_cells(load.latency_us)]
 
 
-def _print_verdict(run: Run, console: Console) -> None:
-    verification = run.verification
+def _print_verdict(name: str, verification: Verification, console: Console) -> None:
     if verification.passed:
         console.print(
-            f"[bold green]verified[/] {run.name}: all {verification.pairs} (origin, dest) pairs "
+            f"[bold green]verified[/] {name}: all {verification.pairs} (origin, dest) pairs "
             f"over {verification.records:,} records agree with Spark's groupBy",
             highlight=False,
         )
         return
     pairs = {(difference.origin, difference.dest) for difference in verification.differences}
     console.print(
-        f"[bold red]DIFFERENT[/] {run.name}: {len(pairs)} of {verification.pairs} (origin, dest) "
+        f"[bold red]DIFFERENT[/] {name}: {len(pairs)} of {verification.pairs} (origin, dest) "
         "pairs do not agree with Spark's groupBy",
         highlight=False,
     )
-    print_differences(run, console)
+    print_differences(name, verification, console)

@@ -11,14 +11,25 @@ from typing import Any
 
 from flinknet.compiled_modules import IMPLEMENTATION
 from flinknet.demo.analysis import RunFigures
+from flinknet.demo.kill import Kill
 from flinknet.demo.verification import Verification
 from flinknet.demo.workload import FLIGHTS, WorkloadParameters
 from flinknet.errors import ConfigurationError
 
-__all__ = ["OPEN_LOOP", "SATURATION", "DemoParameters", "DemoResult", "Run", "machine_facts"]
+__all__ = [
+    "KILLED",
+    "OPEN_LOOP",
+    "SATURATION",
+    "DemoParameters",
+    "DemoResult",
+    "KilledRun",
+    "Run",
+    "machine_facts",
+]
 
 SATURATION = "saturation"
 OPEN_LOOP = "open-loop"
+KILLED = "killed"
 
 KEPT_UP_SHARE_MIN = 0.97
 """A run that reaches less of its schedule's rate was overloaded; the rest are its last records."""
@@ -32,7 +43,7 @@ class DemoParameters:
     """What the user can choose; refused here, before anything starts, if it cannot work.
 
     ``sources`` defaults to one source subtask per slot; ``limit`` takes only the year's first
-    flights.
+    flights; ``kill`` adds a run in which a worker is killed.
     """
 
     output: Path
@@ -42,6 +53,7 @@ class DemoParameters:
     slots: int = 2
     load: float = 0.5
     limit: int = FLIGHTS
+    kill: bool = False
 
     def __post_init__(self) -> None:
         if not 2 <= self.workers <= WORKERS_MAX:
@@ -90,14 +102,23 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class KilledRun:
+    """The run in which a worker was killed."""
+
+    kill: Kill
+    verification: Verification
+
+
+@dataclass(frozen=True, slots=True)
 class DemoResult:
-    """Both runs, and how long each phase took."""
+    """Both runs, and how long each phase took; and the one with a worker killed, if asked for."""
 
     parameters: DemoParameters
     machine: dict[str, Any]
     phases: dict[str, float]
     saturation: Run
     open_loop: Run
+    killed: KilledRun | None = None
 
     @property
     def runs(self) -> tuple[Run, Run]:
@@ -105,7 +126,10 @@ class DemoResult:
 
     @property
     def verified(self) -> bool:
-        return all(run.verification.passed for run in self.runs)
+        killed = self.killed
+        return all(run.verification.passed for run in self.runs) and (
+            killed is None or killed.verification.passed
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -130,6 +154,7 @@ class DemoResult:
                 }
                 for run in self.runs
             ],
+            "killed": None if self.killed is None else asdict(self.killed),
         }
 
 

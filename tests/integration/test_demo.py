@@ -39,13 +39,24 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(directory: Path) -> subprocess.CompletedProcess[str]:
     """One demo, with results in ``directory / "results"``."""
     size = ("--limit", str(LIMIT), "--scale", str(SCALE))
-    return run("-m", "flinknet.cli", "demo", "--output", "results", *size, cwd=directory)
+    options = ("--output", "results", "--kill", *size)
+    return run("-m", "flinknet.cli", "demo", *options, cwd=directory)
 
 
-def test_spark_confirms_every_pair_of_both_runs(demo: subprocess.CompletedProcess[str]) -> None:
+def test_spark_confirms_every_pair_of_all_runs(demo: subprocess.CompletedProcess[str]) -> None:
     assert demo.returncode == 0, demo.stdout + demo.stderr
-    assert demo.stdout.count("agree with Spark's groupBy") == 2
-    assert demo.stderr == ""
+    assert demo.stdout.count("agree with Spark's groupBy") == 3
+
+
+def test_a_worker_is_killed_on_the_way_and_its_job_goes_on(
+    demo: subprocess.CompletedProcess[str], directory: Path
+) -> None:
+    killed = json.loads((directory / "results" / "result.json").read_text())["killed"]
+    kill = killed["kill"]
+    assert f"kill -9 {kill['pid']}: {kill['worker']} is gone" in demo.stdout
+    assert f"attempt 1 goes on from {kill['restored_from']}" in demo.stdout
+    assert kill["restored_from"].endswith("-attempt-0")
+    assert killed["verification"]["differences"] == []
 
 
 def test_the_table_the_json_and_the_figure_are_left(

@@ -1,0 +1,86 @@
+"""A worker that is killed on the way, and what its job goes on from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from dataclasses import dataclass
+
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.config import CheckpointingConfig
+from flinknet.demo.flights_job import FlightsJob
+from flinknet.demo.progress import DemoProgress
+from flinknet.errors import JobFailedError
+
+__all__ = ["CHECKPOINT_INTERVAL_MS", "RUN_S", "Kill", "WorkerKiller"]
+
+CHECKPOINT_INTERVAL_MS = 200.0
+
+RUN_S = 4.0
+"""How long the run takes by its schedule, at least: so that there is a way on which to kill."""
+
+DELAY_S_MAX = 1.0
+"""Longest time from the first complete checkpoint to the kill; it is drawn."""
+
+KEYED_VERTEX = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """What was done to a run, and how it went on."""
+
+    worker: str
+    pid: int
+    restored_from: str
+    """The checkpoint of which the next attempt is the continuation."""
+    attempts: int
+
+
+class WorkerKiller:
+    """Kills a worker of one job after its first checkpoint; ``see`` hears of the job's progress."""
+
+    def __init__(self, cluster: LocalCluster, job: FlightsJob, progress: DemoProgress) -> None:
+        self._cluster = cluster
+        self._job = job
+        self._progress = progress
+        self._seen: asyncio.Queue[JobProgress] = asyncio.Queue()
+
+    def see(self, job_progress: JobProgress) -> None:
+        """The job's client tells how it stands."""
+        self._seen.put_nowait(job_progress)
+
+    async def kill(self) -> Kill:
+        """Kill a worker, and return when the job goes on. To be cancelled if the job ends."""
+        seen = await self._seen.get()
+        config = CheckpointingConfig()
+        storage = FileStorage(self._job.checkpoints, config)
+        store = CheckpointStore(storage, seen.job_id, config)
+        while not await store.completed():
+            seen = await self._seen.get()
+        await asyncio.sleep(random.uniform(0, DELAY_S_MAX))
+        pids = self._cluster.pids()
+        worker = random.choice([name for name in pids if name.startswith("worker")])
+        while not self._seen.empty():
+            seen = self._seen.get_nowait()
+        os.kill(pids[worker], signal.SIGKILL)
+        self._progress.say(
+            f"kill -9 {pids[worker]}: {worker} is gone, after some "
+            f"{seen.vertices[KEYED_VERTEX].records_in:,} records"
+        )
+        while seen.attempt == 0:
+            seen = await self._seen.get()
+        restored_from = await self._last_of_first_attempt(store)
+        self._progress.say(f"attempt {seen.attempt} goes on from {restored_from}")
+        return Kill(worker, pids[worker], str(restored_from), seen.attempt + 1)
+
+    async def _last_of_first_attempt(self, store: CheckpointStore) -> CheckpointDirectory:
+        directories = [entry.directory for entry in await store.completed()]
+        before = [directory for directory in directories if directory.attempt == 0]
+        if not before:
+            raise JobFailedError("the checkpoints of the first attempt are gone: raise RUN_S")
+        return before[-1]
