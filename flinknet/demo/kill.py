@@ -17,7 +17,7 @@ from flinknet.demo.flights_job import FlightsJob
 from flinknet.demo.progress import DemoProgress
 from flinknet.errors import JobFailedError
 
-__all__ = ["CHECKPOINT_INTERVAL_MS", "RUN_S", "Kill", "WorkerKiller"]
+__all__ = ["CHECKPOINT_INTERVAL_MS", "RUN_S", "Kill", "WorkerKiller", "last_of_first_attempt"]
 
 CHECKPOINT_INTERVAL_MS = 200.0
 
@@ -74,13 +74,18 @@ class WorkerKiller:
         )
         while seen.attempt == 0:
             seen = await self._seen.get()
-        restored_from = await self._last_of_first_attempt(store)
+        restored_from = await last_of_first_attempt(store)
         self._progress.say(f"attempt {seen.attempt} goes on from {restored_from}")
         return Kill(worker, pids[worker], str(restored_from), seen.attempt + 1)
 
-    async def _last_of_first_attempt(self, store: CheckpointStore) -> CheckpointDirectory:
-        directories = [entry.directory for entry in await store.completed()]
-        before = [directory for directory in directories if directory.attempt == 0]
-        if not before:
-            raise JobFailedError("the checkpoints of the first attempt are gone: raise RUN_S")
-        return before[-1]
+
+async def last_of_first_attempt(store: CheckpointStore) -> CheckpointDirectory:
+    """Return the last checkpoint of a job's attempt 0. JobFailedError if none is kept any more."""
+    directories = [entry.directory for entry in await store.completed()]
+    before = [directory for directory in directories if directory.attempt == 0]
+    if not before:
+        raise JobFailedError(
+            "the checkpoints of the attempt whose worker was killed are not kept any more: the "
+            "machine is too busy to see them in time"
+        )
+    return before[-1]
