@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bench.adaptive.family import AdaptiveFamily
+from bench.barriers.family import BarriersFamily
 from bench.broadcast.family import BroadcastFamily
 from bench.channels.family import ChannelsFamily
+from bench.checkpoints.family import CheckpointsFamily
 from bench.credit_cost.family import CreditCostFamily
 from bench.errors import UsageError
 from bench.exchange.family import ExchangeFamily
@@ -33,6 +35,8 @@ _ALL: tuple[Family, ...] = (
     ChannelsFamily(),
     WindowFamily(),
     ScrapeFamily(),
+    BarriersFamily(),
+    CheckpointsFamily(),
     MicroFamily(),
 )
 

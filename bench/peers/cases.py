@@ -13,7 +13,7 @@ from bench.harness.case import Block, Case
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CASES", "COLUMNAR", "KEYBY", "PING_PONG", "RECORD_CASES"]
+__all__ = ["CASES", "COLUMNAR", "KEYBY", "PING_PONG", "RECORD_CASES", "is_keyed"]
 
 ROWS_PER_BATCH = 8192
 BATCHES = 8
@@ -75,3 +75,8 @@ PING_PONG = replace(
 )
 
 CASES: tuple[Case, ...] = (*RECORD_CASES, KEYBY, COLUMNAR, PING_PONG)
+
+
+def is_keyed(case: Case) -> bool:
+    """Whether two workers exchange its records by key, each with a source and a sink."""
+    return case.key is not None and case not in (*RECORD_CASES, PING_PONG)

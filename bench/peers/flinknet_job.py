@@ -3,15 +3,16 @@
 A source hands out the block over and over, a function is called for every record on its way out,
 and a sink's function for every record that has arrived. That is all a program says; the runtime
 takes the records of a network buffer together. The case ``keyby`` has two sources and two sinks, a
-worker each, any other one source and one sink, in slots of their own. Every run is two jobs, each
-on a new cluster of two worker processes: one block of which every field is checked, and the
-measured time, with the warm-up before it.
+worker each, as have those that other families make of it; any other one source and one sink, in
+slots of their own. Every run is two jobs, each on a new cluster of two worker processes: one block
+of which every field is checked, and the measured time, with the warm-up before it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.errors import BenchError
@@ -21,14 +22,20 @@ from bench.harness.pinning import Pinning, pin
 from bench.harness.process import Clocks
 from bench.harness.side import Round
 from bench.harness.trial import Measurement, Plan
-from bench.peers.cases import KEYBY
+from bench.peers.cases import is_keyed
 from flinknet import FlinknetConfig, NetworkConfig
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.datastream import RuntimeContext, SinkFunction, StreamExecutionEnvironment
+from flinknet.datastream import (
+    DataStream,
+    KeyedProcessFunction,
+    RuntimeContext,
+    SinkFunction,
+    StreamExecutionEnvironment,
+)
 from flinknet.errors import FlinknetError
 from flinknet.task.source import Source
 
-__all__ = ["VARIANT", "measure", "parameters"]
+__all__ = ["VARIANT", "CountingSink", "Stage", "Variation", "measure", "parameters"]
 
 VARIANT = "job"
 SOURCE, SINK = "source", "sink"
@@ -48,7 +55,7 @@ class Stage(NamedTuple):
     @property
     def is_keyed(self) -> bool:
         """Whether each worker has a source and a sink."""
-        return self.case.name == KEYBY.name
+        return is_keyed(self.case)
 
     @property
     def is_check(self) -> bool:
@@ -73,6 +80,11 @@ class Window:
             self._begun = now
         return True
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the warm-up was over when somebody looked."""
+        return self._begun is not None
+
     def until_now(self) -> Clocks:
         """Return its length. Raises BenchError if it has not begun."""
         if self._begun is None:
@@ -82,6 +94,8 @@ class Window:
 
 class BlockSource(Source):
     """The block, until the time is over; on its CPU."""
+
+    replayable = True
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -123,6 +137,11 @@ class CountingSink(SinkFunction):
         """Take one record."""
         self._records += 1
         self._checksum += value[1]
+
+    @property
+    def measures(self) -> bool:
+        """Whether the window has begun."""
+        return self._window is not None and self._window.has_begun
 
     def _look(self) -> None:
         """Have the clocks start with the first record, and the window with the warm-up's end."""
@@ -174,17 +193,32 @@ def passed(record: Any) -> Any:
     return record
 
 
-def measure(
-    case: Case, plan: Plan, pinning: Pinning, config: FlinknetConfig | None = None
-) -> Measurement:
-    """Run once, on clusters with this configuration.
+def leave(environment: StreamExecutionEnvironment) -> None:
+    """Leave an environment as it is."""
 
-    Raises BenchError if a job fails, or does not use the network.
-    """
-    places = (pinning, pinning) if case.name == KEYBY.name else (pinning[:1], pinning[1:])
-    check = _run(Stage(case, Round(None), 0.0, *places), config)
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """What another family does with the job: its cluster's configuration, what it asks of the
+    environment, a function between the edge and the sink, the sink of the run that counts."""
+
+    config: FlinknetConfig | None = None
+    prepare: Callable[[StreamExecutionEnvironment], object] = leave
+    function: Callable[[], KeyedProcessFunction] | None = None
+    sink: Callable[[Stage], CountingSink] = CountingSink
+
+
+AS_IT_IS = Variation()
+
+
+def measure(
+    case: Case, plan: Plan, pinning: Pinning, variation: Variation = AS_IT_IS
+) -> Measurement:
+    """Run once. Raises BenchError if a job fails, or does not use the network."""
+    places = (pinning, pinning) if is_keyed(case) else (pinning[:1], pinning[1:])
+    check = _run(Stage(case, Round(None), 0.0, *places), variation)
     seconds = plan.warm_up_s + plan.seconds
-    result = _run(Stage(case, Round(seconds), plan.warm_up_s, *places), config)
+    result = _run(Stage(case, Round(seconds), plan.warm_up_s, *places), variation)
     received = result.received
     first, second = received if len(received) == 2 else (*result.sent, *received)
     return Measurement(
@@ -193,7 +227,7 @@ def measure(
         producer_cpu_seconds=first["cpu_s"],
         consumer_cpu_seconds=second["cpu_s"],
         verified=check.agrees and result.agrees,
-        observations={"workers": 2, "edge": "remote"},
+        observations={"workers": 2, "edge": "remote", **_observations(received)},
     )
 
 
@@ -213,16 +247,16 @@ def _tally_of(reports: Sequence[dict[str, Any]]) -> Tally:
     return Tally(*(sum(report[field] for report in reports) for field in Tally._fields))
 
 
-def _run(stage: Stage, config: FlinknetConfig | None) -> Result:
-    environment = StreamExecutionEnvironment.get_execution_environment(config)
+def _run(stage: Stage, variation: Variation) -> Result:
+    environment = StreamExecutionEnvironment.get_execution_environment(variation.config)
+    variation.prepare(environment)
     environment.set_parallelism(len(stage.sink_cpus))
     sent = environment.from_source(BlockSource(stage), SOURCE)
     if not stage.is_keyed:
         sent.slot_sharing_group(SOURCE)
     sent = sent.map(passed)
-    edge = sent.key_by(stage.case.key) if stage.is_keyed and stage.case.key else sent.forward()
-    sink = CheckingSink() if stage.is_check else CountingSink(stage)
-    received = edge.sink_to(sink).name(SINK)
+    sink = CheckingSink() if stage.is_check else variation.sink(stage)
+    received = _edge(sent, stage, variation).sink_to(sink).name(SINK)
     if not stage.is_keyed:
         received.slot_sharing_group(SINK)
     try:
@@ -232,6 +266,19 @@ def _run(stage: Stage, config: FlinknetConfig | None) -> Result:
     if len({row["worker_id"] for row in result.vertices}) != 2:
         raise BenchError(f"flinknet has put all tasks into one worker: {result.vertices}")
     return Result(_reports(result, SOURCE), _reports(result, SINK))
+
+
+def _edge(sent: DataStream, stage: Stage, variation: Variation) -> DataStream:
+    if not stage.is_keyed or stage.case.key is None:
+        return sent.forward()
+    keyed = sent.key_by(stage.case.key)
+    return keyed if variation.function is None else keyed.process(variation.function())
+
+
+def _observations(received: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a sink has seen besides, the most of all sinks."""
+    seen = ("standstill_ms", "checkpoints")
+    return {name: max(report[name] for report in received) for name in seen if name in received[0]}
 
 
 def _reports(result: JobResult, operator: str) -> list[dict[str, Any]]:
@@ -245,7 +292,7 @@ def parameters(case: Case) -> dict[str, Any]:
     return {
         "workers": 2,
         "functions": "one for every record before the edge, one behind it",
-        "edge": "key groups" if case.name == KEYBY.name else "forward",
+        "edge": "key groups" if is_keyed(case) else "forward",
         "credit": "on",
         **network_parameters(NetworkConfig()),
     }

@@ -17,6 +17,7 @@ import matplotlib.image
 import pytest
 from rich.console import Console
 
+from bench.barriers.job import VARIANTS
 from bench.families import find_family
 from bench.harness.family import Selection
 from bench.harness.pinning import choose_pinning
@@ -189,3 +190,22 @@ def test_latency_gives_everyone_a_share_of_its_own_maximum(
         maximum = rows["maximum", timeout].records_per_s
         assert loaded.parameters["load_records_per_s"] == pytest.approx(maximum / 2, abs=0.1)
         assert loaded.latency_us is not None
+
+
+def test_barriers_measures_checkpoints_under_backpressure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.barriers.family.VARIANTS", {"unaligned": VARIANTS["unaligned"]})
+    rows, printed = run_briefly("barriers", "slow-sink", tmp_path)
+    row = rows["slow-sink", "unaligned"]
+    assert row.parameters["checkpoints"] == 3
+    assert row.parameters["in_flight_bytes"] > 0
+    assert "unaligned" in printed
+
+
+def test_checkpoints_counts_those_of_a_keyed_job(tmp_path: Path) -> None:
+    rows, printed = run_briefly("checkpoints", "small-state", tmp_path)
+    alone, burdened = rows.values()
+    assert (alone.parameters["checkpoints"], burdened.parameters["checkpoints"] > 0) == (0, True)
+    ratio = burdened.cpu_s_per_million_records / alone.cpu_s_per_million_records
+    assert f"{ratio:.3f}" in printed

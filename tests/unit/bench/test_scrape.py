@@ -8,8 +8,9 @@ from io import StringIO
 
 from rich.console import Console
 
+from bench.harness.overhead import cpu_ratio
 from bench.harness.row import Row
-from bench.scrape.family import ScrapeFamily, cpu_ratio
+from bench.scrape.family import ScrapeFamily
 from bench.scrape.scraper import scraping
 from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE

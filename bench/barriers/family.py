@@ -1,0 +1,126 @@
+"""What the command line sees of the family ``barriers``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+
+from bench.barriers.job import RECORD_BYTES, SINK_RECORD_S, VARIANTS, Outcome, Setting, run_job
+from bench.harness.family import Progress, Selection
+from bench.harness.figure import draw_bar_panel, open_panels
+from bench.harness.flinknet_system import network_parameters, version
+from bench.harness.interleaving import interleave
+from bench.harness.row import Row, median_row
+from bench.harness.system import SUBJECT
+from bench.harness.table import Column, format_rate, latency_columns, print_table
+from bench.harness.trial import Plan
+
+__all__ = ["BarriersFamily", "times_faster"]
+
+CASE = "slow-sink"
+CHECKPOINTS_LEAST = 3
+CHECKPOINTS_PER_S = 2
+"""Of those that are measured, for each second that the plan gives a run."""
+
+KEY = (
+    "p50, max: the median and the longest time from the trigger of a checkpoint to its completion, "
+    "over all runs. faster: the aligned median over this one. in flight: what a checkpoint stores "
+    "of queues, the median. sinks: records/s that the sinks took meanwhile."
+)
+
+
+class BarriersFamily:
+    """A keyed job with a slow sink, and how its barriers get past what waits for that."""
+
+    name = "barriers"
+    summary = "how long a checkpoint takes while a job is backpressured for good"
+    cases: Mapping[str, str] = {
+        CASE: f"two exchanges of {RECORD_BYTES} bytes, a sink that takes {SINK_RECORD_S * 1e6:g} us"
+        " for each"
+    }
+    systems: Mapping[str, str] = {}
+
+    def run(self, selection: Selection, progress: Progress) -> list[Row]:
+        """Measure every variant, run by run."""
+        plan = selection.plan
+        variants = VARIANTS if CASE in selection.cases else {}
+        progress.expect(plan.runs * len(variants))
+        trials = {
+            variant: partial(run_job, setting, _checkpoints(plan))
+            for variant, setting in variants.items()
+        }
+        outcomes = interleave(trials, plan.runs, progress)
+        return [
+            make_row(variant, VARIANTS[variant], runs, plan) for variant, runs in outcomes.items()
+        ]
+
+    def print(self, rows: Sequence[Row], console: Console) -> None:
+        """Print how long checkpoints took, and what they stored."""
+        columns = (
+            *latency_columns("p50", "max"),
+            Column("faster", partial(_format_faster, rows), highlight=True),
+            Column("in flight\nKiB", lambda row: f"{row.parameters['in_flight_bytes'] >> 10:,}"),
+            Column("sinks", lambda row: format_rate(row.records_per_s)),
+        )
+        print_table(rows, columns, KEY, console)
+
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """Draw the medians, for which a linear scale is too short."""
+        with open_panels(path, 1, len(rows) + 1) as (axes,):
+            draw_bar_panel(
+                axes,
+                "Duration of a checkpoint under backpressure, ms",
+                rows,
+                [_median_ms(row) for row in rows],
+                "{:,.0f}".format,
+            )
+            axes.set_xscale("log")
+            axes.set_xlim(1, 4 * max(map(_median_ms, rows)))
+
+
+def _checkpoints(plan: Plan) -> int:
+    return max(CHECKPOINTS_LEAST, round(plan.seconds * CHECKPOINTS_PER_S))
+
+
+def make_row(variant: str, setting: Setting, runs: Sequence[Outcome], plan: Plan) -> Row:
+    """Sum up the runs of a variant."""
+    checkpoints = [each for run in runs for each in run.checkpoints]
+    durations = [each.duration_ms * 1000.0 for each in checkpoints]
+    return median_row(
+        BarriersFamily.name,
+        CASE,
+        (SUBJECT, variant, version()),
+        [run.records_per_s for run in runs],
+        [0.0],
+        RECORD_BYTES,
+        verified=True,
+        parameters={
+            "checkpoints": len(checkpoints),
+            "in_flight_bytes": round(median(each.in_flight_bytes for each in checkpoints)),
+            "sink_record_us": SINK_RECORD_S * 1e6,
+            **network_parameters(setting.network),
+        },
+        latency_us={"p50": median(durations), "max": max(durations)},
+    )
+
+
+def times_faster(rows: Sequence[Row], row: Row) -> float | None:
+    """Return the aligned median over this one's; None without an aligned one."""
+    for other in rows:
+        if other.case == row.case and other.variant == "aligned":
+            return _median_ms(other) / max(_median_ms(row), 1.0)
+    return None
+
+
+def _median_ms(row: Row) -> float:
+    assert row.latency_us is not None, "every row of this family has latencies"
+    return row.latency_us["p50"] / 1000
+
+
+def _format_faster(rows: Sequence[Row], row: Row) -> str:
+    value = times_faster(rows, row)
+    return "" if value is None else f"{value:.1f}x"
