@@ -145,6 +145,8 @@ class SinkOperator(Operator):
         """Checkpoint and committable of what is not visible yet."""
         self._volatile: list[Any] = []
         """Those of them that are not durable yet."""
+        self._failure: Exception | None = None
+        """Why what was written may be lost."""
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
@@ -188,7 +190,11 @@ class SinkOperator(Operator):
             )
         if self._saved is None or not isinstance(self.sink, CheckpointedSink):
             return
-        rolled = self.sink.roll()
+        try:
+            rolled = self.sink.roll()
+        except Exception as error:
+            self._failure = error
+            raise
         self._pending += [(checkpoint_id, committable) for committable in rolled]
         self._volatile += rolled
         index = self._context.index
@@ -197,7 +203,11 @@ class SinkOperator(Operator):
     async def persist(self) -> None:
         if self._volatile and isinstance(self.sink, CheckpointedSink):
             committables = list(self._volatile)
-            await asyncio.to_thread(self.sink.persist, committables)
+            try:
+                await asyncio.to_thread(self.sink.persist, committables)
+            except Exception as error:
+                self._failure = error
+                raise
             self._volatile = [one for one in self._volatile if one not in committables]
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -211,7 +221,14 @@ class SinkOperator(Operator):
         except Exception as error:
             self._fail(error, "when a checkpoint was complete")
 
+    def _check_nothing_is_lost(self) -> None:
+        """A checkpoint that fails does not fail its job; but what a sink could not end or make
+        durable may be gone, and must come again."""
+        if self._failure is not None:
+            self._fail(self._failure, "for a checkpoint")
+
     async def end_of_input(self) -> None:
+        self._check_nothing_is_lost()
         try:
             await value_of(self.sink.finish())
             if self._saved is not None and isinstance(self.sink, CheckpointedSink):
@@ -232,6 +249,8 @@ class SinkOperator(Operator):
             self._fail(error, "in close()")
 
     async def _write(self, records: list[Any]) -> None:
+        if self._failure is not None:
+            self._check_nothing_is_lost()
         try:
             await value_of(self.sink.write(records))
         except Exception as error:
