@@ -128,13 +128,20 @@ class ClaimedStore:
         await self.store.storage.delete_directory(self.store.path(directory))
 
     async def remove_leftovers(self) -> None:
-        """Remove what earlier attempts left incomplete."""
+        """Remove what earlier attempts left incomplete.
+
+        A savepoint that has its metadata stays, even if the journal does not know it: its user may
+        have asked for it by another name of this place.
+        """
         self._check_not_fenced()
         complete = {one.directory for one in await self.store.completed()}
         storage = self.store.storage
+        files = await storage.files(self.store.job_id)
         for name in await storage.directories(self.store.job_id):
             directory = CheckpointDirectory.parse(name)
             if directory is None or directory in complete:
+                continue
+            if directory.is_savepoint and self.store.path(directory, METADATA) in files:
                 continue
             # An attempt before this one completes nothing any more.
             if directory.attempt < self.attempt:

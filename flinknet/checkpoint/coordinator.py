@@ -132,7 +132,8 @@ class CheckpointCoordinator:
         self.config = config
         self.history = CheckpointHistory(HISTORY_RETAINED)
         self.latest: PendingCheckpoint | None = None
-        """What an attempt is to be restored from: the last complete checkpoint of this job."""
+        """The checkpoint of this job that was completed last. An attempt continues from one before
+        it if its files turn out to be damaged."""
         self._periodic = periodic
         self._inputs = {vertex: frozenset(read) for vertex, read in inputs.items()}
         self._epoch_s = epoch_s

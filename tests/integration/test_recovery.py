@@ -21,6 +21,7 @@ from flinknet.checkpoint.metadata import StateKind
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.datastream import (
     CheckpointingMode,
     CollectSink,
@@ -34,7 +35,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.graph import JobGraph
 from tests.unit.checkpoint.checkpoints import change
 
@@ -43,14 +44,16 @@ RECORDS = 400_000
 KILLS = 3
 
 
-def sums(mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> JobGraph:
-    """Sums and counts by key over numbers that come for two seconds."""
+def sums(
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE, rate: float = 200_000.0
+) -> JobGraph:
+    """Sums and counts by key over numbers that come for two seconds, or at another rate."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100, mode)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
-    stream = environment.from_source(RateLimitedSource(numbers, 200_000.0))
+    stream = environment.from_source(RateLimitedSource(numbers, rate))
     totals = stream.key_by(lambda record: record[0]).reduce(
         lambda one, other: (one[0], one[1] + other[1], one[2] + other[2]), emit="end_of_input"
     )
@@ -273,6 +276,37 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
     assert sorted(result.collected["sums"]) == EXPECTED
     if how != "removed" and not overtaken:
         assert any(f"{newest} cannot be restored, the one before is used" in line for line in said)
+
+
+async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path: Path) -> None:
+    """Had it begun again from its start, it would have looked like any other job."""
+    config = config_of(tmp_path / "checkpoints")
+    graph = sums(rate=10_000.0)  # it must not come to its end before its first checkpoint
+    assert graph.checkpointing is not None
+    graph = replace(
+        graph,
+        checkpointing=replace(graph.checkpointing, min_pause_ms=60_000.0),
+        restart=FixedDelayRestart(2, 0.0),
+    )
+    attempts: set[int] = set()
+    async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            attempts.add(progress.attempt)
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(graph, watch))
+        storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
+        store = CheckpointStore(storage, await started, config.checkpointing)
+        await complete(store, 0, job)
+        (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
+        os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
+        with pytest.raises(JobFailedError, match="nor begins again from its start") as failed:
+            await job
+    assert f"{tmp_path}/checkpoints/{store.job_id} has no checkpoint" in str(failed.value)
+    assert max(attempts) <= 2
 
 
 async def test_a_job_with_checkpoints_needs_a_place_for_them() -> None:

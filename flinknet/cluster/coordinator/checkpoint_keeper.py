@@ -1,9 +1,12 @@
 """Completes the checkpoints of jobs where they are kept: the coordinator's hands in the store.
 
 Theory of operation. The dispatcher orders, one order after the other is carried out for each job,
-and the answer says how it went. A job attempt claims the job's checkpoints with its first order;
-from then on none before it completes any. What nobody waits for, a removal, is tried and logged.
+and the answer says how it went, whatever went wrong: the job waits for it. A job attempt claims the
+job's checkpoints with its first order; from then on none before it completes any, and what they
+left incomplete is removed. What nobody waits for, a removal, is tried and logged.
 Before an attempt continues from a checkpoint all files of it are read; it is not, if one is bad.
+A job that has completed a checkpoint never begins again from its start: without any that is good,
+its attempts fail.
 """
 
 from __future__ import annotations
@@ -103,7 +106,8 @@ class CheckpointKeeper:
 
     async def close(self) -> None:
         """Let what was ordered come to its end."""
-        await asyncio.gather(*self._last.values(), return_exceptions=True)
+        while under_way := [task for task in self._last.values() if not task.done()]:
+            await asyncio.wait(under_way)
 
     def _then(self, record: JobRecord, work: Callable[[], Awaitable[None]]) -> None:
         before = self._last.get(record.job_id)
@@ -124,11 +128,12 @@ class CheckpointKeeper:
                 await self._discard(record, attempt, order.checkpoint_id)
                 return
             await self._complete(record, attempt, _metadata(record, attempt, order.checkpoint))
-        except FlinknetError as error:
+        except Exception as error:
+            why = _explain(error)
             if isinstance(order, Discard):
-                log.warning("checkpoint %d was not removed: %s", order.checkpoint_id, error)
+                log.warning("checkpoint %d was not removed: %s", order.checkpoint_id, why)
                 return
-            self._on_kept(record, attempt, order.checkpoint.checkpoint_id, str(error))
+            self._on_kept(record, attempt, order.checkpoint.checkpoint_id, why)
         else:
             self._on_kept(record, attempt, order.checkpoint.checkpoint_id, None)
 
@@ -169,7 +174,10 @@ class CheckpointKeeper:
     async def _claimed(self, record: JobRecord, attempt: AttemptRecord) -> ClaimedStore:
         key = record.job_id, attempt.number
         if key not in self._claims:
-            self._claims[key] = await ClaimedStore.claim(self._store(record), attempt.number)
+            claimed = await ClaimedStore.claim(self._store(record), attempt.number)
+            self._claims[key] = claimed
+            # Nobody waits for that, and somebody for the order that is being carried out.
+            self._then(record, lambda: _remove_leftovers(claimed))
         return self._claims[key]
 
     def _store(self, record: JobRecord) -> CheckpointStore:
@@ -184,15 +192,37 @@ class CheckpointKeeper:
             return
         try:
             metadata = (await self._store(record).latest_valid()).checkpoint
+            finished = finished_subtasks(record.submission.shape, metadata)
         except CheckpointNotFoundError as error:
-            log.error('job "%s" begins again from its start: %s', record.submission.name, error)
-            self._on_found(record, record.start, None)
-        except FlinknetError as error:
-            why = f"could not read which checkpoint the job continues from: {error}"
+            if record.latest_checkpoint == record.start:
+                self._on_found(record, record.start, None)
+                return
+            why = (
+                f"the job had completed {record.latest_checkpoint.directory} and cannot go on "
+                f"without it, nor begins again from its start: {error}; bring the directory back "
+                "(is it mounted?) or submit the job anew"
+            )
+            self._on_found(record, None, why)
+        except Exception as error:
+            why = f"could not read which checkpoint the job continues from: {_explain(error)}"
             self._on_found(record, None, why)
         else:
-            finished = finished_subtasks(record.submission.shape, metadata)
             self._on_found(record, RestorePoint(str(metadata.directory), finished), None)
+
+
+async def _remove_leftovers(claimed: ClaimedStore) -> None:
+    try:
+        await claimed.remove_leftovers()
+    except Exception as error:
+        log.warning("what earlier attempts left incomplete stays for now: %s", _explain(error))
+
+
+def _explain(error: Exception) -> str:
+    """What to say of it; where it came from, too, goes into the log if nobody foresaw it."""
+    if isinstance(error, FlinknetError):
+        return str(error)
+    log.error("an order for a job's checkpoints failed unexpectedly", exc_info=error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _metadata(

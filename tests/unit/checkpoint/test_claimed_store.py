@@ -196,10 +196,13 @@ async def test_leftovers_of_earlier_attempts_are_removed_and_nothing_else(
     await store.storage.write(store.path("notes"), [b"of a user"])
     leave_unfinished(tmp_path / "job-1" / "journal")
     leave_unfinished(tmp_path / "job-1" / "checkpoint-4-attempt-1")
+    for directory in ("savepoint-5-attempt-1/metadata", "savepoint-6-attempt-1/p"):
+        await store.storage.write(store.path(directory), [b"by another name of the place"])
     await new.remove_leftovers()
     assert {path.partition("/")[0] for path in files_below(tmp_path / "job-1")} == {
         "checkpoint-1-attempt-1",
         "savepoint-2-attempt-1",
+        "savepoint-5-attempt-1",
         "checkpoint-3-attempt-2",
         "journal",
         "notes",

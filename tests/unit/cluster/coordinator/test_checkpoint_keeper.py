@@ -9,16 +9,23 @@ from pathlib import Path
 import pytest
 
 from flinknet.checkpoint.claimed_store import ClaimedStore
+from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.checkpoint.file_storage import FileStorage
-from flinknet.checkpoint.metadata import OperatorState, StateKind, SubtaskState
+from flinknet.checkpoint.metadata import OperatorState, StateKind, StatePart, SubtaskState
+from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskReport
+from flinknet.checkpoint.state_handle import encode_handle
 from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.restore_point import RestorePoint
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import CheckpointStorageError, ConfigurationError
+from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.checkpoint.checkpoints import change, metadata
 from tests.unit.cluster.graphs import endless_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
@@ -68,11 +75,18 @@ def ignore(*answer: object) -> None:
     """Nobody waits for it."""
 
 
-async def sought(directory: Path) -> RestorePoint | str | None:
-    """What a keeper says of the checkpoints of the graph's job."""
+def job(directory: Path) -> JobRecord:
+    """The graph's job, which keeps its checkpoints there."""
     settings = JobCheckpointingConfig(10.0, directory=str(directory))
     graph = replace(endless_graph(), checkpointing=settings)
-    record = JobRecord("job-1", Submission.of_graph(graph), ClusterConfig(), submitted_at=0.0)
+    return JobRecord("job-1", Submission.of_graph(graph), ClusterConfig(), submitted_at=0.0)
+
+
+async def sought(directory: Path, *, has_completed: bool = True) -> RestorePoint | str | None:
+    """What a keeper says of the checkpoints of the graph's job."""
+    record = job(directory)
+    if has_completed:
+        record.latest_checkpoint = RestorePoint("checkpoint-2-attempt-0")
     answers: list[RestorePoint | str | None] = []
     keeper = CheckpointKeeper(
         CheckpointingConfig(),
@@ -126,8 +140,28 @@ async def test_one_that_is_damaged_is_passed_over(
     if (file, how) != ("metadata", "removed"):
         assert str(second / file) in caplog.text
     change(first / file, how)
-    assert await sought(tmp_path) == RestorePoint()
-    assert 'job "endless" begins again from its start' in caplog.text
+    answer = await sought(tmp_path)
+    assert isinstance(answer, str)
+    assert answer.startswith(
+        "the job had completed checkpoint-2-attempt-0 and cannot go on without"
+    )
+    assert f"{tmp_path}/job-1 has no checkpoint that can be restored" in answer
+    if (file, how) != ("metadata", "removed"):
+        assert str(first / file) in answer
+
+
+async def test_a_job_whose_checkpoints_are_gone_does_not_begin_again_from_its_start(
+    tmp_path: Path,
+) -> None:
+    """A place that is not mounted looks as if nothing had ever been there."""
+    answer = await sought(tmp_path / "gone")
+    assert isinstance(answer, str)
+    assert f"{tmp_path}/gone/job-1 has no checkpoint" in answer
+    assert "is it mounted?" in answer
+
+
+async def test_a_job_without_checkpoints_of_its_own_begins_where_it_began(tmp_path: Path) -> None:
+    assert await sought(tmp_path, has_completed=False) == RestorePoint()
 
 
 async def test_a_place_that_does_not_answer_is_no_reason_to_go_further_back(
@@ -143,6 +177,136 @@ async def test_a_place_that_does_not_answer_is_no_reason_to_go_further_back(
     assert isinstance(answer, str)
     assert answer.startswith("could not read which checkpoint the job continues from: ")
     assert f"{second.name}/state: time-out" in answer
+
+
+async def test_what_nobody_foresaw_is_an_answer_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A job that waits for what it continues from would wait for ever."""
+    await checkpoints_of_the_graph(tmp_path)
+
+    async def fails(storage: FileStorage, path: str, start: int, length: int) -> bytes:
+        raise OSError(f"unforeseen: {path}")
+
+    monkeypatch.setattr(FileStorage, "read_range", fails)
+    answer = await sought(tmp_path)
+    assert isinstance(answer, str)
+    assert "continues from: OSError: unforeseen: job-1/checkpoint-2-attempt-0" in answer
+    assert "Traceback" in caplog.text
+
+
+Kept = tuple[int, str | None]
+
+
+class Attempt:
+    """An attempt of the graph's job, and what a keeper answers to its orders."""
+
+    def __init__(self, top: Path, number: int = 0) -> None:
+        self.record = job(top)
+        worker = WorkerRecord("worker-0", 1, "127.0.0.1:1", 9, "", 0.0)
+        self.attempt = self.record.begin_attempt([worker], 0.0)
+        for _ in range(number):
+            execution = self.attempt.execution
+            execution.start()
+            execution.fail(FailureCause.of_coordinator(1, "the next one"), 0.0)
+            execution.released("worker-0", 0.0)
+            self.attempt = self.record.begin_attempt([worker], 0.0)
+        self.kept: list[Kept] = []
+        self.keeper = CheckpointKeeper(CheckpointingConfig(), self.note, ignore)
+
+    def note(
+        self, record: JobRecord, attempt: AttemptRecord, checkpoint_id: int, failure: str | None
+    ) -> None:
+        assert (record, attempt) == (self.record, self.attempt)
+        self.kept.append((checkpoint_id, failure))
+
+    async def complete(self, checkpoint_id: int, uid: str | None = None) -> Kept:
+        """Order a checkpoint to be completed that has state of one operator, and await it."""
+        vertex = self.record.submission.shape.vertices[0]
+        inline = StatePart((), None, b"")
+        handle = encode_handle([(uid or vertex.operators[0].uid, {StateKind.OPERATOR: inline})])
+        checkpoint = PendingCheckpoint(
+            checkpoint_id,
+            CheckpointKind.CHECKPOINT,
+            [(vertex.id, 0)],
+            (),
+            triggered_at=0.0,
+            timestamp_ms=1,
+        )
+        checkpoint.acknowledge((vertex.id, 0), SubtaskReport(handle, 0.0, 0.0, 0.0, 0, 0, 0, 0))
+        self.keeper.carry_out(self.record, self.attempt, Complete(checkpoint))
+        await self.keeper.close()
+        return self.kept.pop()
+
+    async def discard(self, checkpoint_id: int) -> None:
+        """Order one to be removed, and wait until it is."""
+        self.keeper.carry_out(self.record, self.attempt, Discard(checkpoint_id))
+        await self.keeper.close()
+
+
+async def test_a_handle_of_an_operator_that_is_not_there_fails_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    attempt = Attempt(tmp_path)
+    assert await attempt.complete(1, "nobody") == (1, "KeyError: 'nobody'")
+    assert await attempt.complete(2) == (2, None)
+
+
+async def test_what_is_left_of_a_checkpoint_is_removed(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path)
+    left = tmp_path / "job-1" / "checkpoint-1-attempt-0"
+    left.mkdir(parents=True)
+    (left / "part").write_bytes(b"state")
+    await attempt.discard(1)
+    assert not left.exists()
+
+
+async def test_a_removal_that_fails_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    await Attempt(tmp_path / "file").discard(1)
+    assert "checkpoint 1 was not removed: " in caplog.text
+
+
+async def test_the_first_order_of_an_attempt_removes_what_the_one_before_left(
+    tmp_path: Path,
+) -> None:
+    """A worker that is killed leaves parts of a checkpoint that nobody completes."""
+    assert await Attempt(tmp_path).complete(1) == (1, None)
+    left = tmp_path / "job-1" / "checkpoint-2-attempt-0"
+    left.mkdir()
+    (left / "part").write_bytes(b"state")
+    after = Attempt(tmp_path, 1)
+    own = tmp_path / "job-1" / "checkpoint-3-attempt-1"
+    own.mkdir()
+    assert await after.complete(4) == (4, None)
+    assert not left.exists()
+    assert own.exists(), "it is under way"
+
+
+async def test_leftovers_that_cannot_be_removed_fail_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(storage: FileStorage, path: str) -> list[str]:
+        raise CheckpointStorageError(f"cannot list {path}")
+
+    monkeypatch.setattr(FileStorage, "directories", fails)
+    assert await Attempt(tmp_path).complete(1) == (1, None)
+    assert "left incomplete stays for now: cannot list job-1" in caplog.text
+
+
+async def test_a_job_that_has_ended_is_forgotten_after_its_last_order(tmp_path: Path) -> None:
+    left = tmp_path / "job-1" / "checkpoint-1-attempt-0"
+    left.mkdir(parents=True)
+    attempt = Attempt(tmp_path)
+    attempt.keeper.carry_out(attempt.record, attempt.attempt, Discard(1))
+    attempt.keeper.forget("job-1")
+    await attempt.keeper.close()
+    assert not left.exists()
+    _, failure = await attempt.complete(2)
+    assert failure is not None
+    assert "attempt 0 has taken over" in failure, "nobody knows that it was this one"
 
 
 async def test_a_job_needs_a_place() -> None:

@@ -834,6 +834,23 @@ def test_late_answers_about_checkpoints_change_nothing(checkpointed: Checkpointe
     assert checkpointed.orders == []
 
 
+def test_a_checkpoint_that_is_kept_after_its_attempt_has_ended_is_discarded(
+    checkpointed: Checkpointed,
+) -> None:
+    """The next attempt may run already, from the one before: nobody is told that it is complete."""
+    record = checkpointed.running()
+    checkpointed.pass_time(10.0)
+    checkpointed.acknowledge(record, 1)
+    attempt = record.present
+    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    checkpointed.orders.clear()
+    checkpointed.sent.clear()
+    checkpointed.dispatcher.checkpoint_kept(record, attempt, 1, None, checkpointed.now)
+    assert checkpointed.orders == [(0, Discard(1))]
+    assert checkpointed.sent == []
+    assert record.latest_checkpoint == RestorePoint()
+
+
 def test_a_checkpoint_that_a_subtask_declines_may_fail_the_job(
     checkpointed: Checkpointed,
 ) -> None:
