@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from flinknet.datastream import (
 )
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.graph import JobGraph
+from flinknet.task.source import Source, read
 from tests.unit.checkpoint.checkpoints import change
 
 KEYS = 101
@@ -44,21 +45,40 @@ RECORDS = 400_000
 KILLS = 3
 
 
-def sums(
-    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE, rate: float = 200_000.0
-) -> JobGraph:
-    """Sums and counts by key over numbers that come for two seconds, or at another rate."""
+def sums(go: Path, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> JobGraph:
+    """Sums and counts by key over numbers that come for two seconds; it ends when it may."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100, mode)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
-    stream = environment.from_source(RateLimitedSource(numbers, rate))
+    stream = environment.from_source(Held(RateLimitedSource(numbers, 200_000.0), go))
     totals = stream.key_by(lambda record: record[0]).reduce(
         lambda one, other: (one[0], one[1] + other[1], one[2] + other[2]), emit="end_of_input"
     )
     totals.sink_to(CollectSink()).name("sums")
     return environment.job_graph("sums")
+
+
+class Held(Source):
+    """Another source that does not end before there is a file: however slow the machine is, the
+    job takes checkpoints until the test has done with it what it wants."""
+
+    replayable = True
+
+    def __init__(self, source: Source, go: Path) -> None:
+        self.parallelism = source.parallelism
+        self._source = source
+        self._go = go
+
+    def batches(self, context: RuntimeContext) -> AsyncIterator[Any]:
+        return self.batches_after(context, 0)
+
+    async def batches_after(self, context: RuntimeContext, position: int) -> AsyncIterator[Any]:
+        async for batch in read(self._source, context, position):
+            yield batch
+        while not self._go.exists():
+            await asyncio.sleep(0.02)
 
 
 EXPECTED = [
@@ -75,13 +95,14 @@ def config_of(directory: Path) -> FlinknetConfig:
 
 
 async def complete(store: CheckpointStore, more_than: int, job: asyncio.Task[Any]) -> int:
-    """Wait until more checkpoints have been completed, and return the newest one's entry; or until
-    the job has ended, which may come first on a machine that is busy."""
+    """Wait until more checkpoints have been completed, and return the newest one's entry; raises
+    what the job fails with."""
     while True:
         completed = await store.completed()
-        newest = completed[-1].number if completed else 0
-        if newest > more_than or job.done():
-            return newest
+        if completed and completed[-1].number > more_than:
+            return completed[-1].number
+        if job.done():
+            raise AssertionError(f"the job has ended by itself: {job.result()}")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -99,7 +120,7 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
             if not started.done():
                 started.set_result(progress.job_id)
 
-        job = asyncio.create_task(cluster.execute(sums(), watch))
+        job = asyncio.create_task(cluster.execute(sums(tmp_path / "go"), watch))
         storage = FileStorage(tmp_path, config.checkpointing)
         store = CheckpointStore(storage, await started, config.checkpointing)
         newest = 0
@@ -108,6 +129,7 @@ async def test_killed_workers_change_nothing(tmp_path: Path, seed: int) -> None:
             workers = [name for name in cluster.pids() if name.startswith("worker")]
             with suppress(ProcessLookupError):
                 os.kill(cluster.pids()[random.choice(workers)], signal.SIGKILL)
+        (tmp_path / "go").touch()
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
     assert max(attempts) > 0
@@ -134,7 +156,7 @@ class Numbered(KeyedProcessFunction):
 SLOW_RECORDS = 20_000
 
 
-def backpressured(aligned_timeout_ms: float) -> JobGraph:
+def backpressured(go: Path, aligned_timeout_ms: float) -> JobGraph:
     """Numbers by key, for a second behind full queues."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(50)
@@ -143,7 +165,7 @@ def backpressured(aligned_timeout_ms: float) -> JobGraph:
     config.set_tolerable_checkpoint_failure_number(1000)
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number % KEYS, number), SLOW_RECORDS)
-    source = environment.from_source(numbers).set_parallelism(1)
+    source = environment.from_source(Held(numbers, go)).set_parallelism(1)
     counted = source.key_by(lambda record: record[0]).process(Numbered())
     last = counted.key_by(lambda record: record[0]).reduce(max, emit="end_of_input")
     last.sink_to(CollectSink()).name("counts")
@@ -166,7 +188,9 @@ async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
             if not started.done():
                 started.set_result(progress.job_id)
 
-        job = asyncio.create_task(cluster.execute(backpressured(aligned_timeout_ms), watch))
+        job = asyncio.create_task(
+            cluster.execute(backpressured(tmp_path / "go", aligned_timeout_ms), watch)
+        )
         storage = FileStorage(tmp_path, config.checkpointing)
         store = CheckpointStore(storage, await started, config.checkpointing)
         newest = await complete(store, await complete(store, 0, job), job)
@@ -184,20 +208,21 @@ async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
             with suppress(ProcessLookupError):
                 os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
             newest = await complete(store, newest, job)
+        (tmp_path / "go").touch()
         result = await job
     counts = {key: len(range(key, SLOW_RECORDS, KEYS)) for key in range(KEYS)}
     assert dict(result.collected["counts"]) == counts
     assert max(attempts) > 0
 
 
-def written(path: Path) -> JobGraph:
-    """Numbers that come for two seconds, into files."""
+def written(path: Path, go: Path) -> JobGraph:
+    """Numbers that come for two seconds, into files; it ends when it may."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number, number * 2), RECORDS)
-    stream = environment.from_source(RateLimitedSource(numbers, 200_000.0)).rebalance()
+    stream = environment.from_source(Held(RateLimitedSource(numbers, 200_000.0), go)).rebalance()
     stream.sink_to(ParquetSink(path, {"number": "int64", "double": "int64"})).name("files")
     return environment.job_graph("written")
 
@@ -223,7 +248,7 @@ async def test_readers_see_each_record_once_whatever_is_killed(tmp_path: Path, s
             if not started.done():
                 started.set_result(progress.job_id)
 
-        job = asyncio.create_task(cluster.execute(written(output), watch))
+        job = asyncio.create_task(cluster.execute(written(output, tmp_path / "go"), watch))
         storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
         store = CheckpointStore(storage, await started, config.checkpointing)
         newest = 0
@@ -236,6 +261,7 @@ async def test_readers_see_each_record_once_whatever_is_killed(tmp_path: Path, s
             workers = [name for name in cluster.pids() if name.startswith("worker")]
             with suppress(ProcessLookupError):
                 os.kill(cluster.pids()[random.choice(workers)], signal.SIGKILL)
+        (tmp_path / "go").touch()
         await job
     assert seen, "nothing was visible before the end"
     assert sorted(numbers_in(output)) == list(range(RECORDS))
@@ -248,7 +274,7 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
     """The newest one is damaged, and then a worker killed: the one before is as good, but for the
     records that are processed again."""
     config = config_of(tmp_path)
-    graph = sums()
+    graph = sums(tmp_path / "go")
     assert graph.checkpointing is not None
     pause = replace(graph.checkpointing, min_pause_ms=700.0)
     graph = replace(graph, checkpointing=pause)
@@ -272,6 +298,7 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
         # On a machine that was busy for that long, it is complete all the same.
         overtaken = (await store.completed())[-1].directory.checkpoint_id > newest.checkpoint_id
         os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
+        (tmp_path / "go").touch()
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
     if how != "removed" and not overtaken:
@@ -281,7 +308,7 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
 async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path: Path) -> None:
     """Had it begun again from its start, it would have looked like any other job."""
     config = config_of(tmp_path / "checkpoints")
-    graph = sums(rate=10_000.0)  # it must not come to its end before its first checkpoint
+    graph = sums(tmp_path / "never")
     assert graph.checkpointing is not None
     graph = replace(
         graph,
@@ -309,7 +336,7 @@ async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path:
     assert max(attempts) <= 2
 
 
-async def test_a_job_with_checkpoints_needs_a_place_for_them() -> None:
+async def test_a_job_with_checkpoints_needs_a_place_for_them(tmp_path: Path) -> None:
     async with LocalCluster(FlinknetConfig(), on_output=lambda process, line: None) as cluster:
         with pytest.raises(ConfigurationError, match="checkpointing.directory"):
-            await cluster.execute(sums())
+            await cluster.execute(sums(tmp_path / "go"))
