@@ -24,6 +24,7 @@ __all__ = [
     "PART_NAME",
     "CheckpointDirectory",
     "CheckpointMetadata",
+    "Exchange",
     "Label",
     "OperatorState",
     "Section",
@@ -139,6 +140,35 @@ class OperatorState(NamedTuple):
     subtasks: tuple[SubtaskState, ...] = ()
 
 
+class Exchange(NamedTuple):
+    """An exchange of the job, as the labels of what was in flight number it.
+
+    Numbers change with the job: another chain, or one exchange more, and they are others. So who
+    restores finds an exchange by the operators at its ends.
+    """
+
+    sender: str
+    """The uid of the operator whose records it carries."""
+    tag: str | None
+    """Which side output of that operator; None for its main output."""
+    sender_head: str
+    """The uid of the first operator of that one's chain, whose state has what was in flight."""
+    partition: int
+    """Its number in the sender's chain: the first of a label of kind ``output``."""
+    receiver: str
+    """The uid of the operator that reads it, which is the first of its chain."""
+    input: int
+    """Which of the receiver's inputs it is for: 0, or 1 for the second of two."""
+    gate: int
+    """Its number at the receiver: the first of a label of kind ``input``."""
+    partitioner: str
+    """The partitioner's name, ``"HASH"``."""
+    pointwise: bool
+    """Whether a subtask was connected with some subtasks of the other side, not with all."""
+    stamped: bool
+    """Whether records are tuples ``(timestamp, value)``."""
+
+
 class CheckpointMetadata(NamedTuple):
     """Everything that a checkpoint says of itself."""
 
@@ -155,6 +185,8 @@ class CheckpointMetadata(NamedTuple):
     operators: tuple[OperatorState, ...]
     written_by: str = ""
     """The version of flinknet, for people."""
+    exchanges: tuple[Exchange, ...] = ()
+    """Those of the job, if something was in flight; else there are none."""
 
     @property
     def directory(self) -> CheckpointDirectory:
@@ -190,7 +222,10 @@ def encode_metadata(metadata: CheckpointMetadata, bytes_max: int) -> bytes:
     content = metadata._asdict() | {
         "kind": metadata.kind.name.lower(),
         "operators": [*map(_operator_out, metadata.operators)],
+        "exchanges": [exchange._asdict() for exchange in metadata.exchanges],
     }
+    if not metadata.exchanges:
+        del content["exchanges"]
     return put_in_envelope({"what": "checkpoint", **content}, bytes_max)
 
 
@@ -232,6 +267,7 @@ def _metadata_in(content: dict[str, Any]) -> CheckpointMetadata:
         completed_ms=_count(content, "completed_ms"),
         operators=_all(content, "operators", _operator_in),
         written_by=_typed(content, "written_by", str),
+        exchanges=_exchanges_in(content) if "exchanges" in content else (),
     )
     names = [part.name for *_, part in metadata.parts() if part.name is not None]
     if len(set(names)) != len(names):
@@ -252,6 +288,30 @@ def _operator_in(content: dict[str, Any]) -> OperatorState:
             f"operator {operator.uid} of {operator.parallelism} subtasks has state of {indexes}"
         )
     return operator
+
+
+def _exchanges_in(content: dict[str, Any]) -> tuple[Exchange, ...]:
+    exchanges = _all(content, "exchanges", _exchange_in)
+    outputs = {(exchange.sender_head, exchange.partition) for exchange in exchanges}
+    inputs = {(exchange.receiver, exchange.gate) for exchange in exchanges}
+    if not len(outputs) == len(inputs) == len(exchanges):
+        raise ValueError("two exchanges have one number")
+    return exchanges
+
+
+def _exchange_in(content: dict[str, Any]) -> Exchange:
+    return Exchange(
+        sender=_typed(content, "sender", str),
+        tag=None if content["tag"] is None else _typed(content, "tag", str),
+        sender_head=_typed(content, "sender_head", str),
+        partition=_count(content, "partition"),
+        receiver=_typed(content, "receiver", str),
+        input=_count(content, "input"),
+        gate=_count(content, "gate"),
+        partitioner=_typed(content, "partitioner", str),
+        pointwise=_typed(content, "pointwise", bool),
+        stamped=_typed(content, "stamped", bool),
+    )
 
 
 def _subtask_in(content: dict[str, Any]) -> SubtaskState:

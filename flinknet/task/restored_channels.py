@@ -15,33 +15,53 @@ At another parallelism of the consumer
 - what was in flight on a broadcast exchange cannot be dealt out: each of its consumers had another
   part of it before itself. That is refused; an aligned checkpoint, or a savepoint, has none.
 
-Nothing is dropped in silence: what was in flight on an exchange that the job does not have any
-more is refused, too.
+The numbers in labels are those of the job as it was. Of another version of it, or at another
+parallelism, where chains may be others, the same exchange may have other numbers; so exchanges are
+found again by the operators at their ends, as the checkpoint's metadata has them. Nothing is
+dropped in silence, and nothing processed by whom it was not sent to: what was in flight on an
+exchange that the job does not have any more is refused, too, and so is what another partitioner
+would have dealt out otherwise.
 
 Flink: InflightDataRescalingDescriptor, SubtaskStateMapper, RecoveredInputChannel.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
 from flinknet.checkpoint.channel_state import ChannelLabel, chunks_of
-from flinknet.checkpoint.metadata import CheckpointMetadata, OperatorState, StateKind
+from flinknet.checkpoint.metadata import CheckpointMetadata, Exchange, OperatorState, StateKind
 from flinknet.checkpoint.reader import PartReader
 from flinknet.errors import CheckpointCorruptedError, StateError
 from flinknet.records.key_groups import key_group_range
 from flinknet.records.partitioner import HashPartitioner, Partitioner
 from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordUnpacker
 from flinknet.task.deployment import consumers_of
+from flinknet.task.exchanges import exchanges_of
 from flinknet.task.graph import JobEdge, JobGraph
+from flinknet.task.transformation import (
+    ADAPTIVE_REBALANCE,
+    ADAPTIVE_RESCALE,
+    FORWARD,
+    REBALANCE,
+    RESCALE,
+    SHUFFLE,
+)
 
 __all__ = ["InFlightRecords", "RestoredChannels"]
 
 RECORDS_MAX = 1_000
 """Records that are processed as one batch."""
+
+_TO_ANYBODY = frozenset(
+    one.name for one in (FORWARD, REBALANCE, RESCALE, ADAPTIVE_REBALANCE, ADAPTIVE_RESCALE, SHUFFLE)
+)
+"""Partitioners for which each consumer is as good as another: at another parallelism, one is
+another."""
 
 
 class InFlightRecords(NamedTuple):
@@ -51,6 +71,12 @@ class InFlightRecords(NamedTuple):
     producer: int
     """The producer's number of then."""
     records: list[Any]
+
+
+_Place: TypeAlias = tuple[StateKind, str, int]
+"""The first operator of a chain, and the number of one of its exchanges on that side."""
+
+_WAY_OUT = "keep it as it was, or continue from a savepoint, which has none in flight"
 
 
 class _OldChannel(NamedTuple):
@@ -71,6 +97,8 @@ class RestoredChannels:
         self._metadata = metadata
         self._graph = graph
         self._operators = {operator.uid: operator for operator in metadata.operators}
+        self._in_flight = _labelled(metadata)
+        self._before = self._found()
         self._check()
 
     async def records_of(
@@ -81,56 +109,78 @@ class RestoredChannels:
         StateError if it cannot be dealt out at this parallelism, CheckpointCorruptedError if it is
         no row of records, and what reading raises.
         """
-        for gate, edge in enumerate(self._into(vertex)):
-            partition = self._out_of(edge.source).index(edge)
-            if self._has_in_flight(edge, gate, partition):
-                wanted = self._wanted(edge, index)
-                for channel in self._old_channels(edge, gate, partition, index):
-                    async for records in self._records(edge, channel, unpacker, wanted):
-                        yield InFlightRecords(gate, channel.producer, records)
+        into = [number for number, edge in enumerate(self._graph.edges) if edge.target == vertex]
+        for gate, number in enumerate(into):
+            exchange = self._before.get(number)
+            if exchange is None or not self._has_in_flight(exchange):
+                continue
+            edge = self._graph.edges[number]
+            wanted = self._wanted(edge, exchange, index)
+            for channel in self._old_channels(edge, exchange, index):
+                async for records in self._records(exchange, channel, unpacker, wanted):
+                    yield InFlightRecords(gate, channel.producer, records)
+
+    # -- which exchanges
+
+    def _found(self) -> dict[int, Exchange]:
+        """The exchange that each edge of the job was, by the edge's number."""
+        before = defaultdict(list)
+        for exchange in reversed(self._metadata.exchanges):
+            before[_ends(exchange)].append(exchange)
+        now = enumerate(exchanges_of(self._graph))
+        return {
+            number: before[_ends(exchange)].pop()
+            for number, exchange in now
+            if before[_ends(exchange)]
+        }
+
+    def _has_in_flight(self, exchange: Exchange) -> bool:
+        return not self._in_flight.isdisjoint(_places(exchange))
+
+    def _check(self) -> None:
+        """Everything that was in flight has a place."""
+        taken = {place for exchange in self._before.values() for place in _places(exchange)}
+        ends = {
+            place: f'from operator "{exchange.sender}" to operator "{exchange.receiver}" '
+            f"({exchange.partitioner})"
+            for exchange in self._metadata.exchanges
+            for place in _places(exchange)
+        }
+        for place in sorted(self._in_flight - taken):
+            where = ends.get(place, f'on an unknown exchange of operator "{place[1]}"')
+            raise StateError(
+                f"records were in flight {where} when {self._metadata.directory} was taken, and "
+                f'job "{self._graph.name}" has no such exchange between two tasks: {_WAY_OUT}'
+            )
+
+    def _operator(self, uid: str) -> OperatorState:
+        operator = self._operators.get(uid)
+        if operator is None:
+            raise CheckpointCorruptedError(
+                f"{self._store.location(self._metadata.directory)} has an exchange of operator "
+                f'"{uid}", and no such operator'
+            )
+        return operator
 
     # -- which channels
 
-    def _into(self, vertex: int) -> list[JobEdge]:
-        """The edges that a vertex reads, as its gates are numbered."""
-        return [edge for edge in self._graph.edges if edge.target == vertex]
-
-    def _out_of(self, vertex: int) -> list[JobEdge]:
-        """The edges that a vertex writes, as its partitions are numbered."""
-        return [edge for edge in self._graph.edges if edge.source == vertex]
-
-    def _before(self, vertex: int) -> OperatorState | None:
-        """What the checkpoint has of a vertex: of its first operator."""
-        return self._operators.get(self._graph.vertices[vertex].operators[0].uid)
-
-    def _has_in_flight(self, edge: JobEdge, gate: int, partition: int) -> bool:
-        source, target = self._before(edge.source), self._before(edge.target)
-        return (target is not None and _has(target, StateKind.INPUT, gate)) or (
-            source is not None and _has(source, StateKind.OUTPUT, partition)
-        )
-
-    def _old_channels(
-        self, edge: JobEdge, gate: int, partition: int, index: int
-    ) -> Iterator[_OldChannel]:
+    def _old_channels(self, edge: JobEdge, exchange: Exchange, index: int) -> Iterator[_OldChannel]:
         """Yield the old channels of which some records are for this subtask."""
-        source, target = self._before(edge.source), self._before(edge.target)
-        if source is None or target is None:
-            raise StateError(
-                f"records were in flight on an exchange of the checkpoint in place of which the "
-                f'job has "{edge.name}" from another operator: continue from a savepoint, which '
-                f"has none in flight"
-            )
-        for consumer in self._old_consumers(edge, target, index):
-            producers = [
-                producer
-                for producer in range(source.parallelism)
-                if consumer in _consumers(edge, producer, source, target)
-            ]
+        sources = self._operator(exchange.sender_head).parallelism
+        targets = self._operator(exchange.receiver).parallelism
+        consumers = [
+            consumers_of(producer, sources, targets, pointwise=exchange.pointwise)
+            for producer in range(sources)
+        ]
+        for consumer in self._old_consumers(edge, exchange, index):
+            producers = [one for one in range(sources) if consumer in consumers[one]]
             for channel, producer in enumerate(producers):
-                place = _consumers(edge, producer, source, target).index(consumer)
-                yield _OldChannel(producer, consumer, (gate, channel), (partition, place))
+                place = consumers[producer].index(consumer)
+                ends = (exchange.gate, channel), (exchange.partition, place)
+                yield _OldChannel(producer, consumer, *ends)
 
-    def _old_consumers(self, edge: JobEdge, target: OperatorState, index: int) -> list[int]:
+    def _old_consumers(self, edge: JobEdge, exchange: Exchange, index: int) -> list[int]:
+        target = self._operator(exchange.receiver)
         before, now = target.parallelism, self._graph.vertices[edge.target].parallelism
         if before == now:
             return [index]
@@ -150,12 +200,12 @@ class RestoredChannels:
             )
         return [consumer for consumer in range(before) if consumer % now == index]
 
-    def _wanted(self, edge: JobEdge, index: int) -> Callable[[Any], Any]:
+    def _wanted(self, edge: JobEdge, exchange: Exchange, index: int) -> Callable[[Any], Any]:
         """What a subtask takes of a record: all of it, a part or None."""
-        target = self._before(edge.target)
         now = self._graph.vertices[edge.target].parallelism
         partitioner = edge.partitioner()
-        if target is None or target.parallelism == now or not _is_keyed(partitioner):
+        before = self._operator(exchange.receiver).parallelism
+        if before == now or not _is_keyed(partitioner):
             return _all_of
         partitioner.setup(now)
         if partitioner.cuts_records:
@@ -166,18 +216,18 @@ class RestoredChannels:
 
     async def _records(
         self,
-        edge: JobEdge,
+        exchange: Exchange,
         channel: _OldChannel,
         unpacker: RecordUnpacker,
         wanted: Callable[[Any], Any],
     ) -> AsyncIterator[list[Any]]:
         name = (
-            f'what was in flight on "{edge.name}" from subtask {channel.producer} to '
+            f'what was in flight on "{exchange.partitioner}" from subtask {channel.producer} to '
             f"{channel.consumer} in {self._store.location(self._metadata.directory)}"
         )
         records: list[Any] = []
         splitter = _RecordSplitter(name, unpacker)
-        async for chunk in self._chunks(edge, channel, name):
+        async for chunk in self._chunks(exchange, channel, name):
             for record in splitter.feed(chunk):
                 taken = wanted(record)
                 if taken is not None:
@@ -189,15 +239,15 @@ class RestoredChannels:
         if records:
             yield records
 
-    async def _chunks(self, edge: JobEdge, channel: _OldChannel, name: str) -> AsyncIterator[bytes]:
+    async def _chunks(
+        self, exchange: Exchange, channel: _OldChannel, name: str
+    ) -> AsyncIterator[bytes]:
         ends = (
-            (edge.target, channel.consumer, StateKind.INPUT, channel.input),
-            (edge.source, channel.producer, StateKind.OUTPUT, channel.output),
+            (exchange.receiver, channel.consumer, StateKind.INPUT, channel.input),
+            (exchange.sender_head, channel.producer, StateKind.OUTPUT, channel.output),
         )
-        for vertex, index, kind, label in ends:
-            before = self._before(vertex)
-            states = () if before is None else before.subtasks
-            for state in states:
+        for uid, index, kind, label in ends:
+            for state in self._operator(uid).subtasks:
                 part = state.parts.get(kind)
                 if state.subtask_index != index or part is None:
                     continue
@@ -205,25 +255,6 @@ class RestoredChannels:
                 async for _, section in sections:
                     for chunk in chunks_of(section, name):
                         yield chunk
-
-    # -- what has no place
-
-    def _check(self) -> None:
-        heads = {vertex.operators[0].uid: vertex.id for vertex in self._graph.vertices}
-        for operator in self._metadata.operators:
-            vertex = heads.get(operator.uid)
-            gates = 0 if vertex is None else len(self._into(vertex))
-            partitions = 0 if vertex is None else len(self._out_of(vertex))
-            for state in operator.subtasks:
-                for kind, places in ((StateKind.INPUT, gates), (StateKind.OUTPUT, partitions)):
-                    part = state.parts.get(kind)
-                    labels = () if part is None else part.labels
-                    if any(isinstance(label, tuple) and label[0] >= places for label in labels):
-                        raise StateError(
-                            f"records were in flight on an exchange of operator {operator.uid} "
-                            f"when {self._metadata.directory} was taken, which the job does not "
-                            f"have: continue from a savepoint, which has none in flight"
-                        )
 
 
 class _RecordSplitter:
@@ -266,18 +297,30 @@ class _RecordSplitter:
             raise CheckpointCorruptedError(f"{self._name} ends inside a record")
 
 
-def _has(operator: OperatorState, kind: StateKind, number: int) -> bool:
-    """Whether something was in flight on one gate, or partition, of a vertex."""
-    return any(
-        isinstance(label, tuple) and label[0] == number
-        for state in operator.subtasks
-        if kind in state.parts
-        for label in state.parts[kind].labels
+def _labelled(metadata: CheckpointMetadata) -> set[_Place]:
+    """Where something was in flight."""
+    return {
+        (kind, operator.uid, label[0])
+        for operator, _, kind, part in metadata.parts()
+        for label in part.labels
+        if isinstance(label, tuple)
+    }
+
+
+def _places(exchange: Exchange) -> tuple[_Place, _Place]:
+    """Where the consumers have stored what was in flight, and where the producers have."""
+    return (
+        (StateKind.INPUT, exchange.receiver, exchange.gate),
+        (StateKind.OUTPUT, exchange.sender_head, exchange.partition),
     )
 
 
-def _consumers(edge: JobEdge, producer: int, source: OperatorState, target: OperatorState) -> range:
-    return consumers_of(producer, source.parallelism, target.parallelism, pointwise=edge.pointwise)
+def _ends(exchange: Exchange) -> tuple[object, ...]:
+    """What an exchange of the job before and one of the job now have in common if they are the
+    same."""
+    deals = "" if exchange.partitioner in _TO_ANYBODY else exchange.partitioner
+    ends = exchange.sender, exchange.tag, exchange.receiver, exchange.input
+    return *ends, exchange.stamped, deals
 
 
 def _is_keyed(partitioner: Partitioner) -> bool:

@@ -71,7 +71,17 @@ class Submission:
             for v in self.shape.vertices
         ]
         edges = [
-            (e.source, e.target, e.operator, e.name, e.pointwise, e.exchange_mode)
+            (
+                e.source,
+                e.target,
+                e.operator,
+                e.name,
+                e.pointwise,
+                e.exchange_mode,
+                e.tag,
+                e.stamped,
+                e.input,
+            )
             for e in self.shape.edges
         ]
         body: bytes = msgpack.packb(
@@ -102,12 +112,14 @@ class Submission:
             )
             restore = _restore_settings(settings["restore"])
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
+            senders = {(edge.source, edge.operator) for edge in shape.edges}
         except Exception as error:
             raise ConfigurationError(f"the request's body is no job: {error}") from error
         if not shape.vertices or not isinstance(graph, bytes):
             raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
         ids = [vertex.id for vertex in shape.vertices]
-        if ids != list(range(len(ids))) or not ends <= set(ids):
+        operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
+        if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
         return cls(shape, graph, bool(commits), restore)
 
@@ -142,10 +154,19 @@ def _no_operator() -> NoReturn:
 
 
 def _edge(
-    source: int, target: int, operator: int, name: str, pointwise: bool, exchange_mode: str
+    source: int,
+    target: int,
+    operator: int,
+    name: str,
+    pointwise: bool,
+    exchange_mode: str,
+    tag: str | None,
+    stamped: bool,
+    input: int,
 ) -> JobEdge:
     mode = ExchangeMode(exchange_mode)
-    return JobEdge(source, target, operator, name, _no_partitioner, pointwise, None, mode)
+    ends = source, target, operator, name
+    return JobEdge(*ends, _no_partitioner, pointwise, None, mode, tag, stamped, input)
 
 
 def _no_partitioner() -> NoReturn:

@@ -24,6 +24,7 @@ from flinknet.checkpoint.metadata import (
     CheckpointDirectory,
     CheckpointMetadata,
     OperatorState,
+    StateKind,
     SubtaskState,
     encode_metadata,
 )
@@ -41,6 +42,7 @@ from flinknet.errors import (
     ConfigurationError,
     FlinknetError,
 )
+from flinknet.task.exchanges import exchanges_of
 from flinknet.version import __version__
 
 __all__ = ["CheckpointKeeper", "OnFound", "OnKept"]
@@ -245,7 +247,7 @@ def _metadata(
         for uid, parts in decode_handle(report.handle):
             if parts:
                 states[uid].append(SubtaskState(index, parts))
-    return CheckpointMetadata(
+    metadata = CheckpointMetadata(
         job_id=record.job_id,
         job=record.submission.name,
         attempt=attempt.number,
@@ -259,6 +261,9 @@ def _metadata(
         ),
         written_by=__version__,
     )
+    if any(kind in (StateKind.INPUT, StateKind.OUTPUT) for *_, kind, _ in metadata.parts()):
+        return metadata._replace(exchanges=exchanges_of(record.submission.shape))
+    return metadata
 
 
 def _index(state: SubtaskState) -> int:

@@ -14,6 +14,7 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.config import CheckpointingConfig
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.task.deployment import WorkerOffer, plan_deployment
+from flinknet.task.exchanges import exchanges_of
 from flinknet.task.graph import JobGraph
 from flinknet.task.restored_state import RestoredState
 from flinknet.task.subtask import Subtask
@@ -69,7 +70,8 @@ class Answers:
                 subtasks = (*before.subtasks, SubtaskState(index, parts))
                 operators[uid] = before._replace(subtasks=subtasks)
         return CheckpointMetadata(
-            "job", graph.name, 0, 1, CheckpointKind.CHECKPOINT, 1, 2, tuple(operators.values())
+            *("job", graph.name, 0, 1, CheckpointKind.CHECKPOINT, 1, 2, tuple(operators.values())),
+            exchanges=exchanges_of(graph),
         )
 
 

@@ -30,11 +30,13 @@ from flinknet.datastream import (
     GeneratorSource,
     MapStateDescriptor,
     StreamExecutionEnvironment,
+    WatermarkStrategy,
 )
 from flinknet.errors import CheckpointCorruptedError, StateError
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.task.deployment import consumers_of
+from flinknet.task.exchanges import exchanges_of
 from flinknet.task.graph import JobGraph
 from flinknet.task.restored_channels import RestoredChannels
 from flinknet.wire.events import CheckpointKind
@@ -45,6 +47,7 @@ pack = RecordPacker().pack
 
 Exchange = Callable[[DataStream], DataStream]
 EXCHANGES: dict[str, Exchange] = {
+    "default": lambda stream: stream,
     "keyed": lambda stream: stream.key_by(lambda record: record[1]),
     "rebalance": lambda stream: stream.rebalance(),
     "rescale": lambda stream: stream.rescale(),
@@ -59,6 +62,7 @@ def job(exchange: Exchange, sources: int, targets: int) -> JobGraph:
     stream = environment.from_source(GeneratorSource(lambda number: number, 1))
     stream = stream.set_parallelism(sources).uid("source")
     mapped = exchange(stream).map(lambda record: record).set_parallelism(targets).uid("target")
+    mapped.start_new_chain()
     mapped.print().set_parallelism(targets)
     return environment.job_graph()
 
@@ -75,7 +79,7 @@ def checkpoint(
         store = store_in(directory)
         operators = []
         for vertex in graph.vertices:
-            operator = vertex.operators[0]
+            operator, *others = vertex.operators
             subtasks = []
             for index in range(vertex.parallelism):
                 of_inputs = inputs.get(index, {}) if operator.uid == "target" else {}
@@ -97,8 +101,13 @@ def checkpoint(
                     operator.uid, vertex.parallelism, vertex.max_parallelism, tuple(subtasks)
                 )
             )
+            operators += [
+                OperatorState(other.uid, vertex.parallelism, vertex.max_parallelism)
+                for other in others
+            ]
         return CheckpointMetadata(
-            "job", "job", 0, 1, CheckpointKind.CHECKPOINT, 1, 2, tuple(operators)
+            *("job", "job", 0, 1, CheckpointKind.CHECKPOINT, 1, 2, tuple(operators)),
+            exchanges=exchanges_of(graph),
         )
 
     return asyncio.run(written())
@@ -249,7 +258,9 @@ def test_an_exchange_that_is_not_there_any_more_is_refused(tmp_path: Path) -> No
         ({}, {0: {(1, 0): [b"\x01"]}}),
     ):
         metadata = checkpoint(tmp_path, graph, inputs, outputs)
-        with pytest.raises(StateError, match="which the job does not have: continue from a save"):
+        with pytest.raises(
+            StateError, match="an unknown exchange of operator .* continue from a sav"
+        ):
             read(tmp_path, metadata, graph)
 
 
@@ -259,13 +270,122 @@ def test_an_operator_that_is_not_there_any_more_is_refused(tmp_path: Path) -> No
     without = metadata._replace(
         operators=tuple(one for one in metadata.operators if one.uid != "source")
     )
-    with pytest.raises(StateError, match="from another operator: continue from a savepoint"):
+    with pytest.raises(CheckpointCorruptedError, match='operator "source", and no such operator'):
         read(tmp_path, without, graph)
     renamed = metadata._replace(
-        operators=tuple(one._replace(uid=f"old {one.uid}") for one in metadata.operators)
+        operators=tuple(one._replace(uid=f"old {one.uid}") for one in metadata.operators),
+        exchanges=tuple(one._replace(receiver=f"old {one.receiver}") for one in metadata.exchanges),
     )
-    with pytest.raises(StateError, match="an exchange of operator old target"):
+    with pytest.raises(StateError, match='operator "source" to operator "old target" .HASH.'):
         read(tmp_path, renamed, graph)
+
+
+def test_a_checkpoint_that_does_not_say_what_its_labels_are_is_refused(tmp_path: Path) -> None:
+    graph = job(EXCHANGES["keyed"], 1, 1)
+    metadata = checkpoint(tmp_path, graph, {0: {(0, 0): [b"\x01"]}}, {})._replace(exchanges=())
+    with pytest.raises(StateError, match='on an unknown exchange of operator "target"'):
+        read(tmp_path, metadata, graph)
+    nothing = checkpoint(tmp_path, graph, {}, {})._replace(exchanges=())
+    assert read(tmp_path, nothing, graph) == [[]]
+
+
+def split_chain(sources: int) -> JobGraph:
+    """With two sources, the map is in their chain."""
+    environment = StreamExecutionEnvironment().set_max_parallelism(16).set_parallelism(2)
+    source = environment.from_source(GeneratorSource(str, 1)).set_parallelism(sources).uid("source")
+    mapped = source.map(lambda record: record).uid("map")
+    mapped.key_by(lambda record: record[1]).map(str).uid("last").print().uid("print")
+    return environment.job_graph()
+
+
+def in_vertex(graph: JobGraph, metadata: CheckpointMetadata, directory: Path, uid: str) -> Any:
+    """What comes to the subtasks of the chain that begins with an operator."""
+    (vertex,) = (one for one in graph.vertices if one.operators[0].uid == uid)
+
+    async def of(index: int) -> list[Any]:
+        channels = RestoredChannels(store_in(directory), metadata, graph)
+        found = channels.records_of(vertex.id, index, UNPACKER)
+        return [record async for some in found for record in some.records]
+
+    return [asyncio.run(of(index)) for index in range(vertex.parallelism)]
+
+
+def test_what_a_chain_has_sent_stays_sent_if_it_is_two_chains_now(tmp_path: Path) -> None:
+    """N6: at another parallelism of one operator the exchanges have other numbers."""
+    old, new = split_chain(2), split_chain(1)
+    assert [len(graph.vertices) for graph in (old, new)] == [2, 3]
+    metadata = checkpoint(tmp_path, old, {}, {1: {(0, 0): [pack(("mapped", 0))]}})
+    assert in_vertex(new, metadata, tmp_path, "map") == [[], []]
+    assert in_vertex(new, metadata, tmp_path, "last") == [[("mapped", 0)], []]
+
+
+def test_what_was_in_flight_within_what_is_one_chain_now_is_refused(tmp_path: Path) -> None:
+    old, new = split_chain(1), split_chain(2)
+    metadata = checkpoint(tmp_path, old, {}, {0: {(0, 1): [pack((0, 0))]}})
+    with pytest.raises(StateError, match='"source" to operator "map" .REBALANCE. when'):
+        in_vertex(new, metadata, tmp_path, "last")
+
+
+def branches(*uids: str) -> JobGraph:
+    environment = StreamExecutionEnvironment()
+    source = environment.from_source(GeneratorSource(str, 1)).uid("source")
+    for uid in uids:
+        source.rebalance().map(str).uid(uid).print().uid(f"{uid} printed")
+    return environment.job_graph()
+
+
+def test_the_order_of_branches_may_change(tmp_path: Path) -> None:
+    outputs = {0: {(0, 0): [pack("for a")], (1, 0): [pack("for b")]}}
+    metadata = checkpoint(tmp_path, branches("a", "b"), {}, outputs)
+    new = branches("new", "b", "a")
+    assert [in_vertex(new, metadata, tmp_path, uid) for uid in ("new", "b", "a")] == [
+        [[]],
+        [["for b"]],
+        [["for a"]],
+    ]
+    with pytest.raises(StateError, match='from operator "source" to operator "a" .REBALANCE.'):
+        in_vertex(branches("b"), metadata, tmp_path, "b")
+
+
+def test_two_exchanges_between_the_same_operators_stay_apart(tmp_path: Path) -> None:
+    environment = StreamExecutionEnvironment()
+    source = environment.from_source(GeneratorSource(str, 1)).uid("source")
+    source.rebalance().union(source.rebalance()).map(str).uid("target").print()
+    graph = environment.job_graph()
+    assert len(graph.edges) == 2
+    outputs = {0: {(0, 0): [pack("first")], (1, 0): [pack("second")]}}
+    metadata = checkpoint(tmp_path, graph, {}, outputs)
+    assert read(tmp_path, metadata, graph) == [[(0, "first"), (0, "second")]]
+
+
+@pytest.mark.parametrize("kind", ["rebalance", "custom"])
+def test_what_another_partitioner_has_dealt_out_is_refused(tmp_path: Path, kind: str) -> None:
+    metadata = checkpoint(tmp_path, job(EXCHANGES[kind], 1, 2), {}, {0: {(0, 0): [pack((0, 1))]}})
+    with pytest.raises(StateError, match='operator "source" to operator "target"'):
+        read(tmp_path, metadata, job(EXCHANGES["keyed"], 1, 2))
+
+
+def timed(targets: int) -> JobGraph:
+    environment = StreamExecutionEnvironment().set_max_parallelism(16)
+    source = environment.from_source(GeneratorSource(str, 1)).uid("source")
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    stamped = source.assign_timestamps_and_watermarks(
+        strategy.with_timestamp_assigner(lambda value, timestamp: value[1])
+    )
+    keyed = stamped.key_by(lambda value: value[0])
+    keyed.map(lambda value: value).set_parallelism(targets).uid("target").print()
+    return environment.job_graph()
+
+
+def test_records_with_timestamps_go_where_their_values_belong(tmp_path: Path) -> None:
+    """N4: the key is that of the value, not of the tuple that has the timestamp."""
+    records = [(1_000 + number, (number % 8, number)) for number in range(32)]
+    metadata = checkpoint(tmp_path, timed(1), {}, {0: {(0, 0): [*map(pack, records)]}})
+    found = [[record for _, record in some] for some in read(tmp_path, metadata, timed(2))]
+    assert sorted(record for some in found for record in some) == records
+    keys = [{value[0] for _, value in some} for some in found]
+    assert not keys[0] & keys[1]
+    assert all(keys)
 
 
 def test_a_second_input_has_a_gate_of_its_own(tmp_path: Path) -> None:

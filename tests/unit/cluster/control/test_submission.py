@@ -53,7 +53,7 @@ def test_the_restart_strategy_travels(strategy: RestartStrategy) -> None:
 
 SOURCE = [0, "source", 1, 128, "default", ["uid"]]
 SETTINGS = {"checkpointing": None, "restart": ["NoRestart", {}], "restore": None}
-EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED"]
+EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED", None, False, 0]
 
 
 def body(vertices: list[object], edges: list[object]) -> bytes:
@@ -81,6 +81,7 @@ def test_a_body_is_a_job() -> None:
         body([SOURCE], [[*EDGE[:5], "ON_DEMAND"]]),
         body([SOURCE], [[0, 1, *EDGE[2:]]]),
         body([SOURCE], [["0", 0, *EDGE[2:]]]),
+        body([SOURCE], [[0, 0, 1, *EDGE[3:]]]),
         body([SOURCE], [[[], 0, *EDGE[2:]]]),
         body([[1, *SOURCE[1:]]], []),
     ],
