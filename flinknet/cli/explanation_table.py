@@ -10,6 +10,7 @@ from rich.text import Text
 from flinknet.cluster.local.job_memory import JobMemory, Level
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.task.buffer_needs import BufferNeed, Verdict, WorkerNeeds
+from flinknet.task.channel_state_bound import ChannelStateBound
 from flinknet.texts import printable
 
 __all__ = ["explanation"]
@@ -40,6 +41,20 @@ _LIMITS = {
 }
 """What sets each part of the bound."""
 
+_CHANNEL_STATE = (
+    "What an unaligned checkpoint stores of what is in flight, in MiB: no more than is in flight "
+    "at once, if the barriers of a subtask come together; what comes between its first one and its "
+    "last one is stored, too, up to the limit, beyond which the checkpoint is given up. Workers "
+    "have it in memory until it is written, beyond the bound above."
+)
+_CHANNEL_STATE_LIMITS = {
+    "network_buffers": "segment_bytes, buffers_per_channel, floating_buffers_per_gate",
+    "broadcast_copies": "consumers of what is broadcast",
+    "unfinished_records": "record_bytes_max, channels",
+    "at_once": "",
+    "limit": "checkpointing.channel_state_bytes_max",
+}
+
 _LEVELS: dict[Level, str] = {
     "minimum": "to run, degraded",
     "required": "to run as configured",
@@ -53,6 +68,7 @@ def explanation(memory: JobMemory) -> Group:
         *(_needs_table(memory, worker) for worker in memory.workers),
         Text("\n".join(["", *_verdict(memory), "", _BOUND])),
         _bounds_table(memory.bounds()),
+        *_channel_state(memory.channel_state()),
     )
 
 
@@ -116,6 +132,20 @@ def _bounds_table(bounds: dict[str, MemoryBound]) -> Table:
     table.add_section()
     table.add_row("total", *(_mebibytes(bound.total) for bound in bounds.values()), "")
     return table
+
+
+def _channel_state(bounds: dict[str, ChannelStateBound]) -> tuple[Text | Table, ...]:
+    if not bounds:
+        return ()
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("in flight")
+    for heading in (*bounds, "job"):
+        table.add_column(heading, justify="right")
+    table.add_column("set by", overflow="fold")
+    for part, limit in _CHANNEL_STATE_LIMITS.items():
+        sizes = [int(getattr(bound, part)) for bound in bounds.values()]
+        table.add_row(part.replace("_", " "), *map(_mebibytes, (*sizes, sum(sizes))), limit)
+    return Text("\n" + _CHANNEL_STATE), table
 
 
 def _mebibytes(number: int) -> str:

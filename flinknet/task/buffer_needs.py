@@ -119,6 +119,8 @@ class BufferOwner:
     """The edge, seen from here: ``"HASH to Reduce"``, ``"HASH from Map"``."""
     local: int
     remote: int
+    is_broadcast: bool = False
+    """Whether a partition's consumers share its buffers."""
 
     def need(self, config: NetworkConfig) -> BufferNeed:
         """Its network buffers."""
@@ -135,6 +137,8 @@ class WorkerNeeds:
     owners: tuple[BufferOwner, ...]
     peers: frozenset[str]
     """Addresses of the workers with which it exchanges data: one connection each."""
+    subtasks: int
+    """Those of its subtasks that exchange something."""
 
     def need(self, config: NetworkConfig) -> BufferNeed:
         """The network buffers of all owners together."""
@@ -181,22 +185,34 @@ def _worker_needs(
     owners: list[BufferOwner] = []
     peers: set[str] = set()
 
-    def own(subtask: str, kind: Literal["partition", "gate"], stream: str, ends: list[str]) -> None:
+    def own(
+        subtask: str,
+        kind: Literal["partition", "gate"],
+        stream: str,
+        ends: list[str],
+        *,
+        is_broadcast: bool = False,
+    ) -> None:
         local = ends.count(worker.address)
-        owners.append(BufferOwner(subtask, kind, stream, local, len(ends) - local))
+        remote = len(ends) - local
+        owners.append(BufferOwner(subtask, kind, stream, local, remote, is_broadcast))
         peers.update(ends)
 
     for descriptor in descriptors:
         for result in descriptor.results:
             edge = graph.edges[result.edge]
             stream = f"{edge.name} to {graph.vertices[edge.target].name}"
-            own(descriptor.name, "partition", stream, readers[result.partition_id])
+            ends = readers[result.partition_id]
+            is_broadcast = edge.partitioner().is_broadcast
+            own(descriptor.name, "partition", stream, ends, is_broadcast=is_broadcast)
         for gate in descriptor.gates:
             edge = graph.edges[gate.edge]
             stream = f"{edge.name} from {graph.vertices[edge.source].name}"
             ends = [location.address for location in gate.locations]
             own(descriptor.name, "gate", stream, ends)
-    return WorkerNeeds(worker.worker_id, tuple(owners), frozenset(peers - {worker.address}))
+    subtasks = sum(1 for one in descriptors if one.results or one.gates)
+    others = frozenset(peers - {worker.address})
+    return WorkerNeeds(worker.worker_id, tuple(owners), others, subtasks)
 
 
 def degraded_gate_limit(workers: Sequence[WorkerNeeds], config: NetworkConfig) -> int | None:

@@ -15,6 +15,7 @@ from flinknet.task.buffer_needs import (
     degraded_gate_limit,
     job_needs,
 )
+from flinknet.task.channel_state_bound import ChannelStateBound, channel_state_bound
 from flinknet.task.deployment import WorkerOffer
 from flinknet.task.graph import JobGraph
 
@@ -37,6 +38,8 @@ class JobMemory:
     job: str
     config: FlinknetConfig
     workers: tuple[WorkerNeeds, ...]
+    unaligned: bool = False
+    """Whether its checkpoints store what is in flight."""
 
     @classmethod
     def of_graph(cls, graph: JobGraph, config: FlinknetConfig) -> JobMemory:
@@ -44,7 +47,8 @@ class JobMemory:
         # Only who is where matters for the need, so names stand for addresses.
         names = [f"worker-{number}" for number in range(config.cluster.workers)]
         offers = [WorkerOffer(name, name, config.cluster.slots_per_worker) for name in names]
-        return cls(graph.name, config, job_needs(graph, offers))
+        unaligned = graph.checkpointing is not None and graph.checkpointing.unaligned
+        return cls(graph.name, config, job_needs(graph, offers), unaligned)
 
     @cached_property
     def needs(self) -> dict[str, BufferNeed]:
@@ -76,6 +80,12 @@ class JobMemory:
             for worker in self.workers
         }
 
+    def channel_state(self) -> dict[str, ChannelStateBound]:
+        """The most that an unaligned checkpoint stores of what is in flight, by worker; nothing
+        if the job takes none."""
+        workers = self.workers if self.unaligned else ()
+        return {worker.worker_id: channel_state_bound(worker, self.config) for worker in workers}
+
     def shortage(self, level: Level) -> str:
         """Which worker lacks what of a level that is not reached, for messages."""
         network = self.config.network
@@ -88,7 +98,7 @@ class JobMemory:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; what is a memory is in bytes, every other number counts buffers."""
-        network, bounds = self.config.network, self.bounds()
+        network, bounds, stored = self.config.network, self.bounds(), self.channel_state()
         return {
             "job": self.job,
             "verdict": self.verdict.value,
@@ -98,6 +108,12 @@ class JobMemory:
             "network_memory_bytes_for": self.settings(),
             "degraded_gate_limit": self.degraded_gate_limit
             if self.verdict is Verdict.DEGRADED
+            else None,
+            "channel_state": {
+                "at_once": sum(bound.at_once for bound in stored.values()),
+                "limit": sum(bound.limit for bound in stored.values()),
+            }
+            if stored
             else None,
             "workers": [
                 {
@@ -112,6 +128,12 @@ class JobMemory:
                         **bounds[worker.worker_id]._asdict(),
                         "total": bounds[worker.worker_id].total,
                     },
+                    "channel_state": {
+                        **stored[worker.worker_id]._asdict(),
+                        "at_once": stored[worker.worker_id].at_once,
+                    }
+                    if stored
+                    else None,
                 }
                 for worker in self.workers
             ],

@@ -74,9 +74,27 @@ def test_the_bound_is_shown_part_by_part() -> None:
     assert rows[0] == "network memory 0.2 0.2 network_memory_bytes"
 
 
+def test_what_unaligned_checkpoints_store_is_shown_where_there_are_some() -> None:
+    memory = JobMemory.of_graph(keyed_graph(parallelism=4), FlinknetConfig())
+    assert not any("in flight" in line for line in rendered(memory))
+
+    lines = rendered(replace(memory, unaligned=True))
+
+    start = lines.index("in flight worker-0 worker-1 job set by")
+    rows = [line for line in lines[start + 2 :] if line]
+    assert [row.split(" ", 2)[:2] for row in rows] == [
+        ["network", "buffers"],
+        ["broadcast", "copies"],
+        ["unfinished", "records"],
+        ["at", "once"],
+        ["limit", "768.0"],
+    ]
+    assert rows[-1] == "limit 768.0 512.0 1,280.0 checkpointing.channel_state_bytes_max"
+
+
 def test_a_name_with_brackets_is_shown_as_it_is() -> None:
     owner = BufferOwner("[bold] (1/1)", "gate", "HASH from [red]", local=0, remote=1)
-    worker = WorkerNeeds("worker-0", (owner,), frozenset())
+    worker = WorkerNeeds("worker-0", (owner,), frozenset(), 1)
 
     lines = rendered(JobMemory("[dim]", FlinknetConfig(), (worker,)))
 

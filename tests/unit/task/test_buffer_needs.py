@@ -233,7 +233,7 @@ def worker(*remote_channels: int, subpartitions: int = 0) -> WorkerNeeds:
     owners = [BufferOwner("task", "gate", "edge", 0, channels) for channels in remote_channels]
     if subpartitions:
         owners.append(BufferOwner("task", "partition", "edge", subpartitions, 0))
-    return WorkerNeeds("worker", tuple(owners), frozenset())
+    return WorkerNeeds("worker", tuple(owners), frozenset(), 1)
 
 
 @given(

@@ -9,8 +9,10 @@ import pytest
 
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.net.memory_bound import MemoryBound, memory_bound
 from flinknet.task.buffer_needs import BufferNeed, Verdict
+from flinknet.task.channel_state_bound import ChannelStateBound, channel_state_bound
 from tests.unit.cluster.graphs import keyed_graph
 
 BUFFER = 33024
@@ -74,6 +76,31 @@ def test_the_bound_is_that_of_what_each_worker_exchanges() -> None:
         worker.worker_id: memory_bound(memory.config.network, worker.shape)
         for worker in memory.workers
     }
+
+
+def test_what_unaligned_checkpoints_store_is_known_where_there_are_some() -> None:
+    graph = keyed_graph(parallelism=4)
+    unaligned = JobCheckpointingConfig(1000.0, unaligned=True)
+    for checkpointing in (None, replace(unaligned, unaligned=False)):
+        memory = JobMemory.of_graph(
+            replace(graph, checkpointing=checkpointing), memory_with(6).config
+        )
+        assert memory.channel_state() == {}
+        shown = memory.to_dict()
+        assert (shown["channel_state"], shown["workers"][0]["channel_state"]) == (None, None)
+
+    memory = JobMemory.of_graph(replace(graph, checkpointing=unaligned), memory_with(6).config)
+    bounds = memory.channel_state()
+    assert bounds == {
+        worker.worker_id: channel_state_bound(worker, memory.config) for worker in memory.workers
+    }
+    shown = json.loads(json.dumps(memory.to_dict()))
+    assert shown["channel_state"] == {
+        "at_once": sum(bound.at_once for bound in bounds.values()),
+        "limit": 5 * memory.config.checkpointing.channel_state_bytes_max,
+    }
+    bound = shown["workers"][1]["channel_state"]
+    assert bound.pop("at_once") == ChannelStateBound(**bound).at_once
 
 
 def test_everything_is_in_the_json() -> None:

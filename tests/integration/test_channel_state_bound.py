@@ -1,0 +1,86 @@
+"""What unaligned checkpoints of a job store, against the bound that ``flinknet explain`` prints."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.metadata import CheckpointMetadata, StateKind
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream import DataStream, GeneratorSource, StreamExecutionEnvironment
+from flinknet.task.graph import JobGraph
+
+PAYLOAD = b"x" * 1000
+RECORDS = 20_000
+"""Twenty times as many bytes as can be in flight."""
+CHECKPOINTS = 5
+
+
+def slow(record: tuple[int, bytes]) -> Iterable[int]:
+    time.sleep(0.001)
+    return [record[0]]
+
+
+def full_queues(exchange: str) -> JobGraph:
+    """One source, and two subtasks that are too slow for it."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    environment.enable_checkpointing(100)
+    environment.get_checkpoint_config().enable_unaligned_checkpoints()
+    numbers = GeneratorSource(lambda number: (number, PAYLOAD), RECORDS)
+    source = environment.from_source(numbers).set_parallelism(1)
+    dealt: DataStream = source.broadcast() if exchange == "BROADCAST" else source.rebalance()
+    dealt.flat_map(slow).print()
+    return environment.job_graph("full queues")
+
+
+def stored(metadata: CheckpointMetadata) -> int:
+    """Bytes of what was in flight."""
+    kinds = (StateKind.INPUT, StateKind.OUTPUT)
+    return sum(part.size_bytes for *_, kind, part in metadata.parts() if kind in kinds)
+
+
+@pytest.mark.parametrize("exchange", ["REBALANCE", "BROADCAST"])
+async def test_checkpoints_store_no_more_than_can_be_in_flight(
+    tmp_path: Path, exchange: str
+) -> None:
+    """A subtask here has one channel, so that its only barrier is its first: what is in flight at
+    once is the bound; and with full queues, a checkpoint comes near it."""
+    config = FlinknetConfig(
+        network=NetworkConfig(
+            network_memory_bytes=8 * 2**20, segment_bytes=32768, record_bytes_max=32768
+        ),
+        cluster=ClusterConfig(progress_interval_ms=20.0),
+        checkpointing=CheckpointingConfig(directory=str(tmp_path), retained=1000),
+    )
+    graph = full_queues(exchange)
+    bound = sum(one.at_once for one in JobMemory.of_graph(graph, config).channel_state().values())
+    sizes: dict[int, int] = {}
+    async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(graph, watch))
+        store = CheckpointStore(
+            FileStorage(tmp_path, config.checkpointing), await started, config.checkpointing
+        )
+        while len(sizes) < CHECKPOINTS:
+            for entry in await store.completed():
+                if entry.number not in sizes:
+                    sizes[entry.number] = stored(await store.read_metadata(entry.directory))
+        job.cancel()
+        with suppress(asyncio.CancelledError):
+            await job
+    assert max(sizes.values()) <= bound
+    assert max(sizes.values()) > bound // 3
