@@ -22,6 +22,7 @@ from flinknet.datastream import (
     GeneratorSource,
     KeyedProcessFunction,
     ProcessContext,
+    RestartStrategies,
     RuntimeContext,
     StreamExecutionEnvironment,
     ValueStateDescriptor,
@@ -60,6 +61,7 @@ def job(
     if checkpointed:
         environment.enable_checkpointing(50)
         environment.get_checkpoint_config().enable_unaligned_checkpoints()
+    environment.set_restart_strategy(RestartStrategies.no_restart())
     source = environment.from_source(GeneratorSource(lambda number: number, RECORDS))
     numbers = source.set_parallelism(1).uid("source")
     pairs = numbers.map(lambda number: (number % KEYS, number)).set_parallelism(mapped).uid("map")

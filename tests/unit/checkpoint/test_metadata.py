@@ -15,6 +15,7 @@ from flinknet.checkpoint.envelope import put_in_envelope
 from flinknet.checkpoint.metadata import (
     CheckpointDirectory,
     CheckpointMetadata,
+    Exchange,
     OperatorState,
     Section,
     StateKind,
@@ -61,6 +62,35 @@ EXAMPLE = metadata(
 
 def test_metadata_comes_back() -> None:
     assert decode_metadata(encode_metadata(EXAMPLE, 4096), "m") == EXAMPLE
+
+
+EXCHANGES = (
+    Exchange("map", None, "source", 0, "counts", 0, 0, "HASH", False, False),
+    Exchange("map", "late", "source", 1, "counts", 1, 1, "FORWARD", True, True),
+)
+
+
+def test_exchanges_come_back_and_are_not_there_if_nothing_was_in_flight() -> None:
+    made = EXAMPLE._replace(exchanges=EXCHANGES)
+    assert decode_metadata(encode_metadata(made, 4096), "m") == made
+    assert "exchanges" not in content()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"partition": 0}, "two exchanges have one number"),
+        ({"gate": 0}, "two exchanges have one number"),
+        ({"gate": -1}, "-1 is no count"),
+        ({"tag": 1}, "tag is a int"),
+        ({"pointwise": None}, "pointwise is a NoneType"),
+    ],
+)
+def test_what_are_no_exchanges_is_refused(change: dict[str, Any], message: str) -> None:
+    changed = content()
+    changed["exchanges"] = [EXCHANGES[0]._asdict(), EXCHANGES[1]._asdict() | change]
+    with pytest.raises(CheckpointCorruptedError, match=message):
+        decode_metadata(put_in_envelope(changed, 4096), "m")
 
 
 @pytest.mark.parametrize("kind", CheckpointKind)

@@ -58,6 +58,7 @@ async def test_checkpoints_of_a_job_are_complete_one_after_the_other(tmp_path: P
     assert (found.job, found.attempt) == ("endless", 0)
     assert [operator.parallelism for operator in found.operators] == [2] * 3
     assert found.size_bytes > 0, "the positions of the sources"
+    assert found.exchanges == (), "nothing was in flight"
 
 
 async def test_a_place_that_fails_fails_the_job_in_the_end(tmp_path: Path) -> None:
