@@ -48,7 +48,6 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
     )
     try:
         address = await _listening(process)
-        assert address is not None, "prometheus has ended"
         draining = asyncio.create_task(_drain(process))
         async with aiohttp.ClientSession(f"http://{address}") as session:
             yield session
@@ -59,16 +58,18 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
     await draining
 
 
-async def _listening(process: asyncio.subprocess.Process) -> str | None:
+async def _listening(process: asyncio.subprocess.Process) -> str:
     """Where it listens, once it answers: it does not at once."""
     assert process.stdout is not None
-    address = None
+    address = ""
+    said: list[str] = []
     async for line in process.stdout:
+        said.append(line.decode())
         if listens := LISTENS.search(line.decode()):
             address = listens[1]
         if b"Server is ready to receive web requests" in line:
             return address
-    return None
+    raise AssertionError(f"prometheus has ended: {''.join(said[-10:])}")
 
 
 async def _drain(process: asyncio.subprocess.Process) -> None:
