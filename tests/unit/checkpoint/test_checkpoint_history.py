@@ -84,6 +84,20 @@ def test_a_failure_is_told_and_leaves_the_last_one_where_it_was() -> None:
         history.check_invariants(under_way=0)
 
 
+def test_why_a_checkpoint_has_failed_is_said_for_people() -> None:
+    history = CheckpointHistory(3)
+    for _ in range(3):
+        history.note_trigger()
+    history.note_end(ended(1), 11.0)
+    history.note_end(ended(2, reason=CheckpointFailureReason.EXPIRED), 25.0, "nobody answered")
+    history.note_end(ended(3, reason=CheckpointFailureReason.EXPIRED), 35.0)
+    expired = CheckpointFailureReason.EXPIRED.value
+    assert history.why_failed(2) == f"{expired}: nobody answered"
+    assert history.why_failed(3) == expired
+    assert history.why_failed(1) == "it is not remembered why", "it is complete"
+    assert history.why_failed(4) == "it is not remembered why"
+
+
 def test_the_oldest_story_is_forgotten() -> None:
     history = CheckpointHistory(2)
     for number in (1, 2, 3):

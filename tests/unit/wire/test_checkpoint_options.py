@@ -37,6 +37,10 @@ def test_the_alignment_says_how_a_barrier_travels(
     assert options.is_timeoutable is is_timeoutable
 
 
+def test_a_job_stops_with_two_kinds_of_savepoints() -> None:
+    assert {kind for kind in K if kind.stops} == {K.SAVEPOINT_SUSPEND, K.SAVEPOINT_TERMINATE}
+
+
 def test_only_savepoints_are_savepoints() -> None:
     assert [kind for kind in K if not kind.is_savepoint] == [K.CHECKPOINT]
 
