@@ -1,4 +1,5 @@
-"""The frame around everything that is kept of a checkpoint but the state parts themselves.
+"""The frame around everything that is kept of a checkpoint but the state parts themselves, and
+around what a coordinator keeps of its jobs, under another mark.
 
 ``FORMAT.md`` has the bytes: a mark, a version, the length of the body, the body, and a checksum of
 it all. So a file that is torn, damaged, foreign or newer is told from a good one, and is refused
@@ -27,7 +28,7 @@ ENVELOPE_BYTES = _HEAD.size + _CHECKSUM.size
 """Bytes around the body."""
 
 
-def put_in_envelope(content: dict[str, Any], bytes_max: int) -> bytes:
+def put_in_envelope(content: dict[str, Any], bytes_max: int, mark: bytes = MARK) -> bytes:
     """Return a file with this content. CheckpointError if it is larger than ``bytes_max``."""
     body: bytes = msgpack.packb(content)
     if len(body) + ENVELOPE_BYTES > bytes_max:
@@ -35,17 +36,17 @@ def put_in_envelope(content: dict[str, Any], bytes_max: int) -> bytes:
             f"the metadata takes {len(body) + ENVELOPE_BYTES} bytes, and {bytes_max} are allowed: "
             "raise checkpointing.metadata_bytes_max, or lower checkpointing.inline_bytes_max"
         )
-    file = _HEAD.pack(MARK, VERSION, len(body)) + body
+    file = _HEAD.pack(mark, VERSION, len(body)) + body
     return file + _CHECKSUM.pack(crc32c(file))
 
 
-def open_envelope(file: bytes, name: str) -> dict[str, Any]:
+def open_envelope(file: bytes, name: str, mark: bytes = MARK) -> dict[str, Any]:
     """Return the content of a file. CheckpointCorruptedError, with ``name``, if it has none."""
-    if len(file) < _HEAD.size or not file.startswith(MARK):
-        if MARK.startswith(file[: len(MARK)]):
+    if len(file) < _HEAD.size or not file.startswith(mark):
+        if mark.startswith(file[: len(mark)]):
             raise CheckpointCorruptedError(f"{name} is torn: it ends after {len(file)} bytes")
         raise CheckpointCorruptedError(
-            f"{name} is not of flinknet: it does not begin with {MARK!r}"
+            f"{name} is not of flinknet: it does not begin with {mark!r}"
         )
     _, version, length = _HEAD.unpack_from(file)
     if version != VERSION:
