@@ -27,7 +27,8 @@ carry them out, and ``deadline`` says when to call ``tick``.
 What is told of a checkpoint that is not under way any more comes too late and changes nothing, but
 that of one whose metadata was written after all, which is to be discarded.
 
-Owned: the number of the next checkpoint, which never repeats in a job; the checkpoints under way;
+Owned: the number of the next checkpoint, which never repeats in an attempt, and is larger than that
+of each that was complete before it; the checkpoints under way;
 failures in a row; the history. Flink: CheckpointCoordinator, CheckpointRequestDecider,
 CheckpointFailureManager, DefaultCheckpointPlanCalculator.
 """
@@ -146,6 +147,15 @@ class CheckpointCoordinator:
         self._ended_at: float | None = None
         self._failures_in_a_row = 0
         self._has_stopped = False
+
+    @property
+    def next_id(self) -> int:
+        """The number of the next checkpoint."""
+        return self._next_id
+
+    def number_after(self, checkpoint_id: int) -> None:
+        """The job has a checkpoint of this number, of which these books do not know."""
+        self._next_id = max(self._next_id, checkpoint_id + 1)
 
     @property
     def is_running(self) -> bool:

@@ -82,6 +82,21 @@ class ClusterConfig:
     runs no user code, so it is only this long because it may have to take in a large result. Flink:
     heartbeat.timeout (50 s), client.timeout (60 s)."""
 
+    state_directory: str = ""
+    """Directory in which the coordinator keeps its jobs, so that another one, which is started in
+    its place with the same directory, resumes them; of this machine's own disk or one that keeps
+    file locks. Empty: its jobs end with it. A local cluster has a directory of its own then, for as
+    long as it lives. Flink: high-availability.storageDir."""
+
+    coordinator_return_ms: float = 60_000.0
+    """How long workers and clients of a coordinator that is lost, and may be started anew, try to
+    reach it again before they give up. Flink: cluster.registration.* and the rest client's retries
+    (20 times 3 s)."""
+
+    coordinator_restarts: int = 10
+    """How often a local cluster starts a coordinator that has died anew. One that dies again and
+    again does so because of what it is given."""
+
     progress_interval_ms: float = 250.0
     """Pause between two progress reports of a worker."""
 
@@ -198,6 +213,8 @@ class ClusterConfig:
             "collect_records_max",
             "attempts_retained",
             "statistics_channels_max",
+            "coordinator_return_ms",
+            "coordinator_restarts",
         )
         for name, least in (
             ("collect_bytes_max", KIB),

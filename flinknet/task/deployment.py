@@ -17,7 +17,7 @@ from typing import Any
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import InsufficientSlotsError
 from flinknet.partition.exchange_mode import ExchangeMode
-from flinknet.task.graph import JobEdge, JobGraph
+from flinknet.task.graph import JobEdge, JobGraph, JobVertex
 
 __all__ = [
     "GateDescriptor",
@@ -26,6 +26,7 @@ __all__ = [
     "WorkerOffer",
     "consumers_of",
     "plan_deployment",
+    "subtask_name",
 ]
 
 
@@ -122,12 +123,17 @@ def plan_deployment(
                     vertex=vertex.id,
                     index=index,
                     parallelism=vertex.parallelism,
-                    name=f"{vertex.name} ({index + 1}/{vertex.parallelism})",
+                    name=subtask_name(vertex, index),
                     results=_results(graph, job_id, attempt, vertex.id, index, placement),
                     gates=_gates(graph, job_id, attempt, vertex.id, index, placement),
                 )
             )
     return {worker_id: tuple(descriptors) for worker_id, descriptors in plan.items()}
+
+
+def subtask_name(vertex: JobVertex, index: int) -> str:
+    """What people call a subtask: ``"Map (2/4)"``."""
+    return f"{vertex.name} ({index + 1}/{vertex.parallelism})"
 
 
 def _place(graph: JobGraph, workers: Sequence[WorkerOffer]) -> dict[str, list[WorkerOffer]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -44,6 +47,9 @@ _POLL_MS = 10_000
 _READING_MS = 600_000
 """For which the coordinator may read the checkpoint that a job continues from."""
 
+_PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
+"""Between two tries to reach a coordinator again, which are further apart from time to time."""
+
 _REFUSALS: dict[str, type[FlinknetError]] = {
     refusal.__name__: refusal
     for refusal in (
@@ -62,7 +68,9 @@ class CoordinatorClient:
     """One HTTP session with the coordinator; use with ``async with``.
 
     Every method raises RemoteTransportError if the coordinator cannot be reached, or has not
-    answered within ``coordinator_timeout_ms`` and what the call itself may wait for.
+    answered within ``coordinator_timeout_ms`` and what the call itself may wait for. One that has
+    answered before may have been lost, and be started anew: it is asked again for
+    ``coordinator_return_ms``, unless it may have heard what must not be said twice.
     """
 
     def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
@@ -72,6 +80,8 @@ class CoordinatorClient:
         self._timeout_ms = config.coordinator_timeout_ms
         self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms
         """For which the coordinator may wait for slots of jobs that end."""
+        self._return_s = config.coordinator_return_ms / 1000
+        self._has_answered = False
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -97,7 +107,9 @@ class CoordinatorClient:
         """Start a job and return its id; InsufficientSlotsError if it does not fit, CheckpointError
         if it cannot continue from what it should."""
         wait_ms = self._slots_wait_ms + (0 if submission.restore is None else _READING_MS)
-        answer = await self._request("POST", "/api/v1/jobs", submission.to_bytes(), wait_ms=wait_ms)
+        # Chosen here, so that a request that is sent again does not start a second job.
+        path = f"/api/v1/jobs?job_id={uuid.uuid4().hex}"
+        answer = await self._request("POST", path, submission.to_bytes(), wait_ms=wait_ms)
         return str(answer["job_id"])
 
     async def progress(self, job_id: str, *, wait_ms: int = 0) -> JobProgress:
@@ -168,7 +180,7 @@ class CoordinatorClient:
         return await self._await_savepoint(job_id, f"/v1/jobs/{job_id}/stop", body)
 
     async def _await_savepoint(self, job_id: str, path: str, body: dict[str, Any]) -> str:
-        answer = await self._request("POST", path, json.dumps(body).encode())
+        answer = await self._request("POST", path, json.dumps(body).encode(), once=True)
         status = f"/v1/jobs/{job_id}/savepoints/{answer['request-id']}?wait_ms={_POLL_MS}"
         while True:
             answer = await self._request("GET", status, wait_ms=_POLL_MS)
@@ -205,7 +217,10 @@ class CoordinatorClient:
         return await self._take_result(progress)
 
     async def _take_result(self, progress: JobProgress) -> JobResult:
-        rows = await self._request("GET", f"/api/v1/jobs/{progress.job_id}/result")
+        path = f"/api/v1/jobs/{progress.job_id}/result"
+        rows = await self._request("GET", path)
+        with suppress(RemoteTransportError):
+            await self._request("DELETE", path, once=True)
         collected = merge_by_sink([row.pop("collected") for row in rows])
         return JobResult(
             job_id=progress.job_id,
@@ -218,12 +233,38 @@ class CoordinatorClient:
         )
 
     async def _request(
-        self, method: str, path: str, body: bytes | None = None, *, wait_ms: float = 0
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        wait_ms: float = 0,
+        once: bool = False,
     ) -> Any:
+        loop = asyncio.get_running_loop()
+        pause_s, lost_at = _PAUSE_S_MIN, None
+        while True:
+            try:
+                answer = await self._ask(method, path, body, wait_ms)
+            except aiohttp.ClientError as error:
+                lost_at = loop.time() if lost_at is None else lost_at
+                is_heard = not isinstance(error, aiohttp.ClientConnectorError)
+                is_over = loop.time() - lost_at >= self._return_s
+                if not self._has_answered or (is_heard and once) or is_over:
+                    raise RemoteTransportError(
+                        f"the coordinator at {self._coordinator} cannot be reached: {error}"
+                    ) from error
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+            else:
+                return answer
+
+    async def _ask(self, method: str, path: str, body: bytes | None, wait_ms: float) -> Any:
         assert self._session is not None
         timeout = aiohttp.ClientTimeout(total=(self._timeout_ms + wait_ms) / 1000)
         try:
             async with self._session.request(method, path, data=body, timeout=timeout) as response:
+                self._has_answered = True
                 if response.status >= 400:
                     raise _refusal((await response.json())["error"])
                 if response.content_type == "application/msgpack":
@@ -232,10 +273,6 @@ class CoordinatorClient:
         except TimeoutError as error:
             raise RemoteTransportError(
                 unanswered(self._coordinator, self._timeout_ms + wait_ms)
-            ) from error
-        except aiohttp.ClientError as error:
-            raise RemoteTransportError(
-                f"the coordinator at {self._coordinator} cannot be reached: {error}"
             ) from error
 
 

@@ -10,13 +10,16 @@
     GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
     GET  /api/v1/jobs/{job}/attempts how each attempt and its regions stand or ended, oldest first
     GET  /api/v1/jobs/{job}/statistics           its subtasks by worker, as last reported
-    POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots
+    POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots; with
+                                     ?job_id=ID that is the job's, and to ask again does no harm
     POST /api/v1/jobs/{job}/cancel
-    GET  /api/v1/jobs/{job}/result   msgpack, once: collected records are handed out and dropped
+    GET  /api/v1/jobs/{job}/result   msgpack
+    DELETE /api/v1/jobs/{job}/result the client has it: what was collected is dropped
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Protocol
 
@@ -37,11 +40,14 @@ from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
+from flinknet.errors import ConfigurationError
 from flinknet.metrics.plain import to_plain
 from flinknet.metrics.worker_statistics import WorkerStatistics
 from flinknet.texts import printable
 
 __all__ = ["ClientRoutes", "Jobs"]
+
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Jobs(Protocol):
@@ -54,7 +60,13 @@ class Jobs(Protocol):
     def now(self) -> float: ...
     async def wait_for_slots(self, submission: Submission) -> None: ...
     async def find_restore_point(self, submission: Submission) -> RestorePoint | None: ...
-    def submit(self, submission: Submission, restored: RestorePoint | None = None) -> JobRecord: ...
+    def submit(
+        self,
+        submission: Submission,
+        restored: RestorePoint | None = None,
+        job_id: str | None = None,
+    ) -> JobRecord: ...
+    def forget_result(self, record: JobRecord) -> None: ...
     def cancel(self, record: JobRecord) -> None: ...
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None: ...
 
@@ -80,6 +92,7 @@ class ClientRoutes:
             web.post("/api/v1/jobs", self._submit),
             web.post("/api/v1/jobs/{job}/cancel", self._cancel),
             web.get("/api/v1/jobs/{job}/result", self._result),
+            web.delete("/api/v1/jobs/{job}/result", self._forget_result),
         ]
 
     async def _overview(self, request: web.Request) -> web.Response:
@@ -159,12 +172,17 @@ class ClientRoutes:
                 f"{self._config.job_bytes_max}: read large collections from files, or raise that "
                 "option",
             )
+        job_id = request.query.get("job_id")
+        if job_id is not None and _JOB_ID.fullmatch(job_id) is None:
+            raise ConfigurationError(f"{job_id[:40]!r} is no job's id: choose 32 digits of 0-9a-f")
+        if job_id is not None and self._dispatcher.job(job_id) is not None:
+            return web.json_response({"job_id": job_id}, status=201)
         submission = Submission.from_bytes(body)
         restored = await self._coordinator.find_restore_point(submission)
         await self._coordinator.wait_for_slots(submission)
         if request.transport is None or request.transport.is_closing():
             raise web.HTTPConflict(text="the client has gone before its job could be started")
-        record = self._coordinator.submit(submission, restored)
+        record = self._coordinator.submit(submission, restored, job_id)
         return web.json_response({"job_id": record.job_id}, status=201)
 
     async def _cancel(self, request: web.Request) -> web.Response:
@@ -176,9 +194,15 @@ class ClientRoutes:
         record = named_job(request, self._dispatcher)
         if record.state is not JobState.FINISHED:
             raise web.HTTPConflict(text=f"the job is {record.state.value}: no result")
-        body = msgpack.packb(record.present.result())
-        record.present.forget_collected()
+        rows = record.present.result()
+        if not rows:
+            raise web.HTTPConflict(text="the result of the job has been fetched before")
+        body = msgpack.packb(rows)
         return web.Response(body=body, content_type="application/msgpack")
+
+    async def _forget_result(self, request: web.Request) -> web.Response:
+        self._coordinator.forget_result(named_job(request, self._dispatcher))
+        return web.json_response({})
 
 
 def _worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:

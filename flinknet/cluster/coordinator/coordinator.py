@@ -35,8 +35,10 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.job_books import JobBooks
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.job_store import JobStore
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.cluster.coordinator.restore_point import RestorePoint, find_restore_point
@@ -61,8 +63,10 @@ class Coordinator:
         config: ClusterConfig,
         want_worker: Callable[[str], None] = lambda lost: None,
         checkpointing: CheckpointingConfig | None = None,
+        store: JobStore | None = None,
     ) -> None:
-        """``want_worker`` hears of each lost worker that a job needs to have replaced."""
+        """``want_worker`` hears of each lost worker that a job needs to have replaced. The jobs are
+        kept in the ``store``, and those that are there are resumed."""
         self._checkpointing = checkpointing or CheckpointingConfig()
         self._keeper = CheckpointKeeper(self._checkpointing, self._kept, self._found)
         self._want_worker = want_worker
@@ -81,17 +85,31 @@ class Coordinator:
         """Set, and replaced, after every input."""
         self.config = config
         self.metrics = MetricStore(self._send)
+        self._store = store
+        epoch_s = time.time() - self.now()
+        books = None if store is None else JobBooks(store, config, epoch_s)
         self.dispatcher = Dispatcher(
             config,
             now=self.now(),
             send=self._send,
             keep=self._keeper.carry_out,
             seek=self._keeper.seek,
-            epoch_s=time.time() - self.now(),
+            books=books,
+            epoch_s=epoch_s,
         )
         self.ready = asyncio.Event()
         """Set once the expected number of workers has registered."""
+        if books is not None:
+            self._resume_jobs(books)
         self._settle()
+
+    def _resume_jobs(self, books: JobBooks) -> None:
+        for record, state, cause in books.resume(self.now()):
+            name = record.submission.name
+            if record.ended_at is None:
+                self._ends[record.job_id] = asyncio.Event()
+                log.info('job "%s" (%s) is resumed, it was %s', name, record.job_id, state.value)
+            self.dispatcher.resume(record, state, cause, self.now())
 
     def now(self) -> float:
         """The clock of every time that the dispatcher sees."""
@@ -176,13 +194,22 @@ class Coordinator:
             return None
         return await find_restore_point(submission.shape, submission.restore, self._checkpointing)
 
-    def submit(self, submission: Submission, restored: RestorePoint | None = None) -> JobRecord:
+    def submit(
+        self,
+        submission: Submission,
+        restored: RestorePoint | None = None,
+        job_id: str | None = None,
+    ) -> JobRecord:
         """Start a job, or continue it from what was ``restored``; InsufficientSlotsError if it does
-        not fit the free slots, ConfigurationError if the coordinator is about to end."""
+        not fit the free slots, ConfigurationError if the coordinator is about to end. If there is a
+        job of that id, this is it."""
+        known = None if job_id is None else self.dispatcher.job(job_id)
+        if known is not None:
+            return known
         self._refuse_if_closed(f'job "{submission.name}"')
         if submission.shape.checkpointing is not None:
             self._keeper.check(submission.shape.checkpointing.directory)
-        record = self.dispatcher.submit(submission, self.now(), restored)
+        record = self.dispatcher.submit(submission, self.now(), restored, job_id)
         self._ends[record.job_id] = asyncio.Event()
         log.info('job "%s" (%s) submitted', submission.name, record.job_id)
         self._settle()
@@ -229,6 +256,26 @@ class Coordinator:
         """A subtask has finished; JobError if the job collects too many bytes."""
         self.dispatcher.take_result(record, attempt, subtask, result, self.now())
         self._settle()
+
+    async def keep_result(
+        self, record: JobRecord, attempt: AttemptRecord, subtask: SubtaskKey, body: bytes
+    ) -> None:
+        """Write down what a finished subtask has uploaded, before it is taken; JobError if that
+        cannot be. Of one that had finished in an earlier attempt, that attempt's counts."""
+        if self._store is None or record.result_before(subtask) is not None:
+            return
+        try:
+            await asyncio.to_thread(
+                self._store.write_result, record.job_id, attempt.number, subtask, body
+            )
+        except OSError as error:
+            raise JobError(f"the coordinator cannot keep a result: {error}") from error
+
+    def forget_result(self, record: JobRecord) -> None:
+        """The client has what the job has collected."""
+        record.present.forget_collected()
+        if self._store is not None:
+            self._store.remove_results(record.job_id)
 
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None:
         """Return when the job has ended, or after the time-out."""
@@ -325,8 +372,9 @@ async def serve(
 ) -> None:
     """Serve the control plane until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
+    store = JobStore(Path(config.state_directory)) if config.state_directory else None
     coordinator = Coordinator(
-        config, lambda lost: _announce("worker_wanted", worker_id=lost), checkpointing
+        config, lambda lost: _announce("worker_wanted", worker_id=lost), checkpointing, store
     )
     stop = asyncio.Event()
     reason = "stops"
@@ -356,6 +404,8 @@ async def serve(
         await coordinator.wait_for_workers()
         await coordinator.finish_checkpoints()
         await server.close()
+        if store is not None:
+            store.close()
         # Last, because the launcher shows the last line of a coordinator that has ended.
         log.info("the coordinator %s", reason)
 

@@ -22,6 +22,9 @@ process.
   the first of its heartbeats. Of a job that has a checkpoint, it is read before (``seek``) which is
   the last one whose files are good. If their place does not answer, the attempt fails with that.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
+- What a successor must know is written down before anybody hears of it (``Books``): an attempt's
+  number before the attempt is deployed, that all have finished before their sinks are committed,
+  the end before clients are told. What this coordinator breaks by being stopped is not.
 
 Flink: Dispatcher, JobMaster and the ResourceManager's slot bookkeeping, of which one machine needs
 less.
@@ -34,7 +37,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from flinknet.checkpoint.coordinator import (
     Complete,
@@ -78,7 +81,7 @@ from flinknet.config import ClusterConfig
 from flinknet.errors import InsufficientSlotsError, RemoteProtocolError
 from flinknet.wire.checkpoint_options import CheckpointKind
 
-__all__ = ["Dispatcher"]
+__all__ = ["Books", "Dispatcher", "NoBooks"]
 
 Send = Callable[[str, Message], None]
 """(worker id, message); a worker that is gone is the sender's matter."""
@@ -100,6 +103,26 @@ def _seek_nothing(record: JobRecord) -> None:
     """For jobs without checkpoints."""
 
 
+class Books(Protocol):
+    """Where jobs are written down for a coordinator that comes after this one."""
+
+    def write_down(self, record: JobRecord) -> str | None:
+        """Write down how a job stands; return why that failed, None if it has not."""
+
+    def forget(self, job_id: str) -> None:
+        """Nobody asks for the job any more."""
+
+
+class NoBooks:
+    """The jobs of a coordinator that has no successor."""
+
+    def write_down(self, record: JobRecord) -> None:
+        """Nothing."""
+
+    def forget(self, job_id: str) -> None:
+        """Nothing."""
+
+
 class Dispatcher:
     """Registers workers, runs jobs on them, and knows how each of both stands."""
 
@@ -111,6 +134,7 @@ class Dispatcher:
         send: Send,
         keep: Keep = _keep_nothing,
         seek: Seek = _seek_nothing,
+        books: Books | None = None,
         epoch_s: float = 0.0,
     ) -> None:
         """``keep`` completes checkpoints, and says how that went by ``checkpoint_kept``; ``seek``
@@ -118,6 +142,9 @@ class Dispatcher:
         one shows 0."""
         self._keep = keep
         self._seek = seek
+        self._books = books or NoBooks()
+        self._phases: dict[str, tuple[object, ...]] = {}
+        """Of each job, as it is written down."""
         self._epoch_s = epoch_s
         self._config = config
         self._send = send
@@ -140,12 +167,19 @@ class Dispatcher:
         return self._jobs.get(job_id)
 
     def submit(
-        self, submission: Submission, now: float, restored: RestorePoint | None = None
+        self,
+        submission: Submission,
+        now: float,
+        restored: RestorePoint | None = None,
+        job_id: str | None = None,
     ) -> JobRecord:
         """Start a job, or continue it from what was ``restored``; InsufficientSlotsError if it does
-        not fit the free slots."""
+        not fit the free slots. If there is a job of that id, this is it: its client has asked
+        twice."""
+        if job_id is not None and job_id in self._jobs:
+            return self._jobs[job_id]
         record = JobRecord(
-            uuid.uuid4().hex,
+            job_id or uuid.uuid4().hex,
             submission,
             self._config,
             submitted_at=now,
@@ -169,8 +203,29 @@ class Dispatcher:
             raise InsufficientSlotsError(f"{error}{self._slots_missing()}") from error
         for worker_id, slots in attempt.placement.slots.items():
             self.workers.occupy(worker_id, (record.job_id, attempt.number), slots)
-        self._carry_out(record, attempt, attempt.execution.start(), now)
+        commands = attempt.execution.start()
+        failure = self._write_down(record)
+        if failure is not None:
+            # No worker may work for an attempt whose number might be given again.
+            why = f"cannot write down that attempt {attempt.number} begins: {failure}"
+            cause = FailureCause.of_coordinator(os.getpid(), why)
+            commands = attempt.execution.fail(cause, now)
+        self._carry_out(record, attempt, commands, now)
         return attempt
+
+    def resume(
+        self, record: JobRecord, state: JobState, cause: FailureCause | None, now: float
+    ) -> None:
+        """Go on with a job of the coordinator before this one, whose last attempt had come to this
+        state; of one that has ended keep the story."""
+        self._jobs[record.job_id] = record
+        commands = record.resume_execution(state, cause, now)
+        if state.is_terminal:
+            record.present.end(now if record.ended_at is None else record.ended_at)
+            record.restart_at = now if record.ended_at is None else None
+        self._phases[record.job_id] = record.phase
+        self._carry_out(record, record.present, commands, now)
+        self._forget_oldest()
 
     @property
     def waits_to_restart(self) -> bool:
@@ -216,6 +271,7 @@ class Dispatcher:
         """Stop a job on request; nothing happens to one that has ended or is ending."""
         if record.restart_at is not None:
             record.end(now, cancelled=True)
+            self._write_down(record)
             return
         self._carry_out(record, record.present, record.execution.cancel(now), now)
 
@@ -281,6 +337,10 @@ class Dispatcher:
                 raise RemoteProtocolError(
                     f"worker {worker_id} sent {type(message).__name__}, which it must not"
                 )
+        for record in self.jobs():
+            commands = record.execution.offer(worker_id, now)
+            if commands:
+                self._carry_out(record, record.present, commands, now)
         self._restart_jobs(now)
 
     def connection_closed(self, worker_id: str, now: float) -> None:
@@ -346,6 +406,7 @@ class Dispatcher:
         if latest is not None and latest.checkpoint_id == checkpoint_id:
             directory = CheckpointDirectory(False, checkpoint_id, attempt.number)
             record.latest_checkpoint = RestorePoint(str(directory), frozenset(latest.finished))
+            self._write_down(record)
         self._order(record, attempt, orders, now)
 
     def checkpoint_found(
@@ -360,6 +421,9 @@ class Dispatcher:
         record.restore_failure = failure
         if found is not None:
             record.latest_checkpoint = found
+            directory = CheckpointDirectory.parse(found.directory)
+            if directory is not None:
+                record.checkpoints.number_after(directory.checkpoint_id)
         self._restart_jobs(now)
 
     def _take_checkpoint_answer(
@@ -452,9 +516,12 @@ class Dispatcher:
     def _restart_jobs(self, now: float) -> None:
         """Begin the attempts whose time has come, as far as there are slots."""
         for record in self.jobs():
-            if record.restart_at is None or now < record.restart_at:
+            if record.waits_for_workers and self.workers.registered():
+                record.waits_for_workers = False
+                record.restart_at = record.restart_at and now
+            if record.waits_for_workers or record.restart_at is None or now < record.restart_at:
                 continue
-            if record.latest_checkpoint.directory and not record.checkpoint_is_sought:
+            if record.must_seek:
                 if not record.seeks_checkpoint:
                     record.seeks_checkpoint = True
                     self._seek(record)
@@ -469,9 +536,10 @@ class Dispatcher:
             record.waits_for_slots = True
             if now >= record.restart_at + self._config.restart_slots_timeout_ms / 1000:
                 record.end(now)
+                self._write_down(record)
 
     def _restart_deadline(self, record: JobRecord) -> float | None:
-        if record.seeks_checkpoint:
+        if record.seeks_checkpoint or record.waits_for_workers:
             return None
         if record.restart_at is None or not record.waits_for_slots:
             return record.restart_at
@@ -497,16 +565,27 @@ class Dispatcher:
             for request in record.savepoints.values():
                 request.job_ended(finished=state is JobState.FINISHED, how=_how_ended(attempt))
             if state is JobState.FAILED and not self._stopping:
-                record.restart_at = record.backoff.failed(now)
+                record.restart_at = record.attempt_failed(now)
             if record.restart_at is None:
                 record.end(now)
+        self._write_down(record)
         for worker_id, message in commands:
             self._send(worker_id, message)
+
+    def _write_down(self, record: JobRecord) -> str | None:
+        """Write down how a job stands, if a successor must know; return why that failed."""
+        phase = record.phase
+        if self._stopping or self._phases.get(record.job_id) == phase:
+            return None
+        self._phases[record.job_id] = phase
+        return self._books.write_down(record)
 
     def _forget_oldest(self) -> None:
         ended = [record for record in self.jobs() if record.ended_at is not None]
         for record in ended[: max(0, len(ended) - self._config.jobs_retained)]:
             del self._jobs[record.job_id]
+            self._phases.pop(record.job_id, None)
+            self._books.forget(record.job_id)
 
 
 def _how_ended(attempt: AttemptRecord) -> str:

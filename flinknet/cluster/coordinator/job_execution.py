@@ -26,6 +26,9 @@ The states are those of ``control/job_state.py`` and ``control/subtask_state.py`
   changes.
 - The loss of a worker that has nothing pending is no failure: what it produced has been
   acknowledged.
+- An execution of a coordinator that has ended is ``resumed`` by its successor: nobody runs or holds
+  anything of it any more. What was FINISHING still is, and has its sinks committed by the first
+  worker that offers itself; what was not finished has failed.
 
 Inputs are the methods; each returns the messages to send, as (worker id, message). ``deadline``
 says when to call ``tick``. Inputs that come too late (after the end, for a subtask that is done)
@@ -92,11 +95,14 @@ class JobExecution:
         self._commit_timeout = commit_timeout_s
         self._settler: str | None = None
         self._unfit: set[str] = set()
+        self._is_resumed = False
+        self._helpers: list[str] = []
+        """Those that came after it was resumed."""
 
     @property
     def workers(self) -> tuple[str, ...]:
         """The workers that have part in this attempt."""
-        return tuple(dict.fromkeys(self._worker_of.values()))
+        return tuple(dict.fromkeys([*self._worker_of.values(), *self._helpers]))
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -128,6 +134,30 @@ class JobExecution:
         if subtask not in self._worker_of:
             raise RemoteProtocolError(f"job {self.job_id} has no subtask {subtask}")
         return self._worker_of[subtask]
+
+    def resume(
+        self, state: JobState, cause: FailureCause | None, lost: FailureCause, now: float
+    ) -> Commands:
+        """Go on where the coordinator before this one has come to, instead of ``start``; ``lost``
+        says how that has ended, and is the failure of what was not finished."""
+        finished = state in (JobState.FINISHING, JobState.FINISHED)
+        for key in self._states:
+            self._move(key, SubtaskEvent.FINISH if finished else SubtaskEvent.RELEASE)
+        self._is_resumed = True
+        self._unopened.clear()
+        self._holders.clear()
+        self._unfit.update(self.workers)
+        self.state, self.cause = state, cause
+        return self.fail(lost, now) if self._may_be_cancelled else self._advance(now)
+
+    def offer(self, worker_id: str, now: float) -> Commands:
+        """A worker is there; it may be of use to an attempt that was resumed."""
+        if not self._is_resumed or self.state is not JobState.FINISHING:
+            return []
+        if worker_id not in self._helpers:
+            self._helpers.append(worker_id)
+            self._unfit.discard(worker_id)
+        return self._settle_sinks(now) if self._settler is None else []
 
     def start(self) -> Commands:
         """Tell every worker to open its subtasks."""
@@ -283,7 +313,13 @@ class JobExecution:
             self.deadline = now + self._cancel_timeout
         if not self.state.is_ending or self._holders or self._settler is not None:
             return []
-        return self._settle_sinks(now)
+        return [] if self._awaits_offer else self._settle_sinks(now)
+
+    @property
+    def _awaits_offer(self) -> bool:
+        """Its sinks are to be committed, and no worker is known that could do it."""
+        commits = self.state is JobState.FINISHING and self._commit_timeout is not None
+        return self._is_resumed and commits and not self._helpers
 
     def _settle_sinks(self, now: float, loss: FailureCause | None = None) -> Commands:
         """Have a worker commit or abort, another one after a ``loss``; end if there is no need."""

@@ -7,18 +7,24 @@ when the present one has ended. The last attempt answers for the job; those befo
 its story, at most ``attempts_retained`` of them. After one that failed the job's restart strategy
 says when the next may begin (``restart_at``), or the job ends. Then its graph goes, which nobody
 needs any more.
+
+A job of a coordinator that has ended is ``resumed`` with its last attempt. If that is lost with the
+coordinator, a job with checkpoints goes on in another one in any case, as in Flink: its restart
+strategy is about failures of the job. One without would begin again from its start, which the
+strategy must allow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flinknet.checkpoint.coordinator import CheckpointCoordinator
+from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
 from flinknet.cluster.coordinator.restart_backoff import RestartBackoff
@@ -48,16 +54,18 @@ class JobRecord:
         submitted_at: float,
         epoch_s: float = 0.0,
         restored: RestorePoint | None = None,
+        first_checkpoint: int = 1,
     ) -> None:
         """A job without an attempt yet: begin the first one, which continues from ``restored``.
-        ``epoch_s`` is what the clock on the wall shows at 0."""
+        ``epoch_s`` is what the clock on the wall shows at 0; the checkpoints are numbered from
+        ``first_checkpoint``."""
         self.job_id = job_id
         self.submission = submission
         self.submitted_at = submitted_at
         self.ended_at: float | None = None
         self.regions = pipelined_regions(submission.shape)
         """What must run together; every attempt runs all of them."""
-        self.checkpoints = _checkpoint_coordinator(submission.shape, epoch_s)
+        self.checkpoints = _checkpoint_coordinator(submission.shape, epoch_s, first_checkpoint)
         """The books of its checkpoints, and of its savepoints, which every job may have."""
         self.savepoints: dict[int, SavepointRequest] = {}
         """What was asked for, by the number of the checkpoint."""
@@ -76,9 +84,13 @@ class JobRecord:
         """When the next attempt may begin; None while one is there, and at the end."""
         self.waits_for_slots = False
         """It might have begun already, had there been slots."""
+        self.waits_for_workers = False
+        """The job was resumed, and no worker has come yet on which an attempt could begin."""
         self.backoff = RestartBackoff(submission.shape.restart)
         self._epoch_s = epoch_s
         self._cancelled = False
+        self._lost: FailureCause | None = None
+        """How the coordinator has ended whose last attempt is the present one, if it is."""
         self._config = config
         self._attempts: list[AttemptRecord] = []
 
@@ -105,6 +117,11 @@ class JobRecord:
         return self.execution.state if self.restart_at is None else JobState.RESTARTING
 
     @property
+    def is_cancelled(self) -> bool:
+        """A client has ended it between two attempts."""
+        return self._cancelled
+
+    @property
     def restored_ms(self) -> int:
         """When the present attempt began to continue from a checkpoint, in milliseconds since 1970;
         -1 if it did not."""
@@ -128,17 +145,8 @@ class JobRecord:
             raise LocalProtocolError(f"job {self.job_id} is still at attempt {self.present.number}")
         number = self.present.number + 1 if self._attempts else 0
         placement = Placement.of_job(self.submission.shape, self.job_id, number, workers)
-        config = self._config
-        execution = JobExecution(
-            self.job_id,
-            number,
-            self.regions,
-            placement.assignment(),
-            cause_grace_s=config.cause_grace_ms / 1000,
-            cancel_timeout_s=config.cancel_timeout_ms / 1000,
-            commit_timeout_s=config.commit_timeout_ms / 1000 if self.submission.commits else None,
-        )
-        self.restart_at, self.waits_for_slots = None, False
+        execution = self._execution(number, placement)
+        self.restart_at, self.waits_for_slots, self._lost = None, False, None
         self.seeks_checkpoint, self.checkpoint_is_sought = False, False
         self.restore_failure = None
         directory, finished = self.latest_checkpoint
@@ -151,8 +159,69 @@ class JobRecord:
                 restored_finished=finished,
             )
         )
-        del self._attempts[: -1 - config.attempts_retained]
+        del self._attempts[: -1 - self._config.attempts_retained]
         return self.present
+
+    def resume(
+        self,
+        number: int,
+        placement: Placement,
+        lost: FailureCause,
+        *,
+        begun_at: float,
+        restored: RestorePoint,
+    ) -> AttemptRecord:
+        """Make the last attempt of a coordinator that has ended, instead of a first one; ``lost``
+        says how it has, and the execution is to be resumed."""
+        self._lost = lost
+        self.waits_for_workers = True
+        execution = self._execution(number, placement)
+        self._attempts.append(AttemptRecord(execution, placement, begun_at, None, *restored))
+        return self.present
+
+    def resume_execution(self, state: JobState, cause: FailureCause | None, now: float) -> Commands:
+        """Let the execution of that attempt go on from where it had come to."""
+        assert self._lost is not None, "the job is resumed"
+        return self.execution.resume(state, cause, self._lost, now)
+
+    def remember_results(self, results: Mapping[SubtaskKey, dict[str, Any]]) -> None:
+        """What finished subtasks have made, in this attempt or one before it."""
+        self._finished_results.update(results)
+
+    def _execution(self, number: int, placement: Placement) -> JobExecution:
+        config = self._config
+        return JobExecution(
+            self.job_id,
+            number,
+            self.regions,
+            placement.assignment(),
+            cause_grace_s=config.cause_grace_ms / 1000,
+            cancel_timeout_s=config.cancel_timeout_ms / 1000,
+            commit_timeout_s=config.commit_timeout_ms / 1000 if self.submission.commits else None,
+        )
+
+    @property
+    def must_seek(self) -> bool:
+        """The job may have a checkpoint, and it has not been looked yet which one is good: what the
+        coordinator before this one completed last, it may not have written down."""
+        may_have = self._lost is not None and self.submission.shape.checkpointing is not None
+        return not self.checkpoint_is_sought and bool(self.latest_checkpoint.directory or may_have)
+
+    def attempt_failed(self, now: float) -> float | None:
+        """The present attempt has failed: return when the next one may begin, None for never."""
+        is_lost = self._lost is not None and self.execution.cause is self._lost
+        if is_lost and self.submission.shape.checkpointing is not None:
+            return now
+        return self.backoff.failed(now)
+
+    @property
+    def phase(self) -> tuple[object, ...]:
+        """What changes when a successor of this coordinator must know more than it knew."""
+        state = self.execution.state
+        if state is JobState.RUNNING:
+            state = JobState.DEPLOYING
+        has_checkpoint = self.latest_checkpoint is not self.start
+        return self.present.number, state, self.ended_at, has_checkpoint
 
     def end(self, now: float, *, cancelled: bool = False) -> None:
         """No attempt follows the present one, which was not what ``cancelled`` the job."""
@@ -195,12 +264,16 @@ class JobRecord:
         }
 
 
-def _checkpoint_coordinator(shape: JobGraph, epoch_s: float) -> CheckpointCoordinator:
+def _checkpoint_coordinator(
+    shape: JobGraph, epoch_s: float, first_id: int
+) -> CheckpointCoordinator:
     inputs: dict[int, list[int]] = {vertex.id: [] for vertex in shape.vertices}
     for edge in shape.edges:
         inputs[edge.target].append(edge.source)
     settings = shape.checkpointing
     if settings is not None:
-        return CheckpointCoordinator(settings, inputs, epoch_s=epoch_s)
+        return CheckpointCoordinator(settings, inputs, epoch_s=epoch_s, first_id=first_id)
     defaults = JobCheckpointingConfig(interval_ms=1000.0)
-    return CheckpointCoordinator(defaults, inputs, epoch_s=epoch_s, periodic=False)
+    return CheckpointCoordinator(
+        defaults, inputs, epoch_s=epoch_s, first_id=first_id, periodic=False
+    )

@@ -30,6 +30,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,9 +124,11 @@ class JobStore:
         _replace(self._directory(job_id) / name, {"result": result})
 
     def remove_results(self, job_id: str) -> None:
-        """Remove what the subtasks of a job have uploaded."""
-        for path, *_ in _results(self._directory(job_id)):
-            path.unlink()
+        """Remove what the subtasks of a job have uploaded; what cannot be removed goes with the
+        job."""
+        with suppress(OSError):
+            for path, *_ in _results(self._directory(job_id)):
+                path.unlink()
 
     def remove(self, job_id: str) -> None:
         """Forget a job."""

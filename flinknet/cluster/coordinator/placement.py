@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
-from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
+from flinknet.task.deployment import (
+    SubtaskDescriptor,
+    WorkerOffer,
+    plan_deployment,
+    subtask_name,
+)
 from flinknet.task.graph import JobGraph
 
 __all__ = ["Placement"]
@@ -37,6 +42,34 @@ class Placement:
             for worker_id, placed in subtasks.items()
         }
         return cls(subtasks, slots)
+
+    @classmethod
+    def of_assignment(
+        cls,
+        shape: JobGraph,
+        job_id: str,
+        attempt: int,
+        assignment: Mapping[str, Sequence[SubtaskKey]],
+    ) -> Placement:
+        """Where the subtasks of an attempt once were: they take no slots any more, and are not
+        wired."""
+        subtasks = {
+            worker_id: tuple(
+                SubtaskDescriptor(
+                    job_id,
+                    attempt,
+                    vertex,
+                    index,
+                    shape.vertices[vertex].parallelism,
+                    subtask_name(shape.vertices[vertex], index),
+                    results=(),
+                    gates=(),
+                )
+                for vertex, index in placed
+            )
+            for worker_id, placed in assignment.items()
+        }
+        return cls(subtasks, {})
 
     def assignment(self) -> dict[str, list[SubtaskKey]]:
         """The subtasks of each worker by vertex and index."""

@@ -35,6 +35,11 @@ class RestartBackoff:
         """Restarts so far, or since the job last ran well for long."""
         return self._restarts
 
+    def resume(self, restarts: int, now: float) -> None:
+        """Count on where another coordinator has ended; of a rate nothing is remembered."""
+        self._restarts = restarts
+        self._restarts_at = now
+
     def failed(self, now: float) -> float | None:
         """An attempt has failed; return when to begin the next one, None for not at all."""
         delay_s = self._delay_s(now)

@@ -35,6 +35,9 @@ class Attempts(Workers, Protocol):
 
     dispatcher: Dispatcher
 
+    async def keep_result(
+        self, record: JobRecord, attempt: AttemptRecord, subtask: SubtaskKey, body: bytes
+    ) -> None: ...
     def take_result(
         self,
         record: JobRecord,
@@ -84,7 +87,10 @@ class WorkerRoutes:
         subtask = int(request.match_info["vertex"]), int(request.match_info["index"])
         attempt.execution.worker_of(subtask)
         timeout_ms = self._coordinator.config.http_request_timeout_ms
-        result = decode_result(await read_body(request, timeout_ms))
+        body = await read_body(request, timeout_ms)
+        result = decode_result(body)
+        if attempt.ended_at is None:
+            await self._coordinator.keep_result(record, attempt, subtask, body)
         if attempt.ended_at is not None:
             raise web.HTTPConflict(text=f"attempt {attempt.number} of the job has ended")
         self._coordinator.take_result(record, attempt, subtask, result)

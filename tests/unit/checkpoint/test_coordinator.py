@@ -320,6 +320,15 @@ def random_subtask(random: Random) -> SubtaskId:
     return random.choice(SUBTASKS)
 
 
+def test_numbers_go_on_behind_those_of_books_that_are_lost() -> None:
+    books = coordinator()
+    assert books.next_id == 1
+    books.number_after(7)
+    books.number_after(3)
+    books.attempt_runs(SUBTASKS, (), 0.0)
+    assert triggered(books, 1000.0).checkpoint_id == 8
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_what_happens_keeps_the_books(seed: int) -> None:
     random = Random(seed)

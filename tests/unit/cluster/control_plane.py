@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.messages import Message, Register
 from flinknet.cluster.coordinator.coordinator import Coordinator
+from flinknet.cluster.coordinator.job_store import JobStore
 from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.config import ClusterConfig
 
@@ -69,15 +71,23 @@ class ServedCoordinator:
 
 
 @asynccontextmanager
-async def serve_control_plane(config: ClusterConfig) -> AsyncIterator[ServedCoordinator]:
-    """Serve a coordinator on a free port."""
-    coordinator, token = Coordinator(config), new_token()
+async def serve_control_plane(
+    config: ClusterConfig, before: ServedCoordinator | None = None
+) -> AsyncIterator[ServedCoordinator]:
+    """Serve a coordinator on a free port, or in the place of the one ``before``."""
+    store = JobStore(Path(config.state_directory)) if config.state_directory else None
+    coordinator = Coordinator(config, store=store)
+    token = new_token() if before is None else before.token
+    port = 0 if before is None else int(before.address.rpartition(":")[2])
     server = HttpServer(control_plane(coordinator, token), config)
     try:
-        yield ServedCoordinator(coordinator, await server.start(config.host, 0, "port"), token)
+        address = await server.start(config.host, port, "port")
+        yield ServedCoordinator(coordinator, address, token)
     finally:
         coordinator.close("the test ends")
         await server.close()
+        if store is not None:
+            store.close()
 
 
 @asynccontextmanager

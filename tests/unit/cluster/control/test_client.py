@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 
+import aiohttp
 import pytest
 
 from flinknet.cluster.control.client import CoordinatorClient
@@ -12,6 +15,7 @@ from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.job_result import JobProgress
 from flinknet.cluster.control.submission import Submission
 from flinknet.errors import (
+    ConfigurationError,
     InsufficientSlotsError,
     JobCancelledError,
     JobError,
@@ -31,6 +35,71 @@ async def test_a_coordinator_that_is_not_there_cannot_be_reached() -> None:
     async with gone.client() as client:
         with pytest.raises(RemoteTransportError, match=f"at {gone.address} cannot be reached"):
             await client.progress("job")
+
+
+async def test_a_coordinator_that_comes_back_is_waited_for(tmp_path: Path) -> None:
+    """With its jobs; and what may be asked twice is."""
+    config = replace(CONFIG, state_directory=str(tmp_path))
+    async with AsyncExitStack() as stack:
+        async with serve_control_plane(config) as first:
+            client = await stack.enter_async_context(first.client())
+            async with first.worker("worker-0"):
+                job_id = await client.submit(Submission.of_graph(keyed_graph()))
+            while first.coordinator.dispatcher.jobs()[0].ended_at is None:
+                await asyncio.sleep(0)
+        asked = asyncio.create_task(client.progress(job_id))
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await client._ask("GET", "/api/v1/jobs", None, 0)
+        await stack.enter_async_context(serve_control_plane(config, first))
+        assert (await asked).job_id == job_id
+        with pytest.raises(JobError, match="no job x"):
+            await client.progress("x")
+
+
+async def test_one_that_does_not_come_back_is_given_up() -> None:
+    config = replace(CONFIG, coordinator_return_ms=1.0)
+    async with AsyncExitStack() as stack:
+        async with serve_control_plane(config) as gone:
+            client = await stack.enter_async_context(gone.client())
+            with pytest.raises(JobError, match="no job x"):
+                await client.progress("x")
+        with pytest.raises(RemoteTransportError, match="cannot be reached"):
+            await client.progress("x")
+
+
+async def test_what_may_have_been_heard_is_not_said_twice() -> None:
+    """A savepoint is one more each time; a job has its id from the client."""
+    heard = 0
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heard
+        await reader.readuntil(b"\r\n\r\n")
+        heard += 1
+        writer.close()
+
+    server = await asyncio.start_server(hear, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    config = replace(CONFIG, coordinator_return_ms=100.0)
+    async with server, CoordinatorClient(f"{host}:{port}", new_token(), config) as client:
+        client._has_answered = True
+        with pytest.raises(RemoteTransportError, match="cannot be reached"):
+            await client.savepoint("job")
+        assert heard == 1
+        with pytest.raises(RemoteTransportError, match="cannot be reached"):
+            await client.submit(Submission.of_graph(keyed_graph()))
+        assert heard > 2
+
+
+async def test_a_job_is_submitted_once_however_often_it_is_asked_for() -> None:
+    async with serve_control_plane(CONFIG) as served, served.client() as client:
+        body = Submission.of_graph(keyed_graph()).to_bytes()
+        async with served.worker("worker-0"):
+            for _ in range(2):
+                path = f"/api/v1/jobs?job_id={'5' * 32}"
+                assert await client._request("POST", path, body) == {"job_id": "5" * 32}
+            assert len(served.coordinator.dispatcher.jobs()) == 1
+            with pytest.raises(ConfigurationError, match="'../x' is no job's id"):
+                await client._request("POST", "/api/v1/jobs?job_id=../x", body)
 
 
 @pytest.mark.parametrize("call", ["submit", "progress", "cancel"])

@@ -56,3 +56,12 @@ def test_unlimited_failures_are_remembered_in_bounded_memory() -> None:
     for now in range(1000):
         assert backoff.failed(float(now)) is not None
     assert backoff.failed(1000.0) == pytest.approx(1060.0)
+
+
+def test_restarts_are_counted_on_where_another_coordinator_has_ended() -> None:
+    fixed = RestartBackoff(FixedDelayRestart(attempts=3, delay_ms=0.0))
+    fixed.resume(2, 5.0)
+    assert (fixed.restarts, fixed.failed(6.0), fixed.failed(7.0)) == (2, 6.0, None)
+    growing = RestartBackoff(ExponentialDelayRestart(multiplier=2.0))
+    growing.resume(3, 1e6)
+    assert growing.failed(1e6 + 1.0) == 1e6 + 9.0
