@@ -50,13 +50,15 @@ def test_a_worker_that_hangs_is_noticed_by_its_silence(tmp_path: Path, job: str)
         assert run.wait_for_orphans() == [], "a stopped process does not hear SIGTERM"
 
 
-def test_a_killed_coordinator_ends_the_run(tmp_path: Path, job: str) -> None:
+def test_a_killed_coordinator_ends_a_job_that_cannot_go_on(tmp_path: Path, job: str) -> None:
+    """Another coordinator takes its place, and says so."""
     with start_run(job, cwd=tmp_path) as run:
         coordinator = run.wait_until_running()["coordinator"]
         os.kill(coordinator, signal.SIGKILL)
         status, output = run.wait()
         assert status == 1
-        assert f"the coordinator (pid {coordinator}) killed by signal 9 (SIGKILL)" in output
+        assert f"the coordinator (pid {coordinator}) killed by signal 9 (SIGKILL): ano" in output
+        assert f'"endless" failed: the coordinator (pid {coordinator}) was lost while the' in output
         assert run.wait_for_orphans() == []
 
 

@@ -85,7 +85,7 @@ class ControlLink:
         await self._session.close()
 
     async def register(self, message: Register) -> Registered:
-        """Join the cluster.
+        """Join the cluster; again, on a new connection, if that is lost on which it did before.
 
         ConfigurationError if the coordinator refuses, RemoteTransportError if it is not there, not
         any more, or does not answer within ``coordinator_timeout_ms``.
@@ -98,6 +98,8 @@ class ControlLink:
 
     async def _register(self, message: Register) -> Registered:
         assert self._session is not None
+        if self._socket is not None:
+            await self._socket.close()
         try:
             self._socket = await self._session.ws_connect(
                 "/api/v1/worker",

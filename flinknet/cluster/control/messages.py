@@ -76,6 +76,8 @@ class Registered:
 
     heartbeat_interval_ms: float
     progress_interval_ms: float
+    return_ms: float = 0.0
+    """How long another coordinator may take to come in the place of this one; 0: none will."""
 
 
 @dataclass(frozen=True, slots=True)

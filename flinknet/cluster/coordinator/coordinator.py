@@ -16,6 +16,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import time
@@ -116,6 +117,11 @@ class Coordinator:
         return self._loop.time()
 
     # -- workers
+
+    @property
+    def return_ms(self) -> float:
+        """How long workers are to look out for another coordinator when this one is lost."""
+        return 0.0 if self._store is None else self.config.coordinator_return_ms
 
     def registered_workers(self) -> int:
         """How many workers are there now."""
@@ -368,9 +374,11 @@ async def serve(
     token: str,
     *,
     has_launcher: bool,
+    owns_state: bool = False,
     checkpointing: CheckpointingConfig | None = None,
 ) -> None:
-    """Serve the control plane until SIGTERM or SIGINT."""
+    """Serve the control plane until SIGTERM or SIGINT. ``owns_state`` says that the state directory
+    goes when the launcher is gone."""
     loop = asyncio.get_running_loop()
     store = JobStore(Path(config.state_directory)) if config.state_directory else None
     coordinator = Coordinator(
@@ -387,7 +395,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_on, number)
     if has_launcher:
-        launcher = _Launcher(coordinator, loop)
+        launcher = _Launcher(coordinator, loop, config.state_directory if owns_state else None)
         watch_parent(launcher.hear, launcher.ended)
     server = HttpServer(control_plane(coordinator, token), config)
     try:
@@ -422,7 +430,14 @@ def _announce(event: str, **fields: object) -> None:
 class _Launcher:
     """What the launcher says, and what its end means. Called in the thread that listens to it."""
 
-    def __init__(self, coordinator: Coordinator, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        loop: asyncio.AbstractEventLoop,
+        state_directory: str | None = None,
+    ) -> None:
+        """``state_directory`` is there for as long as the launcher is."""
+        self._state_directory = state_directory
         self._coordinator = coordinator
         self._loop = loop
         self._groups: dict[str, int] = {}
@@ -446,6 +461,8 @@ class _Launcher:
         """The kernel has killed the workers; what their user code has started is left."""
         for leader in self._groups.values():
             kill_group(leader)
+        if self._state_directory is not None:
+            shutil.rmtree(self._state_directory, ignore_errors=True)
 
 
 class _PrintableFormatter(logging.Formatter):
@@ -460,6 +477,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.coordinator")
     parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
     parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
+    parser.add_argument(
+        "--remove-state", action="store_true", help="the state directory ends with the launcher"
+    )
     options = parser.parse_args()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_PrintableFormatter())
@@ -472,6 +492,7 @@ def main() -> int:
                 config.cluster,
                 token,
                 has_launcher=options.watch_parent,
+                owns_state=options.remove_state,
                 checkpointing=config.checkpointing,
             )
         )

@@ -45,6 +45,8 @@ class Workers(Protocol):
 
     config: ClusterConfig
 
+    @property
+    def return_ms(self) -> float: ...
     def join(self, message: Register, connection: WorkerConnection) -> None: ...
     def receive(self, worker_id: str, message: Message) -> None: ...
     def leave(self, worker_id: str) -> None: ...
@@ -104,7 +106,13 @@ class WorkerConnection:
             self.send(Refused(str(error)))
             return
         config = self._coordinator.config
-        self.send(Registered(config.heartbeat_interval_ms, config.progress_interval_ms))
+        self.send(
+            Registered(
+                config.heartbeat_interval_ms,
+                config.progress_interval_ms,
+                self._coordinator.return_ms,
+            )
+        )
         try:
             while (message := await self._receive()) is not None:
                 self._coordinator.receive(first.worker_id, message)

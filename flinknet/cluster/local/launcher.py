@@ -17,9 +17,10 @@ import asyncio
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.local.child_process import ChildProcess
@@ -43,6 +44,7 @@ class Launcher:
         self._config = config
         self._token = token
         self._on_output = on_output
+        self._state_directory: Path | None = None
         self._children: dict[str, ChildProcess] = {}
         self._places: dict[str, tuple[int, int]] = {}
         """Of each worker its number, and how many were there with that number before it."""
@@ -51,9 +53,33 @@ class Launcher:
         """The process id of each child, by name."""
         return {name: child.pid for name, child in self._children.items()}
 
-    async def start_coordinator(self, on_event: Callable[[str], None]) -> ChildProcess:
+    def keep_jobs_in(self, directory: Path) -> None:
+        """Have the coordinator keep its jobs there, for as long as this process lives."""
+        self._state_directory = directory
+
+    async def start_coordinator(
+        self, on_event: Callable[[str], None], port: int | None = None
+    ) -> ChildProcess:
         """Start a coordinator; ``on_event`` gets what it tells its launcher, line by line."""
-        return await self._start(COORDINATOR, "flinknet.cluster.coordinator", on_event=on_event)
+        variables = {}
+        if port is not None:
+            variables[options()["cluster.coordinator_port"].variable] = str(port)
+        arguments = []
+        if self._state_directory is not None:
+            variables[options()["cluster.state_directory"].variable] = str(self._state_directory)
+            arguments.append("--remove-state")
+        return await self._start(
+            COORDINATOR,
+            "flinknet.cluster.coordinator",
+            *arguments,
+            on_event=on_event,
+            variables=variables,
+        )
+
+    async def replace_coordinator(self, on_event: Callable[[str], None], port: int) -> ChildProcess:
+        """Start a coordinator in the place of one that has died."""
+        await self._children[COORDINATOR].stop(0.0)
+        return await self.start_coordinator(on_event, port)
 
     async def start_worker(self, number: int, coordinator: str) -> ChildProcess:
         """Start a worker that is to join the coordinator at ``"host:port"``."""
@@ -91,12 +117,17 @@ class Launcher:
             child.kill()
 
     async def _start(
-        self, name: str, module: str, *arguments: str, on_event: Callable[[str], None] | None = None
+        self,
+        name: str,
+        module: str,
+        *arguments: str,
+        on_event: Callable[[str], None] | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> ChildProcess:
         child = await ChildProcess.start(
             name,
             (sys.executable, "-m", module, "--watch-parent", *arguments),
-            environment=self._environment(),
+            environment={**self._environment(), **variables},
             on_output=lambda line: self._on_output(name, line),
             on_event=on_event,
         )

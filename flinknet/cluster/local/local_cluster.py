@@ -10,16 +10,23 @@ so that none is left behind. A second cancellation kills at once.
 A worker that is lost is replaced when a job is to be restarted that needs it; the coordinator says
 so. Until then, and for good if no job is, the cluster goes on without it.
 
+A coordinator that dies is replaced, at the same port and with the jobs that it had (its state
+directory, one of the cluster's own unless the configuration names one); workers and client join the
+new one. After ``coordinator_restarts`` of that, its end is the cluster's.
+
 ``launcher.py``, ``watcher.py`` and ``control/client.py`` know nothing of each other.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from flinknet.checkpoint.location import absolute_place
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
@@ -56,6 +63,7 @@ class LocalCluster:
         self._client: CoordinatorClient | None = None
         self._resources = AsyncExitStack()
         self._replacements: set[asyncio.Task[None]] = set()
+        self._coordinator_restarts = 0
 
     async def __aenter__(self) -> Self:
         check_cluster(self._config)
@@ -148,9 +156,14 @@ class LocalCluster:
 
     async def _start(self) -> None:
         cluster = self._config.cluster
+        if cluster.coordinator_restarts and not cluster.state_directory:
+            directory = TemporaryDirectory(prefix="flinknet-jobs-", ignore_cleanup_errors=True)
+            self._launcher.keep_jobs_in(Path(self._resources.enter_context(directory)))
         self._resources.push_async_callback(self._launcher.stop)
         self._watcher = Watcher(
-            cause_grace_s=cluster.cause_grace_ms / 1000, on_worker_wanted=self._replace_worker
+            cause_grace_s=cluster.cause_grace_ms / 1000,
+            on_worker_wanted=self._replace_worker,
+            on_coordinator_died=self._replace_coordinator,
         )
         self._resources.push_async_callback(self._watcher.close)
         self._resources.push_async_callback(self._finish_replacements)
@@ -176,9 +189,35 @@ class LocalCluster:
         await self._watcher.ready()
 
     def _replace_worker(self, lost: str) -> None:
-        replacement = asyncio.create_task(self._start_replacement(lost))
+        self._replace(self._start_replacement(lost))
+
+    def _replace_coordinator(self, how: str) -> bool:
+        """Whether another one is started in the place of the coordinator that has died."""
+        limit = self._config.cluster.coordinator_restarts
+        if self._coordinator_restarts >= limit:
+            return False
+        self._coordinator_restarts += 1
+        self._on_output(
+            LAUNCHER,
+            f"{how}: another one takes its place (restart {self._coordinator_restarts} of {limit}, "
+            "cluster.coordinator_restarts)",
+        )
+        self._replace(self._start_coordinator_again())
+        return True
+
+    def _replace(self, start: Coroutine[Any, Any, None]) -> None:
+        replacement = asyncio.create_task(start)
         self._replacements.add(replacement)
         replacement.add_done_callback(self._replacements.discard)
+
+    async def _start_coordinator_again(self) -> None:
+        port = int(self._address.rpartition(":")[2])
+        try:
+            coordinator = await self._launcher.replace_coordinator(self._watcher.hear, port)
+        except OSError as error:
+            self._watcher.give_up(JobError(f"no other coordinator could be started: {error}"))
+            return
+        self._watcher.watch_coordinator(coordinator)
 
     async def _start_replacement(self, lost: str) -> None:
         try:

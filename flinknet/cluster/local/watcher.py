@@ -4,7 +4,9 @@ Theory of operation
 -------------------
 The coordinator tells where it listens and, once the expected workers have registered, that the
 cluster is *ready*. Until then the end of any process *breaks* the cluster; afterwards only that of
-the coordinator does. The first break is kept, and ends every call that waits in ``unless_broken``.
+the coordinator does, unless it has died and another one is started in its place, which is watched
+then, and is told what it cannot know: which workers there are, and which have ended and are missed.
+The first break is kept, and ends every call that waits in ``unless_broken``.
 
 The exit status of a process is known here and nowhere else. A worker's is told to the coordinator,
 which makes it the cause of whatever that broke; the coordinator is told, too, which workers there
@@ -50,11 +52,21 @@ class Watcher:
     """Watches one coordinator and its workers. ``close`` must be awaited in the end."""
 
     def __init__(
-        self, *, cause_grace_s: float, on_worker_wanted: Callable[[str], None] = lambda lost: None
+        self,
+        *,
+        cause_grace_s: float,
+        on_worker_wanted: Callable[[str], None] = lambda lost: None,
+        on_coordinator_died: Callable[[str], bool] = lambda how: False,
     ) -> None:
         """A lost connection to the coordinator waits ``cause_grace_s`` for the end that explains
-        it. ``on_worker_wanted`` hears the name of each lost worker that is to be replaced."""
+        it. ``on_worker_wanted`` hears the name of each lost worker that is to be replaced;
+        ``on_coordinator_died`` says whether the coordinator will be."""
         self._on_worker_wanted = on_worker_wanted
+        self._on_coordinator_died = on_coordinator_died
+        self._workers: dict[str, WatchedProcess] = {}
+        """Those that run."""
+        self._missed: dict[str, str] = {}
+        """Those that have ended and have not been wanted back yet, and how."""
         self._cause_grace = cause_grace_s
         self._coordinator: WatchedProcess
         self._address = ""
@@ -72,18 +84,23 @@ class Watcher:
         elif news["event"] == "ready":
             self._ready.set()
         elif news["event"] == "worker_wanted":
+            self._missed.pop(news["worker_id"], None)
             self._on_worker_wanted(news["worker_id"])
 
     def watch_coordinator(self, process: WatchedProcess) -> None:
-        """Watch the coordinator; workers come after it."""
+        """Watch the coordinator, or the one in its place; workers come after it."""
         self._coordinator = process
+        self._listening.clear()
+        for worker in self._workers.values():
+            self._tell_of_start(worker)
+        for name, how in self._missed.items():
+            self._tell_of_end(name, how)
         self._watches.append(asyncio.create_task(self._await_end_of_coordinator(process)))
 
     def watch_worker(self, process: WatchedProcess) -> None:
         """Watch a worker, and tell the coordinator of it."""
-        self._coordinator.tell(
-            {"event": "worker_started", "worker_id": process.name, "pid": process.pid}
-        )
+        self._workers[process.name] = process
+        self._tell_of_start(process)
         self._watches.append(asyncio.create_task(self._await_end_of_worker(process)))
 
     async def address(self) -> str:
@@ -107,7 +124,7 @@ class Watcher:
             await asyncio.wait((task, self._broken), return_when=asyncio.FIRST_COMPLETED)
             if task.done() and isinstance(task.exception(), RemoteTransportError):
                 await asyncio.wait((self._broken,), timeout=self._cause_grace)
-                self._break(JobError(f"the cluster is lost: {task.exception()}"))
+                self.give_up(JobError(f"the cluster is lost: {task.exception()}"))
             if not self._broken.done():
                 return await task
         finally:
@@ -122,28 +139,40 @@ class Watcher:
         await asyncio.gather(*self._watches, return_exceptions=True)
 
     async def _await_end_of_coordinator(self, process: WatchedProcess) -> None:
-        how = describe_exit(await process.wait())
+        status = await process.wait()
         await process.drain()
-        self._break(JobError(f"the coordinator (pid {process.pid}) {how}{_last_words(process)}"))
+        who = f"the coordinator (pid {process.pid}) {describe_exit(status)}"
+        has_died = status not in (ExitStatus.STOPPED, ExitStatus.REFUSED) and self._ready.is_set()
+        if not has_died or not self._on_coordinator_died(who):
+            self.give_up(JobError(f"{who}{_last_words(process)}"))
 
     async def _await_end_of_worker(self, process: WatchedProcess) -> None:
         status = await process.wait()
         how = describe_exit(status)
+        del self._workers[process.name]
         if self._ready.is_set():
             how += _MEANINGS.get(status, "")
-            self._coordinator.tell(
-                {"event": "worker_exited", "worker_id": process.name, "how": how}
-            )
+            self._missed[process.name] = how
+            self._tell_of_end(process.name, how)
             return
         await process.drain()
-        self._break(
+        self.give_up(
             WorkerLostError(
                 f"worker {process.name} (pid {process.pid}) {how} before the cluster was "
                 f"ready{_last_words(process)}"
             )
         )
 
-    def _break(self, error: JobError) -> None:
+    def _tell_of_start(self, worker: WatchedProcess) -> None:
+        self._coordinator.tell(
+            {"event": "worker_started", "worker_id": worker.name, "pid": worker.pid}
+        )
+
+    def _tell_of_end(self, name: str, how: str) -> None:
+        self._coordinator.tell({"event": "worker_exited", "worker_id": name, "how": how})
+
+    def give_up(self, error: JobError) -> None:
+        """The cluster is broken, if it is not already."""
         if not self._broken.done():
             self._broken.set_result(error)
 

@@ -6,14 +6,17 @@ One event loop, one network environment, one control link. The worker registers,
 and does what the coordinator says: each job attempt is one task (``job_attempt.py``) of the
 worker's task group. Its life::
 
-    WORKING  STOP -> STOPPED, LOSE -> ORPHANED
+    WORKING   STOP -> STOPPED, LOSE -> ORPHANED
+    ORPHANED  JOIN -> WORKING
 
 The first of the two counts, and says with which status the process exits when the worker has
 cancelled what it runs. STOP is SIGTERM, or the coordinator's message of that name. A worker that
-loses the coordinator ends, because nobody would ever cancel its subtasks. It has lost it when the
-control connection ends, and when no message has come for ``coordinator_timeout_ms``, though each
-heartbeat is answered; the time in which user code blocked the loop, so that nothing could be heard,
-does not count (``presence.py``).
+loses the coordinator cancels what it runs, because nobody else would ever do so. It has lost it
+when the control connection ends, and when no message has come for ``coordinator_timeout_ms``,
+though each heartbeat is answered; the time in which user code blocked the loop, so that nothing
+could be heard, does not count (``presence.py``). Then it ends, unless the coordinator had said that
+another one may come in its place: for so long it tries to join that. One that has not been replaced
+refuses it, since it counts it as lost.
 
 Heartbeats share the event loop with the subtasks. They cannot starve behind subtasks, which yield
 at least once per buffer, but a user function that blocks the loop also holds them back: a pause of
@@ -67,7 +70,12 @@ from flinknet.cluster.worker.settlement import settle_sinks
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig
 from flinknet.config.loading import load_settings
-from flinknet.errors import FlinknetError, RemoteProtocolError, RemoteTransportError
+from flinknet.errors import (
+    ConfigurationError,
+    FlinknetError,
+    RemoteProtocolError,
+    RemoteTransportError,
+)
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.metrics.network_families import worker_labels
 from flinknet.metrics.worker_statistics import pack_statistics
@@ -79,11 +87,16 @@ from flinknet.transitions import Transitions
 __all__ = ["TRANSITIONS", "WorkEvent", "WorkState", "Worker", "main"]
 
 
+_PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
+"""Between two tries to join a coordinator, which are further apart from time to time."""
+
+
 class WorkEvent(Enum):
     """Why a worker ceases to work."""
 
     STOP = "it is told to"
     LOSE = "its coordinator is gone"
+    JOIN = "another coordinator has taken it"
 
 
 class WorkState(Enum):
@@ -91,13 +104,17 @@ class WorkState(Enum):
 
     WORKING = "it does what the coordinator says"
     STOPPED = "it ends, as it was told to"
-    ORPHANED = "it ends, because nobody could tell it any more"
+    ORPHANED = "nobody tells it anything any more"
 
 
 _S, _E = WorkState, WorkEvent
 
 TRANSITIONS: Transitions[WorkState, WorkEvent] = Transitions(
-    {(_S.WORKING, _E.STOP): _S.STOPPED, (_S.WORKING, _E.LOSE): _S.ORPHANED}
+    {
+        (_S.WORKING, _E.STOP): _S.STOPPED,
+        (_S.WORKING, _E.LOSE): _S.ORPHANED,
+        (_S.ORPHANED, _E.JOIN): _S.WORKING,
+    }
 )
 
 _STATUS = {
@@ -133,8 +150,12 @@ class Worker:
     async def serve(self, registered: Registered, stop: asyncio.Event) -> ExitStatus:
         """Work until told to stop or the coordinator is gone; return the exit status.
 
-        Running attempts are cancelled before it returns.
+        Running attempts are cancelled before it returns. It may be called again when another
+        coordinator has registered the worker.
         """
+        if (self.state, WorkEvent.JOIN) in TRANSITIONS:
+            self.state = TRANSITIONS[self.state, WorkEvent.JOIN]
+            self._ended.clear()
         async with asyncio.TaskGroup() as group:
             services = [
                 group.create_task(service)
@@ -315,16 +336,54 @@ async def work(
         async with serve_metrics(
             worker.metrics, labels, ports.metrics, config.cluster, token
         ) as metrics_address:
-            registered = await link.register(
-                Register(
-                    worker_id=worker_id,
-                    pid=os.getpid(),
-                    address=environment.address,
-                    slots=config.cluster.slots_per_worker,
-                    metrics_address=metrics_address,
-                )
+            message = Register(
+                worker_id=worker_id,
+                pid=os.getpid(),
+                address=environment.address,
+                slots=config.cluster.slots_per_worker,
+                metrics_address=metrics_address,
             )
-            return await worker.serve(registered, stop)
+            registered = await link.register(message)
+            while await worker.serve(registered, stop) is ExitStatus.COORDINATOR_LOST:
+                another = await join_again(link, message, registered.return_ms, stop)
+                if another is None:
+                    return ExitStatus.STOPPED if stop.is_set() else ExitStatus.COORDINATOR_LOST
+                registered = another
+            return ExitStatus.STOPPED
+
+
+async def join_again(
+    link: ControlLink, message: Register, within_ms: float, stop: asyncio.Event
+) -> Registered | None:
+    """Register with the coordinator that comes in the place of a lost one; None if none does so
+    within that time, or takes the worker, or if it is to stop."""
+    joining = asyncio.create_task(_join_again(link, message, within_ms))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return joining.result() if joining.done() else None
+    finally:
+        for task in (joining, stopping):
+            task.cancel()
+        await asyncio.gather(joining, stopping, return_exceptions=True)
+
+
+async def _join_again(link: ControlLink, message: Register, within_ms: float) -> Registered | None:
+    pause_s = _PAUSE_S_MIN
+    try:
+        async with asyncio.timeout(within_ms / 1000):
+            while True:
+                try:
+                    return await link.register(message)
+                except RemoteTransportError:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+    except TimeoutError:
+        if within_ms:
+            print(f"no coordinator has come in its place for {within_ms:.0f} ms", file=sys.stderr)
+    except ConfigurationError as error:
+        print(f"the coordinator does not take this worker again: {error}", file=sys.stderr)
+    return None
 
 
 def _keep_what_is_loaded() -> None:

@@ -11,7 +11,7 @@ from flinknet.errors import RemoteProtocolError
 
 EXAMPLES = [
     messages.Register("worker-1", 4711, "127.0.0.1:1234", 2, "127.0.0.1:9249"),
-    messages.Registered(1000.0, 250.0),
+    messages.Registered(1000.0, 250.0, 60_000.0),
     messages.Refused("no"),
     messages.Heartbeat(),
     messages.Progress("job", 0, [[0, 1, 2, 3, 4, 5]]),
@@ -62,7 +62,7 @@ def test_the_examples_are_all_there_is() -> None:
         msgpack.packb(["Run", "job", "0"]),
         msgpack.packb(["Run", "job", True]),
         msgpack.packb(["Run", b"job", 0]),
-        msgpack.packb(["Registered", True, 1.0]),
+        msgpack.packb(["Registered", True, 1.0, 0.0]),
         msgpack.packb(["Progress", "job", 0, {}]),
         msgpack.packb(["Failed", "job", 0, 0, 0, []]),
         encode(Heartbeat()) + b"\x00",
@@ -80,7 +80,7 @@ def test_an_error_does_not_repeat_a_long_message() -> None:
 
 
 def test_a_whole_number_is_a_duration() -> None:
-    assert decode(msgpack.packb(["Registered", 1000, 250])) == messages.Registered(1000, 250)
+    assert decode(msgpack.packb(["Registered", 1000, 250, 0])) == messages.Registered(1000, 250)
 
 
 def test_lists_and_maps_keep_their_contents() -> None:

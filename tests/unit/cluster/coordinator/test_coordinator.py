@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,7 @@ from flinknet.cluster.control.messages import Cancel, Deploy, Heartbeat, Registe
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.coordinator import Coordinator, _Launcher, main
 from flinknet.config.restart_strategy import FixedDelayRestart
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, JobError
 from tests.unit.cluster.control_plane import (
     CONFIG,
     ServedCoordinator,
@@ -71,6 +73,30 @@ async def test_the_launcher_tells_how_a_worker_ended(served: ServedCoordinator) 
         launcher.ended()
         with pytest.raises(AssertionError, match="the launcher says hello"):
             launcher.hear(b'{"event": "hello", "worker_id": "worker-0"}')
+
+
+async def test_what_the_launcher_keeps_goes_with_it(
+    served: ServedCoordinator, tmp_path: Path
+) -> None:
+    (tmp_path / "state" / "jobs").mkdir(parents=True)
+    loop = asyncio.get_running_loop()
+    _Launcher(served.coordinator, loop, str(tmp_path / "state")).ended()
+    assert not (tmp_path / "state").exists()
+
+
+async def test_a_result_is_kept_before_it_is_taken(tmp_path: Path) -> None:
+    config = replace(CONFIG, state_directory=str(tmp_path))
+    async with serve_control_plane(config) as served, served.worker("worker-0") as link:
+        record = served.coordinator.submit(Submission.of_graph(keyed_graph()))
+        await expect(link, Deploy)
+        directory = tmp_path / "jobs" / record.job_id
+        await served.coordinator.keep_result(record, record.present, (0, 0), b"body")
+        assert (directory / "result-0-0-0").exists()
+        served.coordinator.forget_result(record)
+        assert not (directory / "result-0-0-0").exists()
+        shutil.rmtree(directory)
+        with pytest.raises(JobError, match="the coordinator cannot keep a result: "):
+            await served.coordinator.keep_result(record, record.present, (0, 0), b"body")
 
 
 async def test_time_stands_still_for_one_that_is_closed() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.local.watcher import Watcher
 from flinknet.errors import JobError, RemoteTransportError, WorkerLostError
 
@@ -206,4 +207,59 @@ async def test_who_is_missed_is_told_to_whoever_replaces_workers() -> None:
     watcher = Watcher(cause_grace_s=0.01, on_worker_wanted=wanted.append)
     watcher.hear(json.dumps({"event": "worker_wanted", "worker_id": "worker-1"}))
     assert wanted == ["worker-1"]
+    await watcher.close()
+
+
+async def test_the_coordinator_in_the_place_of_one_that_died_hears_what_it_must_know() -> None:
+    died: list[str] = []
+
+    def replace_once(how: str) -> bool:
+        died.append(how)
+        return len(died) == 1
+
+    watcher = Watcher(cause_grace_s=0.01, on_coordinator_died=replace_once)
+    first, second = Process("coordinator", 10), Process("coordinator", 20)
+    watcher.watch_coordinator(first)
+    workers = [Process(f"worker-{number}", 30 + number) for number in range(3)]
+    for worker in workers:
+        watcher.watch_worker(worker)
+    say(watcher, "listening", address="127.0.0.1:80")
+    say(watcher, "ready")
+    workers[0].end(1)
+    await until_told(first, 4)
+    say(watcher, "worker_wanted", worker_id="worker-0")
+    first.end(-9)
+    workers[1].end(1)
+    while not died:
+        await asyncio.sleep(0)
+    call = asyncio.create_task(watcher.unless_broken(forever()))
+    watcher.watch_coordinator(second)
+    assert second.news == [
+        {"event": "worker_started", "worker_id": "worker-2", "pid": 32},
+        {"event": "worker_exited", "worker_id": "worker-1", "how": "exited with status 1"},
+    ]
+    assert not call.done()
+    second.end(-9)
+    with pytest.raises(JobError, match=r"coordinator \(pid 20\) killed by signal 9"):
+        await call
+    assert died[0] == "the coordinator (pid 10) killed by signal 9 (SIGKILL)"
+    await watcher.close()
+
+
+@pytest.mark.parametrize("status", [ExitStatus.STOPPED, ExitStatus.REFUSED])
+async def test_one_that_was_told_to_stop_or_cannot_work_is_not_replaced(status: int) -> None:
+    died: list[str] = []
+
+    def replace(how: str) -> bool:
+        died.append(how)
+        return True
+
+    watcher = Watcher(cause_grace_s=0.01, on_coordinator_died=replace)
+    coordinator = Process("coordinator", 10)
+    watcher.watch_coordinator(coordinator)
+    say(watcher, "ready")
+    coordinator.end(status)
+    with pytest.raises(JobError, match=f"exited with status {status:d}"):
+        await watcher.unless_broken(forever())
+    assert died == []
     await watcher.close()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +19,18 @@ from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.messages import Register, Registered, encode
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import worker as module
-from flinknet.cluster.worker.worker import TRANSITIONS, Worker, WorkEvent, WorkState
+from flinknet.cluster.worker.worker import (
+    TRANSITIONS,
+    Worker,
+    WorkEvent,
+    WorkState,
+    join_again,
+)
 from flinknet.config import NetworkConfig
 from flinknet.datastream import CollectSink
 from flinknet.errors import JobCancelledError, JobFailedError, WorkerLostError
 from flinknet.net.network_environment import NetworkEnvironment
-from tests.unit.cluster.control_plane import served_websocket
+from tests.unit.cluster.control_plane import serve_control_plane, served_websocket
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import CONFIG, Cluster, running_cluster
 from tests.unit.tables import named, shown_in
@@ -238,15 +246,59 @@ def test_every_end_has_a_status() -> None:
     assert set(module._STATUS) == set(WorkState) - {WorkState.WORKING}
 
 
-@pytest.mark.parametrize("event", WorkEvent)
+ENDS = (WorkEvent.STOP, WorkEvent.LOSE)
+
+
+@pytest.mark.parametrize("event", ENDS)
 async def test_the_first_end_of_a_worker_counts(event: WorkEvent) -> None:
     link = ControlLink("127.0.0.1:1", new_token(), CONFIG)
     worker = Worker(NetworkEnvironment(worker_id="worker-0"), link, CONFIG)
     worker._end(event)
     end = TRANSITIONS[WorkState.WORKING, event]
-    for later in WorkEvent:
+    for later in ENDS:
         worker._end(later)
         assert worker.state is end
+
+
+async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But not its own again, for which it is lost."""
+    config = replace(CONFIG, state_directory=str(tmp_path))
+    stop = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        environment = await stack.enter_async_context(NetworkEnvironment(worker_id="worker-0"))
+        message = Register("worker-0", 1, environment.address, 2)
+        async with serve_control_plane(config) as first:
+            link = await stack.enter_async_context(first.link())
+            registered = await link.register(message)
+            assert registered.return_ms == config.coordinator_return_ms
+            worker = Worker(environment, link, config)
+            serving = asyncio.create_task(worker.serve(registered, stop))
+            async with first.client() as client:
+                job_id = await client.submit(Submission.of_graph(endless_graph()))
+                while (await client.progress(job_id)).state != "RUNNING":
+                    pass
+            first.coordinator._connections["worker-0"].abort()
+            assert await serving is ExitStatus.COORDINATOR_LOST
+            assert not environment.statistics().partitions, "what it ran is cancelled"
+            assert await join_again(link, message, 60_000.0, stop) is None
+            assert "does not take this worker again: worker id worker-0" in capsys.readouterr().err
+        joining = asyncio.create_task(join_again(link, message, 60_000.0, stop))
+        async with serve_control_plane(config, first) as second:
+            another = await joining
+            assert another is not None
+            serving = asyncio.create_task(worker.serve(another, stop))
+            while not second.coordinator.registered_workers():
+                await asyncio.sleep(0)
+            second.coordinator.close("enough")
+            assert await serving is ExitStatus.STOPPED
+        assert await join_again(link, message, 1.0, stop) is None
+        assert "no coordinator has come in its place for 1 ms" in capsys.readouterr().err
+        assert await join_again(link, message, 0.0, stop) is None
+        assert capsys.readouterr().err == "", "none was to come"
+        stop.set()
+        assert await join_again(link, message, 60_000.0, stop) is None
 
 
 async def register_only(request: web.Request) -> web.WebSocketResponse:

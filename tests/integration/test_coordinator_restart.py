@@ -1,0 +1,153 @@
+"""Jobs whose coordinator is killed: another one takes its place, and the answer is that of a run
+without failure."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.checkpoint.file_storage import FileStorage
+from flinknet.checkpoint.store import CheckpointStore
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.config import FlinknetConfig
+from flinknet.config.restart_strategy import NO_RESTART
+from flinknet.errors import JobError, JobFailedError
+from flinknet.task.graph import JobGraph
+from tests.integration.test_recovery import (
+    EXPECTED,
+    RECORDS,
+    complete,
+    config_of,
+    numbers_in,
+    sums,
+    written,
+)
+
+CHECKPOINTS = "checkpoints"
+
+
+class Run:
+    """A job on a local cluster, from within ``async with``."""
+
+    def __init__(self, config: FlinknetConfig) -> None:
+        self.config = config
+        self.attempts: set[int] = set()
+        self.said: list[str] = []
+        self._runs: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.cluster = LocalCluster(config, on_output=lambda process, line: self.said.append(line))
+
+    def start(self, graph: JobGraph) -> asyncio.Task[Any]:
+        return asyncio.create_task(self.cluster.execute(graph, self._watch))
+
+    def _watch(self, progress: JobProgress) -> None:
+        self.attempts.add(progress.attempt)
+        if progress.state == "RUNNING" and not self._runs.done():
+            self._runs.set_result(progress.job_id)
+
+    async def runs(self) -> str:
+        """Its id, once all its subtasks run."""
+        return await self._runs
+
+    async def store(self) -> CheckpointStore:
+        checkpointing = self.config.checkpointing
+        storage = FileStorage(Path(checkpointing.directory), checkpointing)
+        return CheckpointStore(storage, await self.runs(), checkpointing)
+
+    def kill_coordinator(self) -> int:
+        pid = self.cluster.pids()["coordinator"]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+
+async def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    """Twice, and once a worker is killed with the coordinator: counts and sums are exact."""
+    run = Run(config_of(tmp_path / CHECKPOINTS))
+    async with run.cluster as cluster:
+        workers = {name: pid for name, pid in cluster.pids().items() if name != "coordinator"}
+        job = run.start(sums(tmp_path / "go"))
+        store = await run.store()
+        newest = await complete(store, 0, job)
+        pid = run.kill_coordinator()
+        newest = await complete(store, newest + 1, job)
+        assert {name: cluster.pids()[name] for name in workers} == workers, "they live on"
+        os.kill(workers["worker-0"], signal.SIGKILL)
+        run.kill_coordinator()
+        await complete(store, newest + 1, job)
+        (tmp_path / "go").touch()
+        result = await job
+    assert sorted(result.collected["sums"]) == EXPECTED
+    assert run.attempts >= {0, 1}
+    (said,) = [line for line in run.said if "(restart 1 of 10" in line]
+    assert said.startswith(f"the coordinator (pid {pid}) killed by signal 9 (SIGKILL): another")
+    assert any('job "sums" (' in line and "is resumed, it was" in line for line in run.said)
+
+
+async def test_without_a_complete_checkpoint_a_job_begins_again(tmp_path: Path) -> None:
+    graph = sums(tmp_path / "go")
+    assert graph.checkpointing is not None
+    never = replace(graph.checkpointing, interval_ms=600_000.0)
+    run = Run(config_of(tmp_path / CHECKPOINTS))
+    async with run.cluster:
+        job = run.start(replace(graph, checkpointing=never, restart=NO_RESTART))
+        await run.runs()
+        run.kill_coordinator()
+        (tmp_path / "go").touch()
+        result = await job
+        store = await run.store()
+        assert await store.completed() == []
+    assert sorted(result.collected["sums"]) == EXPECTED
+    assert run.attempts == {0, 1}
+
+
+async def test_a_job_without_checkpoints_fails_with_that(tmp_path: Path) -> None:
+    graph = replace(sums(tmp_path / "go"), checkpointing=None, restart=NO_RESTART)
+    run = Run(config_of(tmp_path / CHECKPOINTS))
+    async with run.cluster:
+        job = run.start(graph)
+        await run.runs()
+        pid = run.kill_coordinator()
+        with pytest.raises(JobFailedError, match="has no checkpoints to go on from") as failed:
+            await job
+    assert f'job "sums" failed: the coordinator (pid {pid}) was lost' in str(failed.value)
+
+
+async def test_readers_see_each_record_once_although_the_coordinator_dies(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    run = Run(config_of(tmp_path / CHECKPOINTS))
+    async with run.cluster:
+        job = run.start(written(output, tmp_path / "go"))
+        store = await run.store()
+        newest = 0
+        for _ in range(2):
+            newest = await complete(store, newest + 1, job)
+            run.kill_coordinator()
+        await complete(store, newest, job)
+        (tmp_path / "go").touch()
+        await job
+    assert sorted(numbers_in(output)) == list(range(RECORDS))
+    assert not [entry.name for entry in output.iterdir() if entry.name.startswith(".")]
+
+
+async def test_one_that_dies_again_and_again_ends_the_cluster(tmp_path: Path) -> None:
+    config = config_of(tmp_path / CHECKPOINTS)
+    config = replace(config, cluster=replace(config.cluster, coordinator_restarts=1))
+    run = Run(config)
+    async with run.cluster as cluster:
+        jobs = cluster._launcher._state_directory
+        assert jobs is not None
+        assert list(jobs.iterdir())
+        job = run.start(sums(tmp_path / "go"))
+        await run.runs()
+        pid = run.kill_coordinator()
+        while not job.done() and cluster.pids()["coordinator"] == pid:
+            await asyncio.sleep(0.01)
+        last = run.kill_coordinator()
+        with pytest.raises(JobError, match=rf"the coordinator \(pid {last}\) killed by signal 9"):
+            await job
+    assert not jobs.exists()
