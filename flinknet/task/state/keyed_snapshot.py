@@ -8,6 +8,10 @@ are written are those that the group is made of; other keys are hashed as record
 all is written, the captures are closed, and the layers that they have left are merged in steps,
 too.
 
+What a backend has on disk comes after what is in memory, group by group, and is packed already. It
+may be too much for memory, so what was written of each group goes through a file then
+(``spooled_groups.py``).
+
 It is done on the event loop, not in a thread: packing holds the interpreter all the time, so a
 thread would do it no sooner, and would keep the loop from its turn for longer.
 """
@@ -15,15 +19,18 @@ thread would do it no sooner, and would keep the loop from its turn for longer.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any
 
 from flinknet.errors import CheckpointCorruptedError, StateError
 from flinknet.records.key_forms import comparable_key
-from flinknet.task.state.entry_writer import EntryWriter
+from flinknet.task.state.entry_writer import RUN_BYTES, EntryWriter, WrittenGroup
 from flinknet.task.state.expiring_state import unexpired
 from flinknet.task.state.keyed_state import KeyedState, StateEntry
+from flinknet.task.state.keyed_state_backend import DiskEntry
 from flinknet.task.state.snapshot_format import (
     GroupPlace,
     KeyedHeader,
@@ -31,6 +38,7 @@ from flinknet.task.state.snapshot_format import (
     parse_header,
     runs_of,
 )
+from flinknet.task.state.spooled_groups import SpooledGroups
 from flinknet.task.state.value_serializer import ValueSerializer
 from flinknet.texts import text_of
 
@@ -72,16 +80,24 @@ class CapturedState:
         """Makes the serializer's bytes of what is kept of a key; None if there is nothing to do."""
         self._ttl_config = entry.ttl_config
 
+    @property
+    def drops_expired(self) -> bool:
+        """Whether what has expired is not to be written."""
+        return self._ttl_config is not None and self._ttl_config.cleanup_in_full_snapshot
+
     def entries(self, now_ms: int) -> Iterable[tuple[Any, Any]]:
-        """Iterate over what is to be written."""
-        config = self._ttl_config
-        if config is None or not config.cleanup_in_full_snapshot:
-            return self.capture.entries()
+        """Iterate over what is in memory and to be written."""
+        if not self.drops_expired:
+            return self.capture.entries_in_memory()
         kept = (
-            (key, unexpired(self.meta.kind, config, value, now_ms))
-            for key, value in self.capture.entries()
+            (key, self.unexpired(value, now_ms)) for key, value in self.capture.entries_in_memory()
         )
         return ((key, value) for key, value in kept if value is not None)
+
+    def unexpired(self, kept: Any, now_ms: int) -> Any:
+        """Return what is to be written of what is kept of a key; None for nothing."""
+        assert self._ttl_config is not None, "state without a time to live does not expire"
+        return unexpired(self.meta.kind, self._ttl_config, kept, now_ms)
 
 
 class KeyedSnapshot:
@@ -93,9 +109,11 @@ class KeyedSnapshot:
     ) -> None:
         self._state = state
         self._place = place
+        self._serializer = serializer
         self._writer = EntryWriter(serializer, place.max_parallelism)
         self._now_ms = now_ms
         self._captures = [CapturedState(entry) for entry in state.entries.values()]
+        self._spooled: SpooledGroups | None = None
         self.entries = 0
         """How many were written."""
 
@@ -106,22 +124,35 @@ class KeyedSnapshot:
         try:
             for number, captured in enumerate(self._captures):
                 yield from self._write(number, captured)
-        finally:
+            on_disk = self._state.backend.disk_entries([one.capture for one in self._captures])
+            if on_disk is not None:
+                self._spooled = SpooledGroups(self._state.backend.directory)
+                yield from self._spool(on_disk, self._spooled)
+        except BaseException:
             self.close()
+            raise
+        finally:
+            self._let_go()
         while self._state.merge(MERGE_ENTRIES):
             yield
 
     def close(self) -> None:
-        """Let go of what was captured; idempotent."""
+        """Let go of what was captured, and of what was written; idempotent."""
+        self._let_go()
+        if self._spooled is not None:
+            self._spooled.close()
+
+    def _let_go(self) -> None:
         for captured in self._captures:
             captured.capture.close()
 
-    def pieces(self) -> list[bytes | bytearray]:
+    def pieces(self) -> Iterable[bytes | bytearray]:
         """Return what was written, to be stored one behind the other; nothing if there is no state
-        at all."""
+        at all. To be iterated once, before ``close``."""
         if not self._captures:
             return []
-        place = self._place
+        if self._spooled is not None:
+            return chain([self._header(self._spooled.places)], self._spooled.pieces())
         places = []
         pieces: list[bytes | bytearray] = []
         offset = 0
@@ -129,7 +160,11 @@ class KeyedSnapshot:
             places.append(GroupPlace(group, offset, written.size, written.checksum))
             offset += written.size
             pieces += written.pieces
-        header = KeyedHeader(
+        return [self._header(places), *pieces]
+
+    def _header(self, places: Sequence[GroupPlace]) -> bytes:
+        place = self._place
+        return KeyedHeader(
             operator=place.operator,
             uid=place.uid,
             max_parallelism=place.max_parallelism,
@@ -137,8 +172,7 @@ class KeyedSnapshot:
             types=place.types,
             states=tuple(captured.meta for captured in self._captures),
             groups=tuple(places),
-        )
-        return [header.to_bytes(), *pieces]
+        ).to_bytes()
 
     def _write(self, number: int, captured: CapturedState) -> Iterator[None]:
         writer = self._writer
@@ -153,6 +187,47 @@ class KeyedSnapshot:
             raise self._unwritable(captured.meta.name, writer.key, cause) from cause
         for count, group in enumerate(writer.groups.values(), 1):
             group.end_run(number)
+            if count % SLICE_GROUPS == 0:
+                yield
+
+    def _spool(self, entries: Iterator[DiskEntry], spooled: SpooledGroups) -> Iterator[None]:
+        """Put all groups down, each with what is on disk of it behind what was in memory."""
+        groups = self._writer.groups
+        count = size = 0
+        for group, own in groupby(entries, attrgetter("group")):
+            yield from self._spool_below(group, spooled)
+            written = groups.pop(group, None) or WrittenGroup()
+            for number, run in groupby(own, attrgetter("capture")):
+                captured = self._captures[number]
+                for entry in run:
+                    value = entry.value
+                    if captured.drops_expired:
+                        kept = captured.unexpired(self._serializer.unpack(value), self._now_ms)
+                        if kept is None:
+                            continue
+                        value = self._serializer.pack(kept)
+                    written.begun += entry.key
+                    written.begun += value
+                    written.entries += 1
+                    if len(written.begun) >= RUN_BYTES:
+                        written.end_run(number)
+                    count += 1
+                    size += len(value)
+                    if count % SLICE_ENTRIES == 0 or size >= SLICE_BYTES:
+                        size = 0
+                        yield
+                written.end_run(number)
+            if written.size:
+                spooled.add(group, written)
+            yield
+        yield from self._spool_below(self._place.max_parallelism, spooled)
+        self.entries += count
+
+    def _spool_below(self, end: int, spooled: SpooledGroups) -> Iterator[None]:
+        """Put the groups below ``end`` down of which everything was in memory."""
+        groups = self._writer.groups
+        for count, group in enumerate(sorted(group for group in groups if group < end), 1):
+            spooled.add(group, groups.pop(group))
             if count % SLICE_GROUPS == 0:
                 yield
 
@@ -215,8 +290,7 @@ def _check_place(header: KeyedHeader, place: KeyedPlace) -> None:
 def _restored_entry(state: KeyedState, meta: StateMeta) -> StateEntry:
     entry = state.entries.get(meta.name)
     if entry is None:
-        entry = StateEntry(meta.name, meta.kind, timed=meta.timed, written_by=meta.serializer)
-        state.entries[meta.name] = entry
+        entry = state.add(meta.name, meta.kind, timed=meta.timed, written_by=meta.serializer)
     if (entry.kind, entry.timed, entry.written_by) != (meta.kind, meta.timed, meta.serializer):
         raise StateError(
             f'state "{meta.name}" was written in two ways by two subtasks: the parts are not of '
@@ -236,13 +310,17 @@ def _read_run(
         raise CheckpointCorruptedError(
             f"this is no keyed state that can be restored: there is no state {number}"
         )
-    live = entries[number].table.live
+    table = entries[number].table
+    live = table.live
     try:
         # An array of so many is what its elements are behind a head of five bytes.
         flat = serializer.unpack(b"".join((b"\xdd", (2 * count).to_bytes(4, "big"), run)))
         for key, value in zip(flat[::2], flat[1::2], strict=True):
             plain = type(key) is str or type(key) is int
             live[key if plain else comparable_key(key)] = value
+        table.trim()
+    except StateError:
+        raise
     except Exception as cause:
         raise CheckpointCorruptedError(
             f'state "{entries[number].name}" cannot be restored: {type(cause).__name__}: '

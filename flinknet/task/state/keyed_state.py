@@ -30,6 +30,7 @@ from flinknet.task.state.descriptors import (
 from flinknet.task.state.expiring_state import expiring_state
 from flinknet.task.state.folding_state import AggregatingState, ReducingState
 from flinknet.task.state.keyed_access import KeyContext
+from flinknet.task.state.keyed_state_backend import HeapKeyedStateBackend, KeyedStateBackend
 from flinknet.task.state.list_state import ListState
 from flinknet.task.state.map_state import MapState
 from flinknet.task.state.state_table import StateTable
@@ -45,7 +46,13 @@ class StateEntry:
     """One state: its table, and how it is kept and written."""
 
     def __init__(
-        self, name: str, kind: StateKind, *, timed: bool = False, written_by: str | None = None
+        self,
+        name: str,
+        kind: StateKind,
+        *,
+        timed: bool = False,
+        written_by: str | None = None,
+        table: StateTable | None = None,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -56,7 +63,7 @@ class StateEntry:
         self.serializer: StateSerializer | None = None
         self.ttl_config: StateTtlConfig | None = None
         self.registered = False
-        self.table = StateTable()
+        self.table = StateTable() if table is None else table
 
     @property
     def serializer_name(self) -> str | None:
@@ -82,21 +89,18 @@ class StateEntry:
                     f"it with that serializer, not with {self.serializer_of(descriptor)}"
                 )
             deserialize, self.written_by = descriptor.serializer.deserialize, None
-            was_timed = self.timed
-            self._convert(lambda kept: self.kind.mapped(deserialize, kept, timed=was_timed))
+            self.table.read_with(partial(self.kind.mapped, deserialize, timed=self.timed))
         if timed != self.timed:
-            self._convert(
+            self.table.convert(
                 partial(self.kind.with_times, now_ms=now_ms) if timed else self.kind.without_times
             )
             self.timed = timed
-        if self.serializer is not None:
+        serialise = self.serialising()
+        if serialise is not None and self.serializer is not None:
             self.table.copy = self._copied
-
-    def _convert(self, function: Callable[[Any], Any]) -> None:
-        """Keep something else of every key, without a change to what is captured."""
-        live = self.table.live
-        for key in [key for key, _ in self.table.entries()]:
-            live[key] = function(live[key])
+            self.table.use_serializer(
+                serialise, partial(self.kind.mapped, self.serializer.deserialize, timed=timed)
+            )
 
     @staticmethod
     def serializer_of(descriptor: StateDescriptor) -> str:
@@ -117,19 +121,34 @@ class StateEntry:
 class KeyedState:
     """The state of one keyed operator in one subtask, by name.
 
-    ``now_ms`` is the processing time by which state expires.
+    ``now_ms`` is the processing time by which state expires, ``backend`` where it is kept. Timers
+    are on the heap in any case, as the order in which they fire is.
     """
 
-    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        now_ms: Callable[[], int] = lambda: 0,
+        backend: KeyedStateBackend | None = None,
+    ) -> None:
         self._now_ms = now_ms
+        self.backend: KeyedStateBackend = backend or HeapKeyedStateBackend()
         self.entries: dict[str, StateEntry] = {}
+
+    def add(
+        self, name: str, kind: StateKind, *, timed: bool = False, written_by: str | None = None
+    ) -> StateEntry:
+        """Return a new state; see ``StateEntry``."""
+        table = None if kind is StateKind.TIMERS else self.backend.table(name)
+        entry = StateEntry(name, kind, timed=timed, written_by=written_by, table=table)
+        self.entries[name] = entry
+        return entry
 
     def entry(self, name: str, kind: StateKind) -> StateEntry:
         """Return a state, made if it is not there. Raises ConfigurationError if it is one of
         another kind."""
         entry = self.entries.get(name)
         if entry is None:
-            entry = self.entries[name] = StateEntry(name, kind)
+            entry = self.add(name, kind)
         elif entry.kind is not kind:
             raise ConfigurationError(
                 f'state "{name}" is a state of kind {entry.kind.value}, and cannot be a '

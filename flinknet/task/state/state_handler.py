@@ -12,7 +12,7 @@ of them; of operator state it needs the parts of all subtasks, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from flinknet.records.key_groups import key_group_range
@@ -24,13 +24,18 @@ from flinknet.task.state.checkpointed_function import (
 )
 from flinknet.task.state.keyed_snapshot import KeyedPlace, KeyedSnapshot, restore_keyed_state
 from flinknet.task.state.keyed_state import KeyedState
+from flinknet.task.state.keyed_state_backend import KeyedStateBackend
 from flinknet.task.state.operator_snapshot import OperatorStateSnapshot, restore_operator_state
 from flinknet.task.state.operator_state import OperatorStateStore
 from flinknet.task.state.value_serializer import ValueSerializer
 
-__all__ = ["OperatorSnapshot", "StateHandler"]
+__all__ = ["BackendFactory", "OperatorSnapshot", "StateHandler"]
 
-Pieces = list[bytes | bytearray]
+BackendFactory = Callable[[str, ValueSerializer, int], KeyedStateBackend]
+"""Makes the backend of an operator: for people, the operator and its uid; how values are written;
+the number of key groups."""
+
+Pieces = Iterable[bytes | bytearray]
 
 
 class OperatorSnapshot:
@@ -48,16 +53,17 @@ class OperatorSnapshot:
         try:
             yield from self._operator.slices()
             yield from self._keyed.slices()
-        finally:
+        except BaseException:
             self.close()
+            raise
 
     def close(self) -> None:
-        """Let go of what was captured; idempotent. ``slices`` does it at its end."""
+        """Let go of what was captured, and of what was written; idempotent."""
         self._keyed.close()
         self._operator.close()
 
     def keyed_pieces(self) -> Pieces:
-        """Return the keyed state, once it is written."""
+        """Return the keyed state, once it is written; to be iterated once, before ``close``."""
         return self._keyed.pieces()
 
     def operator_pieces(self) -> Pieces:
@@ -78,7 +84,9 @@ class StateHandler:
         max_parallelism: int = 128,
         types: RecordTypes | None = None,
         now_ms: Callable[[], int] = lambda: 0,
+        backends: BackendFactory | None = None,
     ) -> None:
+        """``backends`` makes what keeps the keyed state; by default it is on the heap."""
         known = RecordTypes.of(types)
         self._serializer = ValueSerializer(known)
         self._place = KeyedPlace(
@@ -92,9 +100,17 @@ class StateHandler:
         self._parallelism = parallelism
         self._now_ms = now_ms
         self._restored_checkpoint_id: int | None = None
-        self.keyed = KeyedState(now_ms)
+        backend = None
+        if backends is not None:
+            whose = f'operator "{operator}" (uid {uid})'
+            backend = backends(whose, self._serializer, max_parallelism)
+        self.keyed = KeyedState(now_ms, backend)
         self.operator = OperatorStateStore(self._serializer)
         self._functions: list[CheckpointedFunction] = []
+
+    def close(self) -> None:
+        """Let go of keyed state, when nothing of it is read or written any more; idempotent."""
+        self.keyed.backend.close()
 
     def initialize(self, function: Any) -> None:
         """Have a function ask for its operator state, if it is a CheckpointedFunction."""

@@ -109,6 +109,10 @@ class TableCapture:
         """Iterate over keys and values, which must not be changed, until the capture is closed."""
         return _items(self._layers)
 
+    def entries_in_memory(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over those of them that are objects; a backend has the others."""
+        return self.entries()
+
     def close(self) -> None:
         """Let the table change what was captured; idempotent."""
         table, self._table, self._layers = self._table, None, ()
@@ -143,6 +147,25 @@ class StateTable:
             yield from _items((*self._frozen, self.live))
         finally:
             self._iterations -= 1
+
+    def trim(self) -> None:
+        """Have no more in memory than should be: behind entries that were written without having
+        been looked for."""
+
+    def convert(self, function: Callable[[Any], Any]) -> None:
+        """Keep something else of every key, without a change to what is captured."""
+        live = self.live
+        for key in [key for key, _ in self.entries()]:
+            live[key] = function(live[key])
+
+    def read_with(self, deserialise: Callable[[Any], Any]) -> None:
+        """Keep values of every key, where a serializer's bytes are kept now."""
+        self.convert(deserialise)
+
+    def use_serializer(
+        self, serialise: Callable[[Any], Any], deserialise: Callable[[Any], Any]
+    ) -> None:
+        """Values are written by a serializer from now on, if they leave memory."""
 
     def capture(self) -> TableCapture:
         """Capture what is in the table now, in no time."""

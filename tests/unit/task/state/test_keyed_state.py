@@ -18,7 +18,8 @@ from flinknet.datastream import (
 )
 from flinknet.errors import ConfigurationError, StateError
 from flinknet.task.state.descriptors import StateKind
-from flinknet.task.state.keyed_state import KeyedState, StateEntry
+from flinknet.task.state.keyed_state import KeyedState
+from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 KEY = Key("a")
@@ -49,16 +50,16 @@ def expiring(descriptor: Any) -> Any:
     return descriptor
 
 
-def test_each_state_has_its_own_values() -> None:
-    state = KeyedState()
+def test_each_state_has_its_own_values(backends: Backends) -> None:
+    state = backends.state()
     state.get_state(ValueStateDescriptor("count"), KEY).update(1)
     assert state.get_state(ValueStateDescriptor("sum"), KEY).value() is None
     assert state.get_state(ValueStateDescriptor("count"), KEY).value() == 1
 
 
 @pytest.mark.parametrize("wrapped", [lambda one: one, expiring])
-def test_every_kind(wrapped: Any) -> None:
-    state = KeyedState()
+def test_every_kind(backends: Backends, wrapped: Any) -> None:
+    state = backends.state()
     listed = state.get_list_state(wrapped(ListStateDescriptor("list")), KEY)
     listed.add(1)
     assert list(listed) == [1]
@@ -78,43 +79,44 @@ def test_every_kind(wrapped: Any) -> None:
     assert all(entry.timed == (wrapped is expiring) for entry in state.entries.values())
 
 
-def test_a_name_is_of_one_kind() -> None:
-    state = KeyedState()
+def test_a_name_is_of_one_kind(backends: Backends) -> None:
+    state = backends.state()
     state.get_state(ValueStateDescriptor("count"), KEY)
     with pytest.raises(ConfigurationError, match="is a state of kind value, and cannot be a list"):
         state.get_list_state(ListStateDescriptor("count"), KEY)
 
 
-def test_a_name_is_kept_in_one_way() -> None:
-    state = KeyedState()
+def test_a_name_is_kept_in_one_way(backends: Backends) -> None:
+    state = backends.state()
     state.get_state(ValueStateDescriptor("count"), KEY)
     with pytest.raises(ConfigurationError, match="use one descriptor"):
         state.get_state(expiring(ValueStateDescriptor("count")), KEY)
 
 
-def restored(**fields: Any) -> KeyedState:
+def restored(backends: Backends, **fields: Any) -> KeyedState:
     """State that was read from a checkpoint, and that nobody has asked for."""
-    state = KeyedState(lambda: 500)
-    entry = StateEntry("count", StateKind.VALUE, **fields)
+    state = backends.state(lambda: 500)
+    entry = state.add("count", StateKind.VALUE, **fields)
     written: dict[str, Any] = {"written_by": b"ff", "timed": (1, 255), "": 255}
     entry.table.live["a"] = written["".join(fields)]
-    state.entries["count"] = entry
     return state
 
 
-def test_values_that_get_a_time_to_live() -> None:
-    state = restored()
+def test_values_that_get_a_time_to_live(backends: Backends) -> None:
+    state = restored(backends)
     value = state.get_state(expiring(ValueStateDescriptor("count")), KEY)
     assert dict(state.entries["count"].table.entries()) == {"a": (500, 255)}
     assert value.value() == 255
 
 
-def test_values_that_lose_it() -> None:
-    assert restored(timed=True).get_state(ValueStateDescriptor("count"), KEY).value() == 255
+def test_values_that_lose_it(backends: Backends) -> None:
+    assert (
+        restored(backends, timed=True).get_state(ValueStateDescriptor("count"), KEY).value() == 255
+    )
 
 
-def test_a_serializer_reads_what_it_has_written() -> None:
-    state = restored(written_by="Hexadecimal")
+def test_a_serializer_reads_what_it_has_written(backends: Backends) -> None:
+    state = restored(backends, written_by="Hexadecimal")
     assert state.entries["count"].serializer_name == "Hexadecimal"
     descriptor = ValueStateDescriptor("count", serializer=Hexadecimal())
     assert state.get_state(descriptor, KEY).value() == 255
@@ -124,20 +126,24 @@ def test_a_serializer_reads_what_it_has_written() -> None:
     assert serialised(255) == b"ff"
 
 
-def test_another_serializer_does_not() -> None:
+def test_another_serializer_does_not(backends: Backends) -> None:
     with pytest.raises(StateError, match="by the serializer Hexadecimal: .* not with none"):
-        restored(written_by="Hexadecimal").get_state(ValueStateDescriptor("count"), KEY)
+        restored(backends, written_by="Hexadecimal").get_state(ValueStateDescriptor("count"), KEY)
 
 
-def test_a_serializer_that_fails() -> None:
-    state = restored(written_by="Hexadecimal")
+def test_a_serializer_that_fails(backends: Backends) -> None:
+    state = restored(backends, written_by="Hexadecimal")
     state.entries["count"].table.live["a"] = b"xyz"
     descriptor = ValueStateDescriptor("count", serializer=Hexadecimal())
-    with pytest.raises(StateError, match="Hexadecimal of state .* cannot read .*ValueError"):
-        state.get_state(descriptor, KEY)
+    messages = {
+        "heap": "Hexadecimal of state .* cannot read .*ValueError",
+        "rocksdb": 'state "count" of operator "Count" .* cannot be read where it is kept',
+    }
+    with pytest.raises(StateError, match=messages[backends.kind]):
+        state.get_state(descriptor, KEY).value()
 
 
-def test_what_only_the_serializer_knows_is_copied_by_it() -> None:
+def test_what_only_the_serializer_knows_is_copied_by_it(backends: Backends) -> None:
     class Pickled:
         """A value that cannot be copied otherwise."""
 
@@ -154,7 +160,7 @@ def test_what_only_the_serializer_knows_is_copied_by_it() -> None:
         def deserialize(self, data: bytes) -> Pickled:
             return Pickled(int(data))
 
-    state = KeyedState()
+    state = backends.state()
     listed = state.get_list_state(ListStateDescriptor("list", serializer=Numbers()), KEY)
     listed.add(Pickled(1))
     capture = state.entries["list"].table.capture()
@@ -164,9 +170,10 @@ def test_what_only_the_serializer_knows_is_copied_by_it() -> None:
     capture.close()
     while state.merge(1):
         pass
-    assert type(state.entries["list"].table.live) is dict
+    state.entries["list"].table.check_invariants()
+    assert [one.number for one in listed] == [1, 2]
 
 
-def test_flinknets_own_tables() -> None:
-    state = KeyedState()
+def test_flinknets_own_tables(backends: Backends) -> None:
+    state = backends.state()
     assert state.table("value", StateKind.REDUCING) is state.table("value", StateKind.REDUCING)

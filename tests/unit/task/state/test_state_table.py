@@ -126,12 +126,15 @@ def test_a_key_that_cannot_be_looked_up_is_a_type_error() -> None:
 class TableMachine(RuleBasedStateMachine):
     """Any order of changes, captures and merges, beside a plain dict and copies of it."""
 
+    def make_table(self) -> StateTable:
+        return StateTable()
+
     @initialize()
     def begin(self) -> None:
-        self.table = StateTable()
+        self.table = self.make_table()
         self.holder = Holder()
         self.table.attach(self.holder)
-        self.plain: dict[int, list[int]] = {}
+        self.plain: dict[Any, list[int]] = {}
         self.captures: list[tuple[TableCapture, Iterator[Any], list[Any], dict[int, Any]]] = []
 
     @rule(key=KEYS, value=KEYS)

@@ -1,0 +1,401 @@
+"""A state table of which most is in RocksDB.
+
+Theory of operation. ``live`` has the objects of the keys in use, and is to be used as any table's:
+a key that is not in it is looked for in the database and put there. So a value that is in ``live``
+may be changed in place. Before a key is looked for room is made, if ``live`` is full: the entries
+that came first are packed and, if these are not the bytes that were read, written to the database.
+Whoever writes has looked for the key before: so ``live`` does not grow without bounds, and a key
+stays the one that came first, of those that are equal. When state is restored there is none before;
+then ``trim`` is called.
+
+A capture takes no time that depends on the size of the state. What is live is frozen and a new,
+empty front takes its place, as in memory (``state_table.py``); of the rest RocksDB makes a snapshot
+of its own. Until the capture is closed, what could be changed is copied out of the frozen entries.
+Which of these are not the present ones any more is in ``_superseded``. Then ``merge`` makes them
+live again.
+
+Invariants: an entry is live, or frozen and not superseded, or in the database, and the first of
+these counts; what is frozen does not change as long as it is captured; ``_read`` has for a live or
+frozen key the bytes that the database has for it, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgpack
+from rocksdict import RdictIter
+
+from flinknet.errors import SerializationError, StateError
+from flinknet.records.key_forms import KEY_ERRORS
+from flinknet.task.state.rocksdb.database import Database
+from flinknet.task.state.rocksdb.row_keys import RowKeys, parse_row_key
+from flinknet.task.state.state_table import Entries, StateTable, TableCapture
+from flinknet.task.state.value_serializer import ValueSerializer
+from flinknet.texts import text_of
+
+__all__ = ["RocksDBCapture", "RocksDBTable"]
+
+EVICTED_AT_ONCE = 128
+"""Entries that make room at a time: a fraction of a millisecond."""
+
+_ABSENT: Any = object()
+
+Convert = Callable[[Any], Any]
+
+
+class CachedEntries(dict[Any, Any]):
+    """What is live; what is not found here is looked for in the table."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: RocksDBTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, key: Any) -> Any:
+        value = self._table.load(key)
+        if value is _ABSENT:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: Any) -> bool:
+        return dict.__contains__(self, key) or self._table.load(key) is not _ABSENT
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value, or the default."""
+        value = dict.get(self, key, _ABSENT)
+        if value is _ABSENT:
+            value = self._table.load(key)
+        return default if value is _ABSENT else value
+
+    def pop(self, key: Any, default: Any = None) -> Any:
+        """Remove the value, if there is one, and return it or the default."""
+        if key not in self:
+            return default
+        value = dict.pop(self, key)
+        self._table.removed(key)
+        return value
+
+
+class RocksDBCapture(TableCapture):
+    """What a table held at one moment: frozen entries, which count, and a snapshot."""
+
+    def __init__(self, table: RocksDBTable, frozen: Entries, snapshot: RdictIter) -> None:
+        super().__init__(table, (frozen,))
+        self.number = table.number
+        self.seen: set[tuple[bytes, bytes | None]] = set()
+        """Rows of what was iterated in memory, those that have several entries with the key."""
+        self.snapshot: RdictIter | None = snapshot
+        self._rows = table
+        self._deserialise = table.deserialise
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        yield from self.entries_in_memory()
+        assert self.snapshot is not None, "a capture is iterated before it is closed"
+        for row, value in self._rows.database.rows(self.snapshot):
+            for _, number, key, content in self.entries_of(row, value):
+                if number == self.number:
+                    kept = self._rows.decode(content, self._deserialise)
+                    yield self._rows.keys.key_of(key), kept
+
+    def entries_in_memory(self) -> Iterator[tuple[Any, Any]]:
+        for layer in self._layers:
+            for key, value in layer.items():
+                yield key, value
+                self.seen.add(self._rows.place_of(key))
+
+    def entries_of(self, row: bytes, value: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
+        """Iterate over key group, table, key and value of what a row has and was not seen."""
+        group, number, is_own, form = parse_row_key(row)
+        if is_own:
+            if (row, None) not in self.seen:
+                yield group, number, form, value
+            return
+        for key, content in _pairs(value):
+            if (row, key) not in self.seen:
+                yield group, number, key, content
+
+    def close(self) -> None:
+        super().close()
+        self.snapshot = None
+        self.seen.clear()
+
+
+class RocksDBTable(StateTable):
+    """The table ``number`` of a database, of the state ``name``."""
+
+    def __init__(
+        self,
+        database: Database,
+        number: int,
+        name: str,
+        *,
+        serializer: ValueSerializer,
+        max_parallelism: int,
+        cached_max: int,
+    ) -> None:
+        super().__init__()
+        self.database = database
+        self.number = number
+        self.keys = RowKeys(number, serializer, max_parallelism)
+        self._name = name
+        self._serializer = serializer
+        self._cached_max = cached_max
+        self._serialise: Convert | None = None
+        self.deserialise: Convert | None = None
+        self._read: dict[Any, bytes] = {}
+        self._frozen_entries: Entries = {}
+        self._frozen_keys: Entries = {}
+        """The frozen keys to which others may be equal: a key stays the one that came first."""
+        self._superseded: set[Any] = set()
+        self._absent: Any = _ABSENT
+        """A key that is nowhere, unless something was written since."""
+        self._has_shared = False
+        """Whether any row was written that may have several entries."""
+        self._set_live(CachedEntries(self))
+
+    # -- what is live
+
+    def load(self, key: Any) -> Any:
+        """Make the value of a key that is not live live, and return it, if there is one."""
+        if key is self._absent:
+            return _ABSENT
+        self.trim()
+        if self._frozen_entries:
+            value = self._frozen_entries.get(key, _ABSENT)
+            if value is not _ABSENT and key not in self._superseded:
+                key = self._frozen_keys.get(key, key)
+                if self._captures:
+                    self._superseded.add(key)
+                    value = self.copy(value)
+                else:
+                    del self._frozen_entries[key]
+                self.live[key] = value
+                return value
+        try:
+            key, content = self._find(key)
+        except (SerializationError, *KEY_ERRORS) as cause:
+            raise self._bad("looked for", key, cause) from cause
+        if content is None:
+            self._absent = key
+            return _ABSENT
+        value = self.decode(content, self.deserialise)
+        self.live[key] = value
+        self._read[key] = content
+        return value
+
+    def removed(self, key: Any) -> None:
+        """A key was live, and is to be nowhere."""
+        self._read.pop(key, None)
+        if not self._captures:
+            self._frozen_entries.pop(key, None)
+            self._superseded.discard(key)
+        elif key in self._frozen_entries:
+            self._superseded.add(key)
+        row = self.keys.plain(key)
+        if row is not None and not self._has_shared:
+            self.database.delete(row)
+        else:
+            self._clear_rows(key)
+
+    def trim(self) -> None:
+        """Make room, if more is live than should be."""
+        while len(self.live) > self._cached_max:
+            self._write_back(EVICTED_AT_ONCE)
+
+    def _write_back(self, count: int) -> None:
+        """Write so many entries of those that are live, and have them live no more."""
+        live = self.live
+        entries = list(islice(dict.items(live), count))
+        rows: list[tuple[bytes, bytes]] = []
+        for key, value in entries:
+            content = self._encode(key, value)
+            if self._read.pop(key, None) == content:
+                continue
+            row = self.keys.plain(key)
+            if row is not None and not self._has_shared:
+                rows.append((row, content))
+            else:
+                self._clear_rows(key)
+                self._write_any(key, content)
+        if rows:
+            self.database.put_all(rows)
+        frozen = self._frozen_entries
+        if frozen:
+            self._superseded.update(key for key, _ in entries if key in frozen)
+        for key, _ in entries:
+            dict.__delitem__(live, key)
+        self._absent = _ABSENT
+
+    # -- rows
+
+    def _find(self, key: Any) -> tuple[Any, bytes | None]:
+        """Return the key as it was stored, and what was stored; the key and None for nothing."""
+        row = self.keys.plain(key)
+        if row is not None and not self._has_shared:
+            return key, self.database.get(row)
+        place = self.keys.of(key)
+        key = self.keys.key_of(place.packed) if row is None else key
+        content = self.database.get(place.own)
+        if content is not None:
+            stored = self.keys.key_of(place.own[5:])
+            if stored is key or stored == key:
+                return stored, content
+        for packed, content in _pairs(self.database.get(place.shared)):
+            stored = self.keys.key_of(packed)
+            if stored is key or stored == key:
+                return stored, content
+        return key, None
+
+    def place_of(self, key: Any) -> tuple[bytes, bytes | None]:
+        """Return the row of a key, with the packed key if it is one that may have several."""
+        row = self.keys.plain(key)
+        if row is not None:
+            return row, None
+        place = self.keys.of(key)
+        return (place.own, None) if place.is_own else (place.shared, place.packed)
+
+    def _clear_rows(self, key: Any) -> None:
+        """Remove whatever is stored of keys that are equal to a key."""
+        place = self.keys.of(key)
+        if self.database.get(place.own) is not None:
+            stored = self.keys.key_of(place.own[5:])
+            if stored is key or stored == key:
+                self.database.delete(place.own)
+        shared = _pairs(self.database.get(place.shared))
+        others = [(k, v) for k, v in shared if self.keys.key_of(k) != key]
+        if len(others) < len(shared):
+            self._put_shared(place.shared, others)
+
+    def _write_any(self, key: Any, content: bytes) -> None:
+        """Store an entry of which nothing is stored."""
+        place = self.keys.of(key)
+        if place.is_own:
+            self.database.put(place.own, content)
+        else:
+            others = _pairs(self.database.get(place.shared))
+            self._put_shared(place.shared, [*others, (place.packed, content)])
+
+    def _put_shared(self, row: bytes, pairs: list[tuple[bytes, bytes]]) -> None:
+        self._has_shared = True
+        if pairs:
+            self.database.put(row, msgpack.packb([part for pair in pairs for part in pair]))
+        else:
+            self.database.delete(row)
+
+    # -- values
+
+    def use_serializer(self, serialise: Convert, deserialise: Convert) -> None:
+        self._forget_live()
+        self._serialise, self.deserialise = serialise, deserialise
+
+    def read_with(self, deserialise: Convert) -> None:
+        """What is stored are the serializer's bytes in any case: ``use_serializer`` follows."""
+
+    def convert(self, function: Convert) -> None:
+        self._forget_live()
+        pack, unpack = self._serializer.pack, self._serializer.unpack
+        snapshot = self.database.snapshot()
+        for row, value in self.database.rows(snapshot):
+            _, number, is_own, _ = parse_row_key(row)
+            if number != self.number:
+                continue
+            if is_own:
+                self.database.put(row, pack(function(unpack(value))))
+            else:
+                pairs = [(key, pack(function(unpack(each)))) for key, each in _pairs(value)]
+                self._put_shared(row, pairs)
+
+    def _forget_live(self) -> None:
+        """Have nothing in memory, but what is captured."""
+        while self.merge(EVICTED_AT_ONCE):
+            pass
+        for key, value in self._frozen_entries.items():
+            if key not in self._superseded and not dict.__contains__(self.live, key):
+                self.live[key] = value
+        while dict.__len__(self.live):
+            self._write_back(EVICTED_AT_ONCE)
+
+    def decode(self, content: bytes, deserialise: Convert | None) -> Any:
+        """Return the value that was packed. Raises StateError."""
+        try:
+            kept = self._serializer.unpack(content)
+            return kept if deserialise is None else deserialise(kept)
+        except Exception as cause:
+            raise self._bad("read", content[:20], cause) from cause
+
+    def _encode(self, key: Any, value: Any) -> bytes:
+        try:
+            kept = value if self._serialise is None else self._serialise(value)
+            return self._serializer.pack(kept)
+        except Exception as cause:
+            raise self._bad("written", key, cause) from cause
+
+    def _bad(self, what: str, key: Any, cause: Exception) -> StateError:
+        return StateError(
+            f'state "{self._name}" of {self.database.whose} cannot be {what} where it is kept, in '
+            f"the RocksDB database in {self.database.directory}, at the key {key!r:.99}: "
+            f"{text_of(cause)}; register the class, give the state's descriptor a serializer, or "
+            f"keep state in memory (HashMapStateBackend)"
+        )
+
+    # -- captures
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        capture = RocksDBCapture(self, self._visible(), self.database.snapshot())
+        yield from capture.entries()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.entries())
+
+    def capture(self) -> RocksDBCapture:
+        self._frozen_entries = self._visible()
+        self._frozen_keys = {key: key for key in self._frozen_entries if type(key) is not str}
+        self._superseded = set()
+        self._absent = _ABSENT
+        dict.clear(self.live)
+        self._captures += 1
+        return RocksDBCapture(self, self._frozen_entries, self.database.snapshot())
+
+    def merge(self, entries_max: int) -> bool:
+        frozen, superseded = self._frozen_entries, self._superseded
+        if self._captures or not frozen:
+            return False
+        for _ in range(min(entries_max, len(frozen))):
+            key, value = frozen.popitem()
+            if key in superseded:
+                superseded.remove(key)
+            elif not dict.__contains__(self.live, key):
+                self.live[key] = value
+        self.trim()
+        return bool(frozen)
+
+    def _visible(self) -> Entries:
+        """Return what is in memory, the present entries."""
+        superseded = self._superseded
+        visible = {k: v for k, v in self._frozen_entries.items() if k not in superseded}
+        visible.update(dict.items(self.live))
+        return visible
+
+    def _end_capture(self) -> None:
+        self._captures -= 1
+
+    def check_invariants(self) -> None:
+        assert self._captures >= 0, "a capture was closed twice"
+        assert self._superseded <= self._frozen_entries.keys(), "what is not frozen is superseded"
+        in_memory = self._frozen_entries.keys() | self.live.keys()
+        assert self._read.keys() <= in_memory, "what was read is remembered for too long"
+        for holder in self._holders:
+            assert holder._entries is self.live, "a holder has what is not live"
+
+
+def _pairs(value: bytes | None) -> list[tuple[bytes, bytes]]:
+    """Return the keys and values of a row that may have several."""
+    if value is None:
+        return []
+    flat: Iterable[bytes] = msgpack.unpackb(value)
+    parts = iter(flat)
+    return list(zip(parts, parts, strict=True))
