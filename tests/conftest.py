@@ -32,7 +32,7 @@ DEFAULT_LOOP = list(LOOP_FACTORIES)[-1]
 
 NEEDS_CPYTHON = re.compile(
     r"^\s*(import|from) "
-    r"(matplotlib|msgspec|numpy|obstore|ormsgpack|pandas|pyarrow|uvloop|tests\S*\.arrow_batches)\b",
+    r"(matplotlib|msgspec|numpy|obstore|ormsgpack|pandas|pyarrow|rocksdict|uvloop|tests\S*\.arrow_batches)\b",
     re.MULTILINE,
 )
 """What there is not for PyPy."""
@@ -73,7 +73,7 @@ def pytest_report_header() -> list[str]:
         for path in sorted(root.rglob("test_*.py"))
         if NEEDS_CPYTHON.search(path.read_text())
     ]
-    wanting = "numpy, pyarrow, msgspec, obstore, ormsgpack, uvloop or matplotlib"
+    wanting = "numpy, pyarrow, msgspec, obstore, ormsgpack, rocksdict, uvloop or matplotlib"
     return [*header, f"PyPy: left out, for want of {wanting}: {' '.join(left_out)}"]
 
 

@@ -24,6 +24,7 @@ from flinknet.config.network import (
     WireLimits,
     check_buffer_timeout,
 )
+from flinknet.config.state import StateConfig
 
 __all__ = [
     "ADAPTIVE",
@@ -37,6 +38,7 @@ __all__ = [
     "FlinknetConfig",
     "FlowControl",
     "NetworkConfig",
+    "StateConfig",
     "WireLimits",
     "check_buffer_timeout",
 ]
@@ -49,6 +51,7 @@ class FlinknetConfig:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     checkpointing: CheckpointingConfig = field(default_factory=CheckpointingConfig)
+    state: StateConfig = field(default_factory=StateConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -20,6 +20,11 @@ from flinknet.datastream.sources import (
     RateLimitedSource,
     append_time,
 )
+from flinknet.datastream.state_backends import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    StateBackend,
+)
 from flinknet.datastream.streams import (
     BroadcastStream,
     DataStream,
@@ -153,6 +158,7 @@ __all__ = [
     "DataStreamSink",
     "DeltaEvictor",
     "Duration",
+    "EmbeddedRocksDBStateBackend",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
@@ -167,6 +173,7 @@ __all__ = [
     "GeneratorSource",
     "GlobalWindow",
     "GlobalWindows",
+    "HashMapStateBackend",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -206,6 +213,7 @@ __all__ = [
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
     "Source",
+    "StateBackend",
     "StateSerializer",
     "StateTtlConfig",
     "StreamExecutionEnvironment",

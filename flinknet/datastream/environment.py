@@ -12,6 +12,7 @@ from flinknet.config.restart_strategy import NO_RESTART, ExponentialDelayRestart
 from flinknet.datastream import executor
 from flinknet.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from flinknet.datastream.sources import CollectionSource
+from flinknet.datastream.state_backends import StateBackend
 from flinknet.datastream.streams import DataStream, checked_parallelism
 from flinknet.errors import ConfigurationError
 from flinknet.records.serialization.record_types import RecordTypes
@@ -62,6 +63,7 @@ class StreamExecutionEnvironment:
         self._defaults = GraphDefaults()
         self._restart: RestartStrategy | None = None
         self._checkpoint_config = CheckpointConfig()
+        self._state_backend: StateBackend | None = None
 
     @classmethod
     def get_execution_environment(
@@ -126,6 +128,22 @@ class StreamExecutionEnvironment:
         """Return what else can be set about checkpoints."""
         return self._checkpoint_config
 
+    def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
+        """Keep the state of keyed operators in a ``HashMapStateBackend`` or an
+        ``EmbeddedRocksDBStateBackend``; by default the workers' configuration says where. A job may
+        go on from a checkpoint with another backend than the one before."""
+        if not isinstance(state_backend, StateBackend):
+            raise ConfigurationError(
+                f"the state backend is {state_backend!r}: choose a HashMapStateBackend or an "
+                "EmbeddedRocksDBStateBackend"
+            )
+        self._state_backend = state_backend
+        return self
+
+    def get_state_backend(self) -> StateBackend | None:
+        """Return it; None if the workers' configuration says."""
+        return self._state_backend
+
     def set_restart_strategy(self, strategy: RestartStrategy) -> StreamExecutionEnvironment:
         """Set whether, and how soon, a job that failed is run again: one of
         ``RestartStrategies``. By default it is if it has checkpoints, with exponential delays."""
@@ -163,7 +181,12 @@ class StreamExecutionEnvironment:
         graph = generate_job_graph(name, self._transformations, self._defaults)
         checkpointing = self._checkpoint_config.job_checkpointing()
         default = NO_RESTART if checkpointing is None else ExponentialDelayRestart()
-        graph = replace(graph, checkpointing=checkpointing, restart=self._restart or default)
+        graph = replace(
+            graph,
+            checkpointing=checkpointing,
+            restart=self._restart or default,
+            state_backend=None if self._state_backend is None else self._state_backend.name,
+        )
         if clear:
             self._transformations.clear()
         return graph

@@ -188,6 +188,11 @@ class OperatorChain:
         if failure is not None and cause is None:
             raise failure
 
+    def close_state(self) -> None:
+        """Let go of all state, when no snapshot of it is written any more; idempotent."""
+        for context in self._contexts:
+            context.state.close()
+
     def metrics(self) -> dict[str, Any]:
         """What the functions left in their contexts, by operator name."""
         return {
@@ -218,6 +223,7 @@ def _own_context(context: RuntimeContext, operator: ChainedOperator) -> RuntimeC
             max_parallelism=context.max_parallelism,
             types=context.types,
             now_ms=context.processing_time.get_current_processing_time,
+            backends=context.state_backends,
         ),
     )
 

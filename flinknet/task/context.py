@@ -21,7 +21,7 @@ from flinknet.task.state.folding_state import AggregatingState, ReducingState
 from flinknet.task.state.keyed_state import KeyedState
 from flinknet.task.state.list_state import ListState
 from flinknet.task.state.map_state import MapState
-from flinknet.task.state.state_handler import StateHandler
+from flinknet.task.state.state_handler import BackendFactory, StateHandler
 from flinknet.task.state.value_state import ValueState
 from flinknet.task.timers.timer_service import TimeDomain, TimerService
 from flinknet.task.watermark_valve import MIN_WATERMARK
@@ -105,6 +105,8 @@ class RuntimeContext:
     process_context: ProcessContext = field(default_factory=ProcessContext)
     types: RecordTypes = field(default_factory=RecordTypes)
     """The classes whose objects may be in records and state."""
+    state_backends: BackendFactory | None = None
+    """Makes what keeps the keyed state of each operator; None for the heap."""
     state: StateHandler = field(default_factory=StateHandler)
     """All state of the operator in this subtask."""
     checkpointed: bool = False

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from flinknet.config import BufferTimeout
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import NO_RESTART, RestartStrategy
+from flinknet.config.state import StateBackendName
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.operators import Operator
@@ -121,6 +122,8 @@ class JobGraph:
     """How its checkpoints are taken; None for none."""
     restart: RestartStrategy = NO_RESTART
     """Whether the job is run again after a failure."""
+    state_backend: StateBackendName | None = None
+    """Where keyed state is kept; None takes what the workers' configuration says."""
 
     def slots_by_group(self) -> dict[str, int]:
         """Return how many slots each slot sharing group needs: its highest parallelism."""

@@ -59,6 +59,7 @@ from flinknet.task.record_slices import RecordSlices
 from flinknet.task.restored_state import RestoredState
 from flinknet.task.savepoint_stop import SavepointStop, Stopped
 from flinknet.task.source import SourceOperator
+from flinknet.task.state.state_handler import BackendFactory
 from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
 from flinknet.task.watermark_valve import StatusWatermarkValve
 from flinknet.wire.events import CheckpointBarrier
@@ -114,9 +115,11 @@ class Subtask:
         checkpoints: SubtaskCheckpoints | None = None,
         restored: RestoredState | None = None,
         finished: bool = False,
+        state_backends: BackendFactory | None = None,
     ) -> None:
         """``restored`` is what its job continues from; ``finished``, that it had come to its end
-        then: it takes part in nothing but the ends of its channels."""
+        then: it takes part in nothing but the ends of its channels. ``state_backends`` makes what
+        keeps the keyed state of its operators; None for the heap."""
         self.descriptor = descriptor
         self.state = ExecutionState.CREATED
         self._graph = graph
@@ -147,6 +150,7 @@ class Subtask:
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
             types=self._types,
+            state_backends=state_backends,
             checkpointed=graph.checkpointing is not None,
             collect_records_max=collect_records_max,
             processing_time=self._processing_time,
@@ -225,6 +229,7 @@ class Subtask:
             self.close()
             if self._checkpoints is not None:
                 await self._checkpoints.close()
+            chain.close_state()
         return SubtaskResult(
             **asdict(self.io_metrics()),
             collected=self._context.collected,

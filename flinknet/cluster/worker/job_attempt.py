@@ -45,7 +45,8 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.worker.checkpoint_places import CheckpointPlaces
 from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
-from flinknet.config import CheckpointingConfig, ClusterConfig
+from flinknet.cluster.worker.state_backends import AttemptBackends, StateBackends
+from flinknet.config import CheckpointingConfig, ClusterConfig, StateConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
@@ -104,6 +105,7 @@ class JobAttempt:
         config: ClusterConfig,
         checkpointing: CheckpointingConfig | None = None,
         collect_garbage: Callable[[], object] = gc.collect,
+        state_backends: StateBackends | None = None,
     ) -> None:
         self._collect_garbage = collect_garbage
         self._job_id = job_id
@@ -116,6 +118,8 @@ class JobAttempt:
         self._run_requested = asyncio.Event()
         self._settings: JobCheckpointingConfig | None = None
         self._places = CheckpointPlaces(None, self._checkpointing)
+        self._state_backends = state_backends or StateBackends(StateConfig())
+        self._backends: AttemptBackends | None = None
         self._messages = CheckpointMessages(job_id, attempt, link)
         self.state = AttemptState.OPENING
 
@@ -201,6 +205,8 @@ class JobAttempt:
         for _, subtask in self._subtasks:
             subtask.close()
         self._subtasks.clear()
+        if self._backends is not None:
+            self._backends.close()
         self._collect_garbage()
 
     async def _open(self) -> None:
@@ -211,6 +217,9 @@ class JobAttempt:
             graph = JobGraph.from_bytes(deployment.graph)
             store = self._open_store(graph)
             self._places = CheckpointPlaces(store, self._checkpointing)
+            backends = self._backends = self._state_backends.of_attempt(
+                self._job_id, self._attempt, graph.state_backend
+            )
             restored = await self._restored(store, deployment)
             for descriptor in deployment.subtasks:
                 place = descriptor.vertex, descriptor.index
@@ -223,6 +232,7 @@ class JobAttempt:
                     checkpoints=self._checkpoints_of(place),
                     restored=restored,
                     finished=place in deployment.restored_finished,
+                    state_backends=backends.of_subtask(f"{place[0]}-{place[1]}"),
                 )
                 subtask.open()
                 self._subtasks.append((descriptor, subtask))

@@ -67,8 +67,9 @@ from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.settlement import settle_sinks
+from flinknet.cluster.worker.state_backends import StateBackends
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
-from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig
+from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, StateConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import (
     ConfigurationError,
@@ -133,8 +134,10 @@ class Worker:
         config: ClusterConfig,
         checkpointing: CheckpointingConfig | None = None,
         garbage_collection: GarbageCollection | None = None,
+        state_backends: StateBackends | None = None,
     ) -> None:
         """Without a ``garbage_collection`` Python's collector is left alone."""
+        self._state_backends = state_backends or StateBackends(StateConfig())
         self._checkpointing = checkpointing
         self._garbage_collection = garbage_collection
         self.metrics = WorkerMetrics(environment, self._subtasks)
@@ -238,6 +241,7 @@ class Worker:
                     config=self._config,
                     checkpointing=self._checkpointing,
                     collect_garbage=self._collect_garbage,
+                    state_backends=self._state_backends,
                 )
                 task = group.create_task(attempt.live())
                 self._attempts[key] = attempt, task
@@ -331,7 +335,17 @@ async def work(
             stack.enter_context(garbage_collection.kept_short())
         await stack.enter_async_context(environment)
         await stack.enter_async_context(link)
-        worker = Worker(environment, link, config.cluster, config.checkpointing, garbage_collection)
+        state_backends = StateBackends(config.state)
+        stack.callback(state_backends.directories.close)
+        await asyncio.to_thread(state_backends.directories.remove_leftovers)
+        worker = Worker(
+            environment,
+            link,
+            config.cluster,
+            config.checkpointing,
+            garbage_collection,
+            state_backends,
+        )
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(
             worker.metrics, labels, ports.metrics, config.cluster, token

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Database:
             directory.mkdir(parents=True)
             self._rows = Rdict(str(directory / "db"), _options(config))
             unlogged = WriteOptions()
-            unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
+            unlogged.disable_wal = True
             self._rows.set_write_options(unlogged)
             self._unlogged = unlogged
         except Exception as cause:
@@ -118,7 +119,8 @@ class Database:
         """Close and remove it; idempotent."""
         rows, self._rows = self._rows, None
         if rows is not None:
-            rows.close()
+            with suppress(Exception):  # what it cannot write any more is of no use
+                rows.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _failed(self, what: str, cause: Exception) -> StateError:

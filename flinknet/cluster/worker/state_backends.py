@@ -1,0 +1,81 @@
+"""Which backend keeps the keyed state of a job's subtasks on a worker."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+from flinknet.cluster.worker.state_directories import StateDirectories
+from flinknet.config.state import StateBackendName, StateConfig
+from flinknet.errors import ConfigurationError
+from flinknet.task.state.keyed_state_backend import KeyedStateBackend
+from flinknet.task.state.state_handler import BackendFactory
+from flinknet.task.state.value_serializer import ValueSerializer
+
+__all__ = ["AttemptBackends", "StateBackends"]
+
+
+class AttemptBackends:
+    """Makes the backends of one attempt of a job, with their files in ``directory``; None for the
+    heap."""
+
+    def __init__(self, directory: Path | None, config: StateConfig) -> None:
+        self._directory = directory
+        self._config = config
+        self._made: list[KeyedStateBackend] = []
+
+    def of_subtask(self, name: str) -> BackendFactory | None:
+        """Return what makes the backends of a subtask's operators; None for the heap."""
+        if self._directory is None:
+            return None
+        return partial(self._make, self._directory / name)
+
+    def close(self) -> None:
+        """Let go of all that was made, and remove whatever files are left; idempotent."""
+        for backend in self._made:
+            backend.close()
+        self._made.clear()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _make(
+        self, directory: Path, whose: str, serializer: ValueSerializer, max_parallelism: int
+    ) -> KeyedStateBackend:
+        from flinknet.task.state.rocksdb.backend import RocksDBKeyedStateBackend
+
+        backend = RocksDBKeyedStateBackend(
+            directory.with_name(f"{directory.name}-{len(self._made)}"),
+            whose,
+            serializer=serializer,
+            max_parallelism=max_parallelism,
+            config=self._config,
+        )
+        self._made.append(backend)
+        return backend
+
+
+class StateBackends:
+    """Makes those of all attempts on a worker."""
+
+    def __init__(self, config: StateConfig) -> None:
+        self.config = config
+        self.directories = StateDirectories(config.rocksdb_directory)
+
+    def of_attempt(
+        self, job_id: str, attempt: int, wanted: StateBackendName | None
+    ) -> AttemptBackends:
+        """Return those of an attempt whose job wants this backend, or what is configured.
+
+        ConfigurationError if the library that it takes is not installed."""
+        if (wanted or self.config.backend) == "hashmap":
+            return AttemptBackends(None, self.config)
+        try:
+            import rocksdict  # noqa: F401
+        except ImportError as cause:
+            raise ConfigurationError(
+                'the job keeps its state in RocksDB (state.backend is "rocksdb", or it has an '
+                "EmbeddedRocksDBStateBackend): install flinknet[rocksdb] where workers run, or "
+                'choose "hashmap" (HashMapStateBackend)'
+            ) from cause
+        return AttemptBackends(self.directories.of_attempt(job_id, attempt), self.config)
