@@ -32,7 +32,7 @@ DEFAULT_LOOP = list(LOOP_FACTORIES)[-1]
 
 NEEDS_CPYTHON = re.compile(
     r"^\s*(import|from) "
-    r"(matplotlib|msgspec|numpy|obstore|ormsgpack|pandas|pyarrow|rocksdict|uvloop|tests\S*\.arrow_batches)\b",
+    r"(matplotlib|msgspec|numpy|obstore|ormsgpack|pandas|pyarrow|rocksdict|uvloop|tests\S*\.arrow_batches|flinknet\S*\.rocksdb\.\w+)\b",
     re.MULTILINE,
 )
 """What there is not for PyPy."""
