@@ -1,28 +1,25 @@
-import cython
-
 from flinknet.records.output cimport Output
-from flinknet.records.remembered_channels cimport RememberedChannels
 from flinknet.records.route cimport RouteToChosen, RouteToOne
 from flinknet.records.serialization.c_packer cimport CPacker
+from flinknet.records.tuple_channels cimport TupleChannels
 
 
 cdef class DirectRouteToOne(RouteToOne):
     cdef CPacker _direct
+    cdef bytes _rest
+    cdef object _written
 
-    @cython.locals(direct=CPacker, held=Py_ssize_t, data=bytes)
-    cpdef emit(self, record)
+    cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index) except -1
+    cdef bytes _let_go(self)
 
 
 cdef class DirectRouteToChosen(RouteToChosen):
     cdef CPacker _direct
-    cdef RememberedChannels _remembered
+    cdef Output _full
+    cdef bytes _rest
+    cdef TupleChannels _tuple_channels
+    cdef object _written
 
-    @cython.locals(
-        channel=Py_ssize_t,
-        data=bytes,
-        direct=CPacker,
-        held=Py_ssize_t,
-        output=Output,
-        remembered=RememberedChannels,
-    )
-    cpdef emit(self, record)
+    cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index) except -1
+    cdef bytes _let_go(self)
+    cdef object _output(self, record, Py_ssize_t held)

@@ -3,9 +3,9 @@
 Theory of operation. The packer holds a record's bytes in memory of its own, and copies them to
 where the record goes, if they fit there; if they do not, they become ``bytes``, for the appender.
 In C that saves what it takes to make bytes, and to call the builder's ``write``; in Python it would
-be the same with one call more, so that ``RecordWriter`` takes the plain routes there. What is
-chosen by a key that is remembered is looked up without a call of Python's, too. Everything else is
-as in ``route.py``.
+be the same with one call more, so that ``RecordWriter`` takes the plain routes there. The channel
+of a tuple is found without calling the key's function, where that is known (``tuple_channels.py``).
+Everything else is as in ``route.py``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from flinknet.records.appender import RecordAppender
 from flinknet.records.output import Output
 from flinknet.records.partitioner import Partitioner
-from flinknet.records.remembered_channels import RememberedChannels
 from flinknet.records.route import RouteToChosen, RouteToOne
 from flinknet.records.serialization.c_packer import CPacker
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker, unserializable
 from flinknet.records.serialization.serializer import large_form
+from flinknet.records.tuple_channels import NOT_KNOWN
 from flinknet.records.written import WRITTEN
 
 __all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
@@ -61,7 +61,7 @@ class DirectRouteToOne(RouteToOne):
 class DirectRouteToChosen(RouteToChosen):
     """Each record to the output that the partitioner chooses for it."""
 
-    __slots__ = ("_direct", "_remembered")
+    __slots__ = ("_direct", "_tuple_channels")
 
     def __init__(
         self,
@@ -73,23 +73,20 @@ class DirectRouteToChosen(RouteToChosen):
     ) -> None:
         super().__init__(packer, appender, limits, outputs, partitioner)
         self._direct = _compiled_packer(packer)
-        self._remembered: RememberedChannels | None = None
-        owner = getattr(self._select, "__self__", None)
-        if isinstance(owner, RememberedChannels):
-            self._remembered = owner
+        self._tuple_channels = partitioner.tuple_channels
 
     def emit(self, record: Any) -> Coroutine[Any, Any, None]:
         """Write a record to its output."""
         if self._large and (pieces := large_form(record)) is not None:
             return self._emit_large(self._outputs[self._select(record)], pieces)
-        direct, remembered = self._direct, self._remembered
+        direct, tuple_channels = self._direct, self._tuple_channels
+        channel = NOT_KNOWN if tuple_channels is None else tuple_channels.channel(record)
         try:
             held = direct.hold(record)
         except Exception as cause:
             raise unserializable(record, cause) from cause
         try:
-            channel = self._select(record) if remembered is None else remembered.select(record)
-            output = self._outputs[channel]
+            output = self._outputs[self._select(record) if channel == NOT_KNOWN else channel]
         except BaseException:
             direct.release(held)
             raise

@@ -18,6 +18,7 @@ from flinknet.config import REMEMBERED_KEYS_BYTES
 from flinknet.errors import ConfigurationError
 from flinknet.records.key_groups import check_key_groups, key_group, operator_index
 from flinknet.records.remembered_channels import RememberedChannels
+from flinknet.records.tuple_channels import TupleChannels
 
 __all__ = [
     "AdaptiveRebalancePartitioner",
@@ -65,6 +66,8 @@ class Partitioner(ABC):
     ``cut`` is asked, not ``select``."""
     channels = 0
     queues: Sequence[OutputQueue] = ()
+    tuple_channels: TupleChannels | None = None
+    """What may be asked before ``select``, for a tuple, where it is compiled."""
 
     def __init_subclass__(cls) -> None:
         """What is said about ``select`` is about the one that it was said with."""
@@ -269,6 +272,9 @@ class HashPartitioner(Partitioner):
         self._remembered.forget()
         if type(self).select is HashPartitioner.select:
             self.select = self._remembered.select  # type: ignore[method-assign]
+            self.tuple_channels = TupleChannels.of(
+                self._key, self._max_parallelism, channels, self._remembered
+            )
 
     def remember_at_most(self, memory_bytes: int) -> None:
         """Pass it on."""

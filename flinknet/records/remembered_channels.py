@@ -49,6 +49,10 @@ class RememberedChannels:
         except Exception:  # it is new, or Python has no hash for it: a list, a writable memoryview
             return residual_call(self._look_up, key)
 
+    def channel_of_text(self, key: str) -> int:
+        """Return the channel of a text that is remembered, -1 for another."""
+        return self._channel_of.get(key, -1)
+
     def divide(self, records: list[Any]) -> dict[int, list[Any]]:
         """Return what ``select`` would for each, by channel, without a call from Python for each.
 

@@ -1,3 +1,4 @@
+# cython: binding=False
 """The record writer: what a producing task emits records with.
 
 Theory of operation (Flink's RecordWriter over BufferWritingResultPartition). For every
@@ -26,11 +27,12 @@ it flushes at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import DataType
+from flinknet.compiled_modules import COMPILED
 from flinknet.config import RECORD_KEYS_MAX, REMEMBERED_KEYS_BYTES, BufferTimeout
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.result_partition import ResultPartition
@@ -73,25 +75,6 @@ class RecordWriter:
         remembered_keys_bytes: what the keys whose channel the partitioner remembers may take.
         types: the classes whose objects may be in records.
     """
-
-    emit: Callable[[Any], Coroutine[Any, Any, None]]
-    """``await emit(record)`` writes one record, waiting for memory if there is none. The record is
-    serialised by the call, and mostly written by it, whenever what it returns is awaited. That
-    gives the event loop no turn while there is room in the open buffers, which with many channels
-    is much: a task that awaits nothing else does so itself (``await asyncio.sleep(0)``) every few
-    thousand records, or no buffer timeout is kept meanwhile.
-
-    Raises SerializationError (nothing was written), ConsumerCancelledError or the cause with which
-    the consumers were lost, LocalProtocolError after ``finish``.
-
-    If the partitioner cuts a record, its parts are records of their own: ``records_out`` counts
-    them, and a cancellation leaves some of them written and some not, each like any record. Nothing
-    of it is written before what ``emit`` returns is awaited.
-    """
-
-    broadcast_emit: Callable[[Any], Coroutine[Any, Any, None]]
-    """The same as ``emit`` for every subpartition; the record is serialised once, into shared
-    buffers."""
 
     def __init__(
         self,
@@ -136,19 +119,44 @@ class RecordWriter:
         )
         broadcast_route = to_one(packer, appender, limits, broadcast)
         outputs = [SubpartitionOutput(partition, index) for index in range(channels)]
-        self._route: RecordRoute
+        route: RecordRoute
         if self.partitioner.is_broadcast:
-            self._route = broadcast_route
+            route = broadcast_route
         elif self.partitioner.cuts_records:
-            self._route = CutRoute(packer, appender, limits, outputs, self.partitioner)
+            route = CutRoute(packer, appender, limits, outputs, self.partitioner)
         elif self.partitioner.selects_first:
-            self._route = to_one(packer, appender, limits, outputs[0])
+            route = to_one(packer, appender, limits, outputs[0])
         else:
-            self._route = to_chosen(packer, appender, limits, outputs, self.partitioner)
-        self._broadcast_route = broadcast_route
-        self.emit, self.broadcast_emit = self._route.emit, broadcast_route.emit
+            route = to_chosen(packer, appender, limits, outputs, self.partitioner)
+        self._route, self._broadcast_route = route, broadcast_route
+        if not COMPILED:
+            # A method that calls the route's would be a call more; compiled, it is the quickest to
+            # look up, and calls the route in C.
+            self.emit = route.emit  # type: ignore[method-assign]
+            self.broadcast_emit = broadcast_route.emit  # type: ignore[method-assign]
 
     # -- emitting ---------------------------------------------------------------------------------
+
+    def emit(self, record: Any) -> Coroutine[Any, Any, None]:
+        """``await emit(record)`` writes one record, waiting for memory if there is none. The record
+        is serialised by the call, and mostly written by it, whenever what it returns is awaited.
+        That gives the event loop no turn while there is room in the open buffers, which with many
+        channels is much: a task that awaits nothing else does so itself (``await
+        asyncio.sleep(0)``) every few thousand records, or no buffer timeout is kept meanwhile.
+
+        Raises SerializationError (nothing was written), ConsumerCancelledError or the cause with
+        which the consumers were lost, LocalProtocolError after ``finish``.
+
+        If the partitioner cuts a record, its parts are records of their own: ``records_out`` counts
+        them, and a cancellation leaves some of them written and some not, each like any record.
+        Nothing of it is written before what ``emit`` returns is awaited.
+        """
+        return self._route.emit(record)
+
+    def broadcast_emit(self, record: Any) -> Coroutine[Any, Any, None]:
+        """The same as ``emit`` for every subpartition; the record is serialised once, into shared
+        buffers."""
+        return self._broadcast_route.emit(record)
 
     def emit_many(self, records: Iterable[Any]) -> Coroutine[Any, Any, None]:
         """Write many records: the same as ``emit`` for each, at a fraction of the cost.

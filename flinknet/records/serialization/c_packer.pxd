@@ -15,7 +15,7 @@ cdef class CPacker:
 
     cpdef Py_ssize_t hold(self, value) except -1
     cpdef bytes write(self, Py_ssize_t start, BufferBuilder builder)
-    cpdef release(self, Py_ssize_t start)
+    cpdef int release(self, Py_ssize_t start) noexcept
     cdef bytes _packed(self, value)
     cdef int _shrink(self) noexcept
     cdef int _grow(self, Py_ssize_t room) except -1
@@ -24,6 +24,7 @@ cdef class CPacker:
     cdef int _byte(self, uint8_t byte) except -1
     cdef int _pack_float(self, PyObject *value) except -1
     cdef int _pack_int(self, PyObject *value) except -1
+    cdef int _pack_any_int(self, PyObject *value) except -1
     cdef int _pack_unsigned(self, uint64_t value) except -1
     cdef int _pack_text(self, PyObject *value) except -1
     cdef int _pack_any_text(self, value) except -1
@@ -36,3 +37,13 @@ cdef class CPacker:
     cdef int _pack_dict(self, PyObject *value, int depth) except -1
     cdef int _pack_other(self, value, int depth) except -1
     cdef int _pack_extension(self, int code, const char *content, Py_ssize_t size) except -1
+
+
+cdef extern from *:
+    """
+    static inline int raise_what_is_set(void) { return -1; }
+    """
+    int raise_what_is_set() except -1
+
+
+cdef int pack_quietly(CPacker packer, PyObject *value) noexcept

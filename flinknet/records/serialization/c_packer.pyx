@@ -21,6 +21,7 @@ from libc.string cimport memcpy
 
 from flinknet.buffer.builder cimport BufferBuilder
 from flinknet.buffer.segment cimport MemorySegment
+from flinknet.records.compact_integer cimport compact_integer
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.value_forms import ValueForms
 
@@ -114,11 +115,9 @@ cdef class CPacker:
 
     cpdef Py_ssize_t hold(self, value) except -1:
         cdef Py_ssize_t start = self._size
-        try:
-            self._pack(<PyObject *>value, 0)
-        except BaseException:
+        if pack_quietly(self, <PyObject *>value) < 0:
             self.release(start)
-            raise
+            raise_what_is_set()
         return start
 
     cpdef bytes write(self, Py_ssize_t start, BufferBuilder builder):
@@ -136,10 +135,11 @@ cdef class CPacker:
         finally:
             self.release(start)
 
-    cpdef release(self, Py_ssize_t start):
+    cpdef int release(self, Py_ssize_t start) noexcept:
         self._size = start
         if self._capacity > SCRATCH_KEPT_BYTES and start == 0:
             self._shrink()
+        return 0
 
     cdef int _shrink(self) noexcept:
         cdef uint8_t *scratch = <uint8_t *>PyMem_Realloc(self._scratch, SCRATCH_BYTES)
@@ -206,6 +206,12 @@ cdef class CPacker:
         return 0
 
     cdef inline int _pack_int(self, PyObject *value) except -1:
+        cdef long long number
+        if compact_integer(value, &number) and number >= 0:
+            return self._pack_unsigned(<uint64_t>number)
+        return self._pack_any_int(value)
+
+    cdef int _pack_any_int(self, PyObject *value) except -1:
         cdef int overflow
         cdef long long number = PyLong_AsLongLongAndOverflow(value, &overflow)
         if overflow > 0:
@@ -313,7 +319,7 @@ cdef class CPacker:
             self._size += _put_length(at, marker, length)
         return 0
 
-    cdef int _pack_tuple(self, PyObject *value, int depth) except -1:
+    cdef inline int _pack_tuple(self, PyObject *value, int depth) except -1:
         cdef Py_ssize_t index, length = PyTuple_GET_SIZE(value)
         self._begin(0x90, 0xDC, length, depth)
         for index in range(length):
@@ -383,6 +389,20 @@ cdef class CPacker:
         memcpy(at + 1, content, size)
         self._size = at + 1 + size - self._scratch
         return 0
+
+
+# What is caught in Python costs a record that nothing is wrong with, too; asked for like this, it
+# does not: a function that may fail is called as one that may not, and -1 says that an error is set.
+
+ctypedef int (*_Quietly)(CPacker, PyObject *) noexcept
+
+
+cdef int _pack_value(CPacker packer, PyObject *value) except -1:
+    return packer._pack(value, 0)
+
+
+cdef int pack_quietly(CPacker packer, PyObject *value) noexcept:
+    return (<_Quietly>_pack_value)(packer, value)
 
 
 cdef inline void _put16(uint8_t *at, uint16_t value) noexcept:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Iterable
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -37,8 +39,12 @@ def arranged(partitioner: Partitioner, **options: Any) -> Arranged:
 def each_way() -> list[Any]:
     return [
         pytest.param(make, id=make.__name__)
-        for make in (ForwardPartitioner, RebalancePartitioner, by_first, hashed)
+        for make in (ForwardPartitioner, RebalancePartitioner, by_first, hashed, by_element)
     ]
+
+
+def by_element() -> HashPartitioner:
+    return HashPartitioner(itemgetter(0))
 
 
 def hashed() -> HashPartitioner:
@@ -58,6 +64,66 @@ def test_what_fits_is_written_at_once_and_the_rest_by_the_appender(make: Any) ->
     taken = [record for index in channels for record in made.take(index)]
     assert sorted(taken) == sorted(records)
     assert made.writer.records_out == len(records)
+
+
+@pytest.mark.parametrize("make", each_way())
+@pytest.mark.parametrize("key", [int, str])
+@pytest.mark.parametrize("together", [list, iter])
+def test_many_are_written_where_each_would_go_alone(make: Any, key: Any, together: Any) -> None:
+    """Also behind one that was large, and behind one that spans buffers."""
+    sizes = [1, 40, 0, LARGE_RECORD_BYTES, 5, 700, 1500, LARGE_RECORD_BYTES + 1, *range(60)]
+    records = [(key(number % 2), b"x" * size) for number, size in enumerate(sizes)]
+    taken = []
+    for at_once in (False, True):
+        made = arranged(make(), segment_bytes=1024)
+        if at_once:
+            taken.append(drive(made, [made.writer.emit_many(together(records))]))
+        else:
+            taken.append(drive(made, map(made.writer.emit, records)))
+        assert made.writer.records_out == len(records)
+    assert taken[0] == taken[1]
+    assert sorted(record for some in taken[0] for record in some) == sorted(records)
+
+
+@pytest.mark.parametrize("make", each_way())
+def test_of_many_those_before_a_wrong_one_may_be_written(make: Any) -> None:
+    made = arranged(make())
+    records = [(0, "before"), (1, "before"), (0, object()), (0, "never")]
+    with pytest.raises(SerializationError, match="a record of type tuple"):
+        drive(made, [made.writer.emit_many(records)])
+    taken = [
+        record for some in drive(made, [made.writer.emit_many([(1, "behind")])]) for record in some
+    ]
+    assert taken.count((1, "behind")) == 1
+    assert (0, "never") not in taken
+    assert made.writer.records_out == len(taken)
+
+
+def test_a_key_that_is_none_ends_many_where_it_stands() -> None:
+    made = arranged(by_element())
+    with pytest.raises(SerializationError, match="hash"):
+        drive(made, [made.writer.emit_many([(1, "before"), ({1: 2}, "a map"), (1, "never")])])
+    taken = drive(made, [made.writer.emit_many([(1, "behind")])])
+    assert (1, "behind") in taken[0] + taken[1]
+    assert (1, "never") not in taken[0] + taken[1]
+
+
+def drive(made: Arranged, coroutines: Iterable[Coroutine[Any, Any, None]]) -> list[list[Any]]:
+    """Run them to their ends, taking what there is whenever they wait; return it by channel."""
+    taken: list[list[Any]] = [[] for _ in made.partition.subpartitions]
+
+    def take() -> None:
+        made.writer.flush()
+        for index, some in enumerate(taken):
+            some += made.take(index)
+
+    for coroutine in coroutines:
+        with pytest.raises(StopIteration):
+            while True:
+                coroutine.send(None)
+                take()
+    take()
+    return taken
 
 
 @pytest.mark.parametrize("make", each_way())

@@ -35,6 +35,14 @@ def test_the_owner_of_a_key_is_asked_for_once() -> None:
     assert channels.keys() == []
 
 
+def test_a_text_is_found_without_asking() -> None:
+    channels, owner = remembering(10_000)
+    assert channels.channel_of_text("bb") == -1
+    channels.select(("bb", None))
+    assert channels.channel_of_text("bb") == 2
+    assert owner.asked == ["bb"]
+
+
 def test_shares_are_what_select_says() -> None:
     channels, owner = remembering(10_000)
     records = [("a", 1), ("bb", 2), ("a", 3), ("ccc", 4)]

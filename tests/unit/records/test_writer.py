@@ -443,3 +443,14 @@ def test_records_and_bytes_are_counted_for_each_way(partitioner: Partitioner, co
     taken = sum(size for index in range(2) for size, _ in arranged.buffers(index))
     assert arranged.writer.records_out == counted
     assert arranged.writer.bytes_out == taken
+
+
+def test_a_writer_that_is_compiled_emits_by_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In plain Python they would be a call more, and are left out."""
+    monkeypatch.setattr("flinknet.records.writer.COMPILED", True)
+    made = Arranged(2)
+    made.emit((0, "one"), (1, "other"))
+    run(made.writer.broadcast_emit((2, "both")))
+    made.writer.flush()
+    assert made.take(0) == [(0, "one"), (2, "both")]
+    assert made.take(1) == [(1, "other"), (2, "both")]

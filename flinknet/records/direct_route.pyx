@@ -1,0 +1,172 @@
+# cython: binding=False
+"""See ``direct_route.py``."""
+
+from cpython.object cimport PyObject
+
+from flinknet.records.output cimport Output
+from flinknet.records.route cimport RouteToChosen, RouteToOne
+from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly, raise_what_is_set
+from flinknet.records.tuple_channels cimport TupleChannels
+
+from flinknet.records.block import chunks
+from flinknet.records.serialization.packer import unserializable
+from flinknet.records.serialization.serializer import large_form
+from flinknet.records.written import WRITTEN
+
+__all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
+
+
+cdef extern from "Python.h":
+    PyObject *PyList_GET_ITEM(PyObject *values, Py_ssize_t index)
+
+
+cdef class DirectRouteToOne(RouteToOne):
+    """Every record to the same output."""
+
+    def __init__(self, packer, appender, limits, output):
+        super().__init__(packer, appender, limits, output)
+        self._direct = packer.direct
+        self._written = WRITTEN
+
+    cpdef emit(self, record):
+        """Write a record to the output."""
+        cdef CPacker direct = self._direct
+        cdef Py_ssize_t held = direct._size
+        if self._large and (pieces := large_form(record)) is not None:
+            return self._emit_large(self._output, pieces)
+        if pack_quietly(direct, <PyObject *>record) < 0:
+            direct.release(held)
+            _raise_unserializable(record)
+        data = direct.write(held, self._output.builder)
+        if data is None:
+            self.records_out += 1
+            return self._written
+        return self._append_packed(self._output, data)
+
+    async def emit_many(self, records):
+        """Write all that fit with one call."""
+        cdef Py_ssize_t index
+        for chunk in [records] if type(records) is list else chunks(records):
+            index = 0
+            while (index := self._write_some(chunk, index)) < len(chunk):
+                index += 1
+                if (data := self._let_go()) is None:
+                    await self.emit(chunk[index - 1])
+                else:
+                    await self._append_packed(self._output, data)
+
+    cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index) except -1:
+        """Write records from ``index`` on as long as they fit; return the index of the first that
+        is not written: too large for what is left, its bytes are kept, or to be looked at first."""
+        cdef CPacker direct = self._direct
+        cdef Output output = self._output
+        cdef Py_ssize_t held
+        while index < len(records) and not self._large:
+            record = records[index]
+            held = direct._size
+            if pack_quietly(direct, <PyObject *>record) < 0:
+                direct.release(held)
+                _raise_unserializable(record)
+            self._rest = direct.write(held, output.builder)
+            if self._rest is not None:
+                break
+            self.records_out += 1
+            index += 1
+        return index
+
+    cdef bytes _let_go(self):
+        data, self._rest = self._rest, None
+        return data
+
+
+cdef class DirectRouteToChosen(RouteToChosen):
+    """Each record to the output that the partitioner chooses for it."""
+
+    def __init__(self, packer, appender, limits, outputs, partitioner):
+        super().__init__(packer, appender, limits, outputs, partitioner)
+        self._direct = packer.direct
+        self._tuple_channels = partitioner.tuple_channels
+        self._written = WRITTEN
+
+    cpdef emit(self, record):
+        """Write a record to its output."""
+        cdef CPacker direct = self._direct
+        cdef Py_ssize_t channel = -1
+        cdef Py_ssize_t held = direct._size
+        cdef Output output
+        if self._large and (pieces := large_form(record)) is not None:
+            return self._emit_large(self._outputs[self._select(record)], pieces)
+        if self._tuple_channels is not None:
+            channel = self._tuple_channels.find(<PyObject *>record)
+        if pack_quietly(direct, <PyObject *>record) < 0:
+            direct.release(held)
+            _raise_unserializable(record)
+        # A channel that is found is one of those that there are.
+        if channel >= 0:
+            output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
+        else:
+            output = self._output(record, held)
+        data = direct.write(held, output.builder)
+        if data is None:
+            self.records_out += 1
+            return self._written
+        return self._append_packed(output, data)
+
+    async def emit_many(self, records):
+        """Write all that fit with one call, each where it would go alone; divide them first if to
+        choose for each takes a call of Python's."""
+        cdef Py_ssize_t index
+        if self._tuple_channels is None:
+            return await RouteToChosen.emit_many(self, records)
+        for chunk in [records] if type(records) is list else chunks(records):
+            index = 0
+            while (index := self._write_some(chunk, index)) < len(chunk):
+                index += 1
+                if (data := self._let_go()) is None:
+                    await self.emit(chunk[index - 1])
+                else:
+                    await self._append_packed(self._full, data)
+
+    cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index) except -1:
+        """See ``DirectRouteToOne``; where the kept one is to go is kept, too."""
+        cdef CPacker direct = self._direct
+        cdef Py_ssize_t channel = -1
+        cdef Py_ssize_t held
+        cdef Output output
+        while index < len(records) and not self._large:
+            record = records[index]
+            channel = self._tuple_channels.find(<PyObject *>record)
+            held = direct._size
+            if pack_quietly(direct, <PyObject *>record) < 0:
+                direct.release(held)
+                _raise_unserializable(record)
+            if channel >= 0:
+                output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
+            else:
+                output = self._output(record, held)
+            self._rest = direct.write(held, output.builder)
+            if self._rest is not None:
+                self._full = output
+                break
+            self.records_out += 1
+            index += 1
+        return index
+
+    cdef bytes _let_go(self):
+        data, self._rest = self._rest, None
+        return data
+
+    cdef object _output(self, record, Py_ssize_t held):
+        try:
+            return self._outputs[self._select(record)]
+        except BaseException:
+            self._direct.release(held)
+            raise
+
+
+cdef int _raise_unserializable(record) except -1:
+    """Raise what says why a record cannot be packed; the reason is set."""
+    try:
+        raise_what_is_set()
+    except Exception as cause:
+        raise unserializable(record, cause) from cause

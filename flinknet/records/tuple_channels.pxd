@@ -1,0 +1,12 @@
+from cpython.object cimport PyObject
+
+from flinknet.records.remembered_channels cimport RememberedChannels
+
+
+cdef class TupleChannels:
+    cdef Py_ssize_t _index
+    cdef Py_ssize_t _max_parallelism
+    cdef Py_ssize_t _channels
+    cdef RememberedChannels _remembered
+
+    cdef Py_ssize_t find(self, PyObject *record) noexcept

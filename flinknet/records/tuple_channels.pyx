@@ -1,0 +1,143 @@
+# cython: binding=False, cdivision=True
+"""See ``tuple_channels.py``. ``find`` is ``channel`` for those who hold the record already."""
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from operator import itemgetter
+
+from flinknet.records.compact_integer cimport compact_integer
+from flinknet.records.remembered_channels cimport RememberedChannels
+
+__all__ = ["NOT_KNOWN", "TupleChannels"]
+
+NOT_KNOWN = -1
+
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(PyObject *value)
+    bint PyTuple_CheckExact(PyObject *value)
+    bint PyUnicode_CheckExact(PyObject *value)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *value)
+    PyObject *PyTuple_GET_ITEM(PyObject *value, Py_ssize_t index)
+    PyObject *PyDict_GetItemWithError(PyObject *values, PyObject *key) noexcept
+    Py_ssize_t PyLong_AsSsize_t(PyObject *value) noexcept
+    long long PyLong_AsLongLongAndOverflow(PyObject *value, int *overflow) noexcept
+    void PyErr_Clear()
+
+
+cdef uint32_t crc_table[256]
+
+
+cdef void fill_crc_table() noexcept:
+    """The polynomial is that of zlib's ``crc32``."""
+    cdef uint32_t value
+    cdef int byte
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0xEDB88320U if value & 1 else 0)
+        crc_table[byte] = value
+
+
+fill_crc_table()
+
+
+cdef inline uint32_t _over(uint32_t crc, uint8_t byte) noexcept:
+    return crc_table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+
+
+cdef inline uint32_t _over_number(uint32_t crc, uint64_t number, int size) noexcept:
+    """Go on over the last bytes of a number, the highest first."""
+    cdef int shift = 8 * size
+    while shift:
+        shift -= 8
+        crc = _over(crc, <uint8_t>(number >> shift))
+    return crc
+
+
+cdef uint32_t _integer_hash(long long key) noexcept:
+    """``key_hash`` of an integer: of its shortest form in msgpack."""
+    cdef uint32_t crc = 0xFFFFFFFFU
+    cdef uint64_t bits = <uint64_t>key
+    if -0x20 <= key < 0x80:
+        crc = _over(crc, <uint8_t>bits)
+    elif key >= 0:
+        if bits < 0x100:
+            crc = _over_number(_over(crc, 0xCC), bits, 1)
+        elif bits < 0x10000:
+            crc = _over_number(_over(crc, 0xCD), bits, 2)
+        elif bits < 0x100000000ULL:
+            crc = _over_number(_over(crc, 0xCE), bits, 4)
+        else:
+            crc = _over_number(_over(crc, 0xCF), bits, 8)
+    elif key >= -0x80:
+        crc = _over_number(_over(crc, 0xD0), bits, 1)
+    elif key >= -0x8000:
+        crc = _over_number(_over(crc, 0xD1), bits, 2)
+    elif key >= -0x80000000LL:
+        crc = _over_number(_over(crc, 0xD2), bits, 4)
+    else:
+        crc = _over_number(_over(crc, 0xD3), bits, 8)
+    crc ^= 0xFFFFFFFFU
+    crc ^= crc >> 16
+    crc *= 0x85EBCA6BU
+    crc ^= crc >> 13
+    crc *= 0xC2B2AE35U
+    return crc ^ crc >> 16
+
+
+@cython.final
+cdef class TupleChannels:
+    """See ``tuple_channels.py``."""
+
+    def __init__(
+        self,
+        Py_ssize_t index,
+        Py_ssize_t max_parallelism,
+        Py_ssize_t channels,
+        RememberedChannels remembered not None,
+    ):
+        if max_parallelism < 1:
+            raise ValueError(f"there are {max_parallelism} key groups")
+        self._index = index
+        self._max_parallelism = max_parallelism
+        self._channels = channels
+        self._remembered = remembered
+
+    @classmethod
+    def of(cls, key, max_parallelism, channels, remembered):
+        if type(key) is not itemgetter:
+            return None
+        items = key.__reduce__()[1]
+        if len(items) != 1 or type(items[0]) is not int or items[0] < 0:
+            return None
+        return cls(items[0], max_parallelism, channels, remembered)
+
+    def channel(self, record):
+        return self.find(<PyObject *>record)
+
+    cdef Py_ssize_t find(self, PyObject *record) noexcept:
+        cdef PyObject *key
+        cdef PyObject *channel
+        cdef long long number
+        cdef int overflow
+        cdef uint32_t group
+        if not PyTuple_CheckExact(record) or self._index >= PyTuple_GET_SIZE(record):
+            return -1
+        key = PyTuple_GET_ITEM(record, self._index)
+        if PyLong_CheckExact(key):
+            if not compact_integer(key, &number):
+                number = PyLong_AsLongLongAndOverflow(key, &overflow)
+                if overflow:
+                    return -1
+            group = _integer_hash(number) % <uint32_t>self._max_parallelism
+            return <Py_ssize_t>group * self._channels // self._max_parallelism
+        if not PyUnicode_CheckExact(key):
+            return -1
+        channel = PyDict_GetItemWithError(<PyObject *>self._remembered._channel_of, key)
+        if channel is NULL:
+            PyErr_Clear()
+            return -1
+        return PyLong_AsSsize_t(channel)

@@ -1,0 +1,122 @@
+"""The channels of keyed tuples: what ``select`` says, or nothing."""
+
+from __future__ import annotations
+
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.compiled_modules import COMPILED
+from flinknet.records.partitioner import HashPartitioner
+from flinknet.records.remembered_channels import RememberedChannels
+from flinknet.records.tuple_channels import NOT_KNOWN, TupleChannels
+from tests.plain_module import plain_module
+
+Plain: Any = plain_module("flinknet.records.tuple_channels").TupleChannels
+KINDS = [TupleChannels, Plain] if COMPILED else [TupleChannels]
+
+EDGES = [sign * (2**bits) + more for bits in range(65) for sign in (-1, 1) for more in (-1, 0, 1)]
+
+
+class Pair(NamedTuple):
+    key: int
+    value: int
+
+
+class Text(str):
+    """Not text alone: it may be equal to what it likes."""
+
+    __slots__ = ()
+
+
+def partitioner(channels: int = 3, max_parallelism: int = 128, **options: Any) -> HashPartitioner:
+    made = HashPartitioner(options.get("key", itemgetter(0)), max_parallelism)
+    made.setup(channels)
+    return made
+
+
+def found(kind: Any, made: HashPartitioner, record: Any) -> int:
+    of = kind.of(made._key, made._max_parallelism, made.channels, made._remembered)
+    channel: int = of.channel(record)
+    return channel
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("key", EDGES)
+def test_an_integers_channel_is_what_select_says(kind: Any, key: int) -> None:
+    made = partitioner(7, 1000)
+    chosen = found(kind, made, (key, "value"))
+    if -(2**63) <= key < 2**63:
+        assert chosen == made.select((key, "value"))
+    else:
+        assert chosen == NOT_KNOWN
+    assert 0 <= made.select((key, "value")) < 7
+
+
+@given(
+    st.integers(-(2**70), 2**70) | st.integers(-300, 300),
+    st.integers(1, 32_768),
+    st.integers(1, 300),
+    st.integers(0, 2),
+)
+def test_for_any_number_of_key_groups_and_channels(
+    key: int, max_parallelism: int, channels: int, index: int
+) -> None:
+    channels = min(channels, max_parallelism)
+    record = (key, -key, key // 2)
+    for kind in KINDS:
+        made = partitioner(channels, max_parallelism, key=itemgetter(index))
+        chosen = found(kind, made, record)
+        assert chosen in (NOT_KNOWN, made.select(record))
+        assert (chosen == NOT_KNOWN) == (not -(2**63) <= record[index] < 2**63)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_is_found_once_it_is_remembered(kind: Any) -> None:
+    made = partitioner()
+    assert found(kind, made, ("a key",)) == NOT_KNOWN
+    channel = made.select(("a key",))
+    assert found(kind, made, ("a key",)) == channel
+    made._remembered.forget()
+    assert found(kind, made, ("a key",)) == NOT_KNOWN
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "record",
+    [[1], Pair(1, 2), (), 7, (True,), (1.0,), (None,), (Text("a"),), ((1,),), ([],)],
+    ids=repr,
+)
+def test_everything_else_is_left_to_select(kind: Any, record: Any) -> None:
+    assert found(kind, partitioner(), record) == NOT_KNOWN
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "key",
+    [itemgetter(-1), itemgetter(0, 1), itemgetter("a"), itemgetter(True), attrgetter("a"), len],
+    ids=repr,
+)
+def test_only_one_element_from_the_start_is_a_key(kind: Any, key: Any) -> None:
+    remembered = RememberedChannels(key, len, 1000)
+    assert kind.of(key, 128, 2, remembered) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_element_that_is_missing_is_not_looked_for(kind: Any) -> None:
+    assert found(kind, partitioner(key=itemgetter(2)), (1, 2)) == NOT_KNOWN
+
+
+def test_one_who_chooses_otherwise_is_asked() -> None:
+    class Otherwise(HashPartitioner):
+        def select(self, record: Any) -> int:
+            return 0
+
+    made = Otherwise(itemgetter(0))
+    made.setup(3)
+    assert made.tuple_channels is None
+    assert partitioner().tuple_channels is not None
+    assert partitioner(key=lambda record: record[0]).tuple_channels is None
