@@ -74,6 +74,9 @@ class Kill(Fault):
         os.kill(pid, signal.SIGKILL)
         role = f"the coordinator (pid {pid})" if name == COORDINATOR else f"{name} (pid {pid})"
         explains = re.escape(role) + r".* killed by signal 9 \(SIGKILL\)"
+        if name == COORDINATOR:
+            # Another one takes its place, and tells the clients of the jobs that it cannot resume.
+            explains = re.escape(role) + " was lost while the job ran"
         return Effect(f"kill -9 {name}", explains, spoils=True)
 
 

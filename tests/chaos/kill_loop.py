@@ -1,4 +1,4 @@
-"""Kills the workers of one running job, at random moments, again and again."""
+"""Kills the workers of one running job and its coordinator, at random moments, again and again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.chaos.standalone_cluster import StandaloneCluster
 
 __all__ = ["SETTINGS", "KillLoop", "Outcome", "Setting", "print_table"]
 
-KILL, STOP = "kill -9", "SIGSTOP"
+KILL, STOP, COORDINATOR = "kill -9", "SIGSTOP", "kill -9 of the coordinator"
 
 PROGRESS_MS = 20
 LOOK_S = 0.02
@@ -45,15 +45,18 @@ def config_of(folder: Path) -> FlinknetConfig:
             cause_grace_ms=200.0,
             cancel_timeout_ms=1_500.0,
             progress_interval_ms=50.0,
+            state_directory=str(folder / "state"),
         ),
         checkpointing=CheckpointingConfig(directory=str(folder / "checkpoints")),
     )
 
 
 def faults_in(count: int, chance: random.Random) -> list[str]:
-    """So many faults, in any order; every seventh takes longer than the others together."""
-    stops = count // 7
-    return chance.sample([KILL, STOP], count, counts=[count - stops, stops])
+    """So many faults, in any order; every seventh takes longer than the others together, and every
+    seventh is the coordinator's."""
+    rare = count // 7
+    counts = [count - 2 * rare, rare, rare]
+    return chance.sample([KILL, STOP, COORDINATOR], count, counts=counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,12 @@ class KillLoop:
     async def _torment(self, cluster: StandaloneCluster) -> None:
         for fault in self._faults:
             await self._let_it_go_on()
+            if fault == COORDINATOR:
+                self.outcome.faults[fault] += 1
+                self.outcome.while_running += self._runs()
+                await cluster.kill_coordinator()
+                self._progress = None  # What it said of the job holds no more.
+                continue
             if fault == STOP:
                 await self._until(self._runs)
             await self._until(lambda: self._used(cluster) or cluster.workers())
@@ -205,11 +214,13 @@ class KillLoop:
 def print_table(outcomes: Sequence[Outcome]) -> None:
     """What was done."""
     print(
-        f"\n{'setting':24} {'records':>9} {'kill -9':>7} {'SIGSTOP':>7} {'running':>7} "
+        f"\n{'setting':24} {'records':>9} {'kill -9':>7} {'SIGSTOP':>7} "
+        f"{'coordinator':>11} {'running':>7} "
         f"{'attempts':>8} {'checkpoints':>11} {'s':>5}"
     )
     for one in outcomes:
         print(
             f"{one.setting.name:24} {one.records:9,} {one.faults[KILL]:7} {one.faults[STOP]:7} "
-            f"{one.while_running:7} {one.attempts:8} {one.checkpoints:11} {one.seconds:5.0f}"
+            f"{one.faults[COORDINATOR]:11} {one.while_running:7} {one.attempts:8} "
+            f"{one.checkpoints:11} {one.seconds:5.0f}"
         )

@@ -36,6 +36,7 @@ class StandaloneCluster:
         self._log = log
         self._token = new_token()
         self._address = ""
+        self._coordinator: Process
         self._started = 0
         self._workers: dict[str, Process] = {}
         self._killed: set[str] = set()
@@ -48,7 +49,7 @@ class StandaloneCluster:
         try:
             await self._start()
         except BaseException:
-            await self._stack.aclose()
+            await self._end()
             raise
         return self
 
@@ -58,7 +59,7 @@ class StandaloneCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._stack.aclose()
+        await self._end()
 
     def workers(self) -> list[str]:
         """The names of those at work."""
@@ -68,6 +69,12 @@ class StandaloneCluster:
         """Kill a worker with SIGKILL; another one takes its place."""
         self._killed.add(name)
         _send(self._workers[name], signal.SIGKILL)
+
+    async def kill_coordinator(self) -> None:
+        """Kill the coordinator with SIGKILL; another one takes its place, where it was."""
+        _send(self._coordinator, signal.SIGKILL)
+        await self._coordinator.wait()
+        await self._start_coordinator()
 
     async def stop(self, name: str) -> Process:
         """Stop a worker with SIGSTOP, start another in its place, and return the zombie."""
@@ -83,17 +90,22 @@ class StandaloneCluster:
             return await zombie.wait()
 
     async def _start(self) -> None:
-        coordinator = await self._start_process("coordinator", stdout=PIPE)
-        assert coordinator.stdout is not None
+        await self._start_coordinator()
+        assert self._coordinator.stdout is not None
         async with asyncio.timeout(PATIENCE_S):
-            self._address = json.loads(await coordinator.stdout.readline())["address"]
-            self._stack.push_async_callback(self._end_watches)
             for _ in range(self._config.cluster.workers):
                 await self._start_worker()
-            ready = json.loads(await coordinator.stdout.readline())
+            ready = json.loads(await self._coordinator.stdout.readline())
         assert ready == {"event": "ready"}
         client = CoordinatorClient(self._address, self._token, self._config.cluster)
         self.client = await self._stack.enter_async_context(client)
+
+    async def _start_coordinator(self) -> None:
+        self._coordinator = await self._start_process("coordinator", stdout=PIPE)
+        assert self._coordinator.stdout is not None
+        async with asyncio.timeout(PATIENCE_S):
+            said = json.loads(await self._coordinator.stdout.readline())
+        self._address = said["address"]
 
     async def _start_worker(self) -> None:
         self._started += 1
@@ -111,10 +123,12 @@ class StandaloneCluster:
         if self._workers.pop(name, None) is not None:
             await self._start_worker()
 
-    async def _end_watches(self) -> None:
+    async def _end(self) -> None:
+        """First the watches: they would start another worker in the place of each that ends."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._stack.aclose()
 
     async def _start_process(
         self, module: str, *arguments: str, stdout: int | None = None
@@ -134,6 +148,7 @@ class StandaloneCluster:
         return process
 
     def _environment(self) -> dict[str, str]:
+        port = self._address.rpartition(":")[2]
         configured = {
             option.variable: option.render(attrgetter(name)(self._config))
             for name, option in options().items()
@@ -141,6 +156,7 @@ class StandaloneCluster:
         return {
             **os.environ,
             **configured,
+            **({options()["cluster.coordinator_port"].variable: port} if port else {}),
             TOKEN_VARIABLE: self._token,
             "PYTHONPATH": str(ROOT),
         }

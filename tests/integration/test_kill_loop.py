@@ -1,4 +1,4 @@
-"""A job whose workers are killed and stopped again and again, and each of its records looked at."""
+"""A job whose workers and coordinator are killed or stopped, and each of its records looked at."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_faults_lose_duplicate_reorder_and_change_no_record(
     tmp_path: Path, setting: Setting
 ) -> None:
     """Workers are killed, or stopped for longer than anybody waits for them: a zombie that comes
-    back then changes nothing."""
+    back then changes nothing. The coordinator is killed, and another one takes its place."""
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     job = AuditedFlights(GeneratorSource(flight, RECORDS), RECORDS, tmp_path, FAULTS_PER_JOB)

@@ -73,15 +73,17 @@ class CoordinatorClient:
     ``coordinator_return_ms``, unless it may have heard what must not be said twice.
     """
 
-    def __init__(self, coordinator: str, token: str, config: ClusterConfig) -> None:
-        """``coordinator`` is ``"host:port"``."""
+    def __init__(
+        self, coordinator: str, token: str, config: ClusterConfig, *, is_there: bool = False
+    ) -> None:
+        """``coordinator`` is ``"host:port"``; the caller may know that it ``is_there``, or was."""
         self._coordinator = coordinator
         self._token = token
         self._timeout_ms = config.coordinator_timeout_ms
         self._slots_wait_ms = config.cause_grace_ms + config.cancel_timeout_ms
         """For which the coordinator may wait for slots of jobs that end."""
         self._return_s = config.coordinator_return_ms / 1000
-        self._has_answered = False
+        self._has_answered = is_there
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:

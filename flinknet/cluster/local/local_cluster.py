@@ -176,7 +176,7 @@ class LocalCluster:
                 f"cluster.start_timeout_ms if the machine is slow"
             ) from None
         self._client = await self._resources.enter_async_context(
-            CoordinatorClient(self._address, self._token, cluster)
+            CoordinatorClient(self._address, self._token, cluster, is_there=True)
         )
 
     async def _start_processes(self) -> None:

@@ -80,8 +80,10 @@ async def test_what_may_have_been_heard_is_not_said_twice() -> None:
     server = await asyncio.start_server(hear, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     config = replace(CONFIG, coordinator_return_ms=100.0)
-    async with server, CoordinatorClient(f"{host}:{port}", new_token(), config) as client:
-        client._has_answered = True
+    async with (
+        server,
+        CoordinatorClient(f"{host}:{port}", new_token(), config, is_there=True) as client,
+    ):
         with pytest.raises(RemoteTransportError, match="cannot be reached"):
             await client.savepoint("job")
         assert heard == 1
