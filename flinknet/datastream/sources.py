@@ -40,6 +40,7 @@ class CollectionSource(Source):
 
     parallelism = 1
     replayable = True
+    deals_out_records = True
 
     def __init__(self, collection: Iterable[Any]) -> None:
         self._collection = list(collection)
@@ -62,6 +63,7 @@ class GeneratorSource(Source):
     """
 
     replayable = True
+    deals_out_records = True
 
     def __init__(self, function: Callable[[int], Any], count: int | None = None) -> None:
         if not callable(function):
@@ -124,6 +126,7 @@ class RateLimitedSource(Source):
             raise ConfigurationError(f"records_per_s is {records_per_s}: choose a positive rate")
         self.parallelism = source.parallelism
         self.replayable = source.replayable
+        self.deals_out_records = source.deals_out_records
         self._source = source
         self._records_per_s = records_per_s
         self._stamp = stamp

@@ -3,14 +3,19 @@
 Theory of operation. One source object describes the whole stream; every subtask has its copy and
 reads its share. A batch is a list of records, or anything else with a length that is iterated once;
 it is iterated as late as possible, so it may make its records then.
+
+Checkpoints have the shares of all subtasks with how far each was read. A subtask that goes on with
+several of them (``source_shares.py``) reads them in turn, a batch of each.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from typing import Any, Protocol
 
 from flinknet.buffer.availability import Availability
@@ -19,14 +24,15 @@ from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
 from flinknet.task.record_slices import RecordSlices
+from flinknet.task.source_shares import Share, shares_of
 from flinknet.task.state.descriptors import ListStateDescriptor
 from flinknet.task.state.operator_state import OperatorListState
 
 __all__ = ["Batch", "Batches", "Source", "SourceOperator", "read"]
 
 
-_POSITION = ListStateDescriptor("position")
-"""(index, parallelism, records read) of each subtask."""
+_SHARES = ListStateDescriptor("shares")
+"""(subtask, subtasks, its shares) of each subtask, as all have it."""
 
 
 class Batch(Protocol):
@@ -50,9 +56,16 @@ class Source(ABC):
     """Whether a subtask gets the same records in the same order each time: only then can a job with
     checkpoints read it."""
 
+    deals_out_records = False
+    """Whether subtask k of p gets the records k, k + p, k + 2p, ... of one sequence: only then can
+    what a subtask has left be read by several, at another parallelism."""
+
     @abstractmethod
     def batches(self, context: RuntimeContext) -> Batches:
         """Return an iterator, or an async iterator, of the batches of subtask ``context.index``.
+
+        After a change of the parallelism it may be called several times, for what other subtasks
+        had before: ``context.index`` and ``context.parallelism`` are theirs then.
 
         A generator is closed when the subtask ends, whichever way, so it can release in a
         ``finally``. A plain iterator runs on the worker's event loop and must not block it for
@@ -122,27 +135,42 @@ class SourceOperator(Operator):
             )
         self._source = source
         self.records_read = 0
-        self._position = 0
-        """Records of this subtask's share that are in front of what comes next."""
+        self._shares: list[Share] = []
+        self._read = 0
+        """Which of them the records in progress are of."""
         self._saved: OperatorListState | None = None
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
+        self._shares = [Share(context.index, context.parallelism)]
         if context.checkpointed and not self._source.replayable:
             raise ConfigurationError(
                 f'source "{context.operator_name}" cannot be read again from where a checkpoint '
                 "found it: read a replayable one, or run the job without checkpoints"
             )
-        self._saved = context.state.operator.get_union_list_state(_POSITION)
-        positions = {index: (parallelism, at) for index, parallelism, at in self._saved.get()}
-        if positions:
-            parallelism, self._position = positions.get(context.index, (0, 0))
-            if parallelism != context.parallelism:
-                raise ConfigurationError(
-                    f'source "{context.operator_name}" was read by {len(positions)} subtasks in '
-                    f"the checkpoint, and cannot be by {context.parallelism}: its records were "
-                    "dealt out to those"
-                )
+        self._saved = context.state.operator.get_union_list_state(_SHARES)
+        if context.state.is_restored:
+            self._shares = self._restored_shares(self._saved.get())
+
+    def _restored_shares(self, saved: list[Any]) -> list[Share]:
+        """Return what this subtask goes on with; those that had finished have saved nothing."""
+        context = self._context
+        had = {subtask: [Share(*one) for one in shares] for subtask, _, shares in saved}
+        subtasks = {number for _, number, _ in saved}
+        if not saved or subtasks == {context.parallelism}:
+            return had.get(context.index, [])
+        if subtasks != {len(had)}:
+            raise ConfigurationError(
+                f'source "{context.operator_name}" was read by {max(subtasks)} subtasks in the '
+                f"checkpoint, of which only {len(had)} had not finished: run it with "
+                f"{max(subtasks)}, not with {context.parallelism}"
+            )
+        return shares_of(
+            (share for shares in had.values() for share in shares),
+            context.index,
+            context.parallelism,
+            can_be_cut=self._source.deals_out_records,
+        )
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         context = self._context
@@ -152,40 +180,52 @@ class SourceOperator(Operator):
                 "found it: only a job whose sources are replayable can have one"
             )
         if self._saved is not None:
-            self._saved.update([(context.index, context.parallelism, self._position)])
+            shares = [tuple(share) for share in self._shares]
+            self._saved.update([(context.index, context.parallelism, shares)])
 
     async def run(self, mailbox: Mailbox, slices: RecordSlices | None = None) -> None:
         """Emit every record of the source; other subtasks get a turn after every batch, and mails
         are run before one, also while an asynchronous source makes it; with ``slices``, also in
         between."""
-        async with aclosing(self._open(mailbox)) as pieces:
-            while True:
+        async with AsyncExitStack() as opened:
+            reading = deque(
+                [
+                    (number, await opened.enter_async_context(aclosing(self._open(share, mailbox))))
+                    for number, share in enumerate(self._shares)
+                ]
+            )
+            while reading:
                 if mailbox.mails:
                     await mailbox.run_mails()
+                self._read, pieces = reading[0]
                 try:
                     records = await anext(pieces, None)
                 except Exception as error:
                     self._fail(error, f"after {self.records_read} records")
                 if records is None:
-                    return
+                    reading.popleft()
+                    continue
                 if records:
                     self.records_read += len(records)
                     if slices is None:
                         await self._emit_counted(records)
                     else:
                         await slices.work_off(records, self._emit_counted)
+                reading.rotate(-1)
                 await asyncio.sleep(0)
 
     async def _emit_counted(self, records: list[Any]) -> None:
         await self._emit(records)
-        self._position += len(records)
+        share = self._shares[self._read]
+        self._shares[self._read] = share._replace(position=share.position + len(records))
 
-    def _open(self, mailbox: Mailbox) -> AsyncGenerator[list[Any], None]:
+    def _open(self, share: Share, mailbox: Mailbox) -> AsyncGenerator[list[Any], None]:
+        context = replace(self._context, index=share.subtask, parallelism=share.subtasks)
         try:
-            if self._position:
-                batches = self._source.batches_after(self._context, self._position)
+            if share.position:
+                batches = self._source.batches_after(context, share.position)
             else:
-                batches = self._source.batches(self._context)
+                batches = self._source.batches(context)
         except Exception as error:
             self._fail(error, "after 0 records")
         pieces = _pieces(batches)

@@ -15,6 +15,8 @@ from flinknet.datastream import (
 )
 from flinknet.errors import ConfigurationError
 from flinknet.task.operators import BATCH_RECORDS
+from flinknet.task.source import read
+from flinknet.task.source_shares import Share
 from tests.unit.task.harness import context
 from tests.unit.task.letters import Letters, LettersLater, records_of
 
@@ -138,3 +140,19 @@ def test_wrong_generators() -> None:
         GeneratorSource(5)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="count is -1"):
         GeneratorSource(str, -1)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+async def test_what_is_left_can_be_read_by_several(limited: bool) -> None:
+    """Each part is a share of its own, as the source deals out records one by one."""
+    generated = GeneratorSource(int, 100)
+    source = RateLimitedSource(generated, 1e9) if limited else generated
+    assert source.deals_out_records
+    shares = [Share(0, 2, 7).part(number, 3) for number in range(3)]
+    found = [
+        record
+        for subtask, subtasks, position in shares
+        async for batch in read(source, context(index=subtask, parallelism=subtasks), position)
+        for record in batch
+    ]
+    assert sorted(found) == list(range(14, 100, 2))

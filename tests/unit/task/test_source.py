@@ -151,3 +151,50 @@ async def test_other_subtasks_run_between_batches() -> None:
 def test_source_that_is_none() -> None:
     with pytest.raises(ConfigurationError, match="from_source needs a Source, not list"):
         SourceOperator([1])  # type: ignore[arg-type]
+
+
+def saved_by(*places: tuple[int, int]) -> list[bytes]:
+    """What sources have in a checkpoint that is taken before they read."""
+    parts = []
+    for index, parallelism in places:
+        operator = SourceOperator(GeneratorSource(str, 9))
+        place = context(index=index, parallelism=parallelism, checkpointed=True)
+        asyncio.run(operator.open(place))
+        operator.prepare_snapshot(1)
+        snapshot = place.state.snapshot(1, 0)
+        for _ in snapshot.slices():
+            pass
+        parts.append(b"".join(snapshot.operator_pieces()))
+    return parts
+
+
+def read_after(parts: list[bytes], index: int, parallelism: int) -> list[Any]:
+    """What a source reads that goes on with that."""
+    place = context(index=index, parallelism=parallelism, checkpointed=True)
+    for _ in place.state.restore(1, [], parts):
+        pass
+
+    async def read_all() -> list[Any]:
+        operator = SourceOperator(GeneratorSource(int, 9))
+        async with Harness(operator, place) as harness:
+            await operator.run(Mailbox("tested", 1))
+            return harness.records
+
+    return asyncio.run(read_all())
+
+
+def test_shares_are_dealt_out_anew_at_another_parallelism() -> None:
+    two = saved_by((0, 2), (1, 2))
+    assert read_after(two, 0, 1) == [0, 2, 4, 6, 8, 1, 3, 5, 7]
+    assert [read_after(two, index, 3) for index in range(3)] == [
+        [0, 4, 8],
+        [1, 3, 5, 7],
+        [2, 6],
+    ]
+
+
+def test_what_has_finished_is_not_read_again() -> None:
+    assert read_after([b"", *saved_by((1, 2))], 1, 2) == [1, 3, 5, 7]
+    assert read_after([b"", b""], 0, 3) == []
+    with pytest.raises(ConfigurationError, match="by 2 subtasks in the checkpoint, of which only "):
+        read_after([b"", *saved_by((1, 2))], 0, 3)

@@ -51,13 +51,15 @@ def sums(
     parallelism: int = 2,
     rate: float = 20_000.0,
     unaligned: bool = False,
+    sources: int = 2,
 ) -> JobGraph:
     """Sums by key over numbers that two sources read, slowly."""
     environment = StreamExecutionEnvironment().set_parallelism(2).set_max_parallelism(8)
     environment.enable_checkpointing(1000, mode)
     environment.get_checkpoint_config().enable_unaligned_checkpoints(unaligned)
     numbers = GeneratorSource(lambda number: (number % KEYS, number), RECORDS)
-    stream = environment.from_source(RateLimitedSource(numbers, rate)).map(function)
+    source = environment.from_source(RateLimitedSource(numbers, rate)).set_parallelism(sources)
+    stream = source.map(function).set_parallelism(sources)
     totals = stream.key_by(lambda record: record[0]).reduce(
         lambda one, other: (one[0], one[1] + other[1]), emit="end_of_input"
     )
@@ -133,6 +135,32 @@ async def test_a_job_goes_on_where_a_checkpoint_found_it(
     named = zip(restarted, results, strict=True)
     read = [result.records_in for name, result in named if name.startswith("Source")]
     assert 0 < sum(read) < RECORDS, "not from the beginning"
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (2, 3), (1, 2), (3, 2)])
+async def test_sources_go_on_at_another_parallelism(
+    workers: list[NetworkEnvironment], store: CheckpointStore, before: int, after: int
+) -> None:
+    """Each record is read once, by whom it now belongs to."""
+    graph, answers = sums(sources=before), Answers()
+    subtasks = deploy(graph, workers, store, answers)
+    async with running(subtasks):
+        while any(not subtask.io_metrics().records_in for subtask in subtasks.values()):
+            await asyncio.sleep(0)
+        trigger(subtasks, BARRIER)
+        await answers.until(reports=before + 2)
+        assert not answers.declines
+    restored = RestoredState(store, answers.metadata(graph))
+    again = sums(sources=after, rate=1e9)
+    restarted = deploy(again, workers, store, Answers(), attempt=1, restored=restored)
+    async with running(restarted) as tasks:
+        results = await asyncio.gather(*tasks)
+    assert collected(results) == EXPECTED
+    named = zip(restarted, results, strict=True)
+    read = [result.records_in for name, result in named if name.startswith("Source")]
+    assert len(read) == after
+    assert all(read), "every source has something left"
+    assert sum(read) < RECORDS, "not from the beginning"
 
 
 async def test_a_collect_sink_has_each_record_once(
