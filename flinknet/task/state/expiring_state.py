@@ -4,7 +4,8 @@ Theory of operation. Each value of the user's, so each element of a list and eac
 kept in a pair, behind the millisecond in which it was last used. Whoever reads it drops what has
 expired. What is never read again is found by ``ExpiryCleanup``: it has the keys of the table in a
 queue, each once, and each access to the state looks at a few: those that are gone leave the queue,
-the others go to its end.
+the others go to its end. Of a table that is on disk the keys are not kept in memory: as many are
+looked at, where they are, some hundred at a time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from flinknet.task.state.value_state import ValueState
 __all__ = ["Expiry", "ExpiryCleanup", "expiring_state", "unexpired"]
 
 
+SWEPT_AT_ONCE = 256
+"""Entries on disk that are looked at in one step: to begin one takes as long as to look at ten."""
+
+
 def unexpired(kind: StateKind, config: StateTtlConfig, kept: Any, now_ms: int) -> Any:
     """Return what has not expired of what is kept of a key, itself if nothing has, None if
     everything has."""
@@ -40,7 +45,7 @@ def unexpired(kind: StateKind, config: StateTtlConfig, kept: Any, now_ms: int) -
 class ExpiryCleanup:
     """Removes what has expired from a table, a few keys at a time."""
 
-    __slots__ = ("_config", "_entries", "_kind", "_queue")
+    __slots__ = ("_config", "_due", "_entries", "_kind", "_queue", "_row", "_table")
 
     _entries: Entries
 
@@ -49,16 +54,23 @@ class ExpiryCleanup:
         self._kind = kind
         self._config = config
         self._queue: OrderedDict[Any, None] = OrderedDict()
-        for key, _ in table.entries():
-            self.add(key)
+        self._table = table
+        self._due = 0
+        self._row = b""
+        if not table.is_on_disk:
+            for key, _ in table.entries():
+                self.add(key)
 
     def add(self, key: Any) -> None:
         """Look after a key that was not in the table."""
-        if self._config.cleanup_entries:
+        if self._config.cleanup_entries and not self._table.is_on_disk:
             self._queue[key] = None
 
     def run(self, now_ms: int) -> None:
         """Look at a few keys."""
+        if self._table.is_on_disk:
+            self._sweep(now_ms)
+            return
         queue, entries = self._queue, self._entries
         for _ in range(min(self._config.cleanup_entries, len(queue))):
             key, _ = queue.popitem(last=False)
@@ -72,6 +84,16 @@ class ExpiryCleanup:
             if left is not kept:
                 entries[key] = left
             queue[key] = None
+
+    def _sweep(self, now_ms: int) -> None:
+        self._due += self._config.cleanup_entries
+        if self._due >= SWEPT_AT_ONCE:
+            self._due = 0
+            self._row = self._table.sweep(
+                lambda kept: unexpired(self._kind, self._config, kept, now_ms),
+                self._row,
+                SWEPT_AT_ONCE,
+            )
 
 
 class Expiry(KeyedAccess):

@@ -60,9 +60,7 @@ class RocksDBKeyedStateBackend:
             for index, one in enumerate(captures)
             if isinstance(one, RocksDBCapture)
         }
-        if not places or self._database is None:
-            return None
-        return _disk_entries(self._database, places)
+        return _disk_entries(places) if places else None
 
     def close(self) -> None:
         database, self._database = self._database, None
@@ -70,13 +68,10 @@ class RocksDBKeyedStateBackend:
             database.close()
 
 
-def _disk_entries(
-    database: Database, places: dict[int, tuple[int, RocksDBCapture]]
-) -> Iterator[DiskEntry]:
+def _disk_entries(places: dict[int, tuple[int, RocksDBCapture]]) -> Iterator[DiskEntry]:
     """All tables are in one database: the snapshot of one of them is that of all."""
-    snapshot = next(iter(places.values()))[1].snapshot
-    assert snapshot is not None, "a capture is iterated before it is closed"
-    for row, value in database.rows(snapshot):
+    _, first = next(iter(places.values()))
+    for row, value in first.rows():
         index, capture = places[int.from_bytes(row[2:4], "big")]
         for group, _, key, content in capture.entries_of(row, value):
             yield DiskEntry(group, index, key, content)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rocksdict import (
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     Options,
@@ -28,7 +29,7 @@ from flinknet.config.state import StateConfig
 from flinknet.errors import StateError
 from flinknet.texts import text_of
 
-__all__ = ["Database"]
+__all__ = ["Database", "StateRows"]
 
 BLOOM_BITS = 10
 """Per key; a key that is not there is then looked for in vain once in a hundred times."""
@@ -40,102 +41,119 @@ OPEN_FILES_MAX = 256
 class Database:
     """An open database in ``directory``, which is made for it and removed with it.
 
-    ``whose`` is the operator, for errors. Raises StateError, as everything here does.
+    ``whose`` is the operator, for errors. Raises StateError.
     """
 
     def __init__(self, directory: Path, whose: str, config: StateConfig) -> None:
         self.directory = directory
         self.whose = whose
         self.rows_written = 0
-        self._rows: Any = None
+        self.open_rows: Any = None
+        self.unlogged = WriteOptions()
+        self.unlogged.disable_wal = True
         try:
             directory.mkdir(parents=True)
-            self._rows = Rdict(str(directory / "db"), _options(config))
-            unlogged = WriteOptions()
-            unlogged.disable_wal = True
-            self._rows.set_write_options(unlogged)
-            self._unlogged = unlogged
+            self.open_rows = Rdict(str(directory / "db"), _options(config))
+            self.open_rows.set_write_options(self.unlogged)
         except Exception as cause:
             self.close()
-            raise self._failed("opened", cause) from cause
+            raise self.failed("keyed state", "opened", cause) from cause
+
+    def close(self) -> None:
+        """Close and remove it; idempotent."""
+        rows, self.open_rows = self.open_rows, None
+        if rows is not None:
+            with suppress(Exception):  # what it cannot write any more is of no use
+                rows.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def failed(self, state: str, what: str, cause: Exception) -> StateError:
+        """Return what is to be raised for something that RocksDB has said."""
+        return StateError(
+            f"{state} of {self.whose} cannot be {what} in the RocksDB database in "
+            f"{self.directory}: {text_of(cause)}; look for room on that disk, or choose another "
+            "with state.rocksdb_directory"
+        )
+
+
+class StateRows:
+    """The rows of a database, as one state reads and writes them: its errors are in that state's
+    name. All states see the same rows."""
+
+    def __init__(self, database: Database, state: str) -> None:
+        self.database = database
+        self._state = state
 
     def get(self, key: bytes) -> bytes | None:
         """Return what is stored under a key."""
         try:
-            found: bytes | None = self._rows.get(key)
+            found: bytes | None = self.database.open_rows.get(key)
         except Exception as cause:
             raise self._failed("read", cause) from cause
         return found
 
     def put(self, key: bytes, value: bytes) -> None:
         """Store something under a key."""
-        self.rows_written += 1
+        self.database.rows_written += 1
         try:
-            self._rows.put(key, value)
+            self.database.open_rows.put(key, value)
         except Exception as cause:
             raise self._failed("written", cause) from cause
 
     def put_all(self, rows: list[tuple[bytes, bytes]]) -> None:
         """Store several."""
-        self.rows_written += len(rows)
+        self.database.rows_written += len(rows)
         batch = WriteBatch(raw_mode=True)
         for key, value in rows:
             batch.put(key, value)
         try:
-            self._rows.write(batch, self._unlogged)
+            self.database.open_rows.write(batch, self.database.unlogged)
         except Exception as cause:
             raise self._failed("written", cause) from cause
 
     def delete(self, key: bytes) -> None:
         """Store nothing under a key."""
         try:
-            self._rows.delete(key)
+            self.database.open_rows.delete(key)
         except Exception as cause:
             raise self._failed("written", cause) from cause
 
     def snapshot(self) -> RdictIter:
-        """Return what is stored now, in no time, for ``rows``; to be let go of.
+        """Return what is stored now, in no time, for ``iterate``; to be let go of.
 
         An iterator sees what was stored when it was made. rocksdict's own snapshots cannot be
         iterated: that shows what is stored later, too."""
         try:
-            snapshot: RdictIter = self._rows.iter()
+            snapshot: RdictIter = self.database.open_rows.iter()
         except Exception as cause:
             raise self._failed("read", cause) from cause
         return snapshot
 
-    def rows(self, rows: RdictIter) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over what was stored then, in the order of the keys; one after the other."""
+    def iterate(self, snapshot: RdictIter, first: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Iterate over what was stored then, from a key on, in the order of the keys; one after the
+        other."""
         try:
-            rows.seek(b"")
-            while rows.valid():
-                yield rows.key(), rows.value()
-                rows.next()
-            rows.status()
+            snapshot.seek(first)
+            while snapshot.valid():
+                yield snapshot.key(), snapshot.value()
+                snapshot.next()
+            snapshot.status()
         except Exception as cause:
             raise self._failed("read", cause) from cause
 
-    def close(self) -> None:
-        """Close and remove it; idempotent."""
-        rows, self._rows = self._rows, None
-        if rows is not None:
-            with suppress(Exception):  # what it cannot write any more is of no use
-                rows.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
     def _failed(self, what: str, cause: Exception) -> StateError:
-        return StateError(
-            f"the keyed state of {self.whose} cannot be {what} in the RocksDB database in "
-            f"{self.directory}: {text_of(cause)}; look for room on that disk, or choose another "
-            "with state.rocksdb_directory"
-        )
+        return self.database.failed(f'state "{self._state}"', what, cause)
 
 
 def _options(config: StateConfig) -> Options:
     blocks = BlockBasedOptions()
     blocks.set_block_cache(Cache(config.rocksdb_block_cache_bytes))
     blocks.set_bloom_filter(BLOOM_BITS, False)
+    # In parts, so that they fit into the cache: as wholes they would be read for every key.
     blocks.set_cache_index_and_filter_blocks(True)
+    blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
+    blocks.set_partition_filters(True)
+    blocks.set_pin_top_level_index_and_filter(True)
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_block_based_table_factory(blocks)

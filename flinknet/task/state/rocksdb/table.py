@@ -30,7 +30,7 @@ from rocksdict import RdictIter
 
 from flinknet.errors import SerializationError, StateError
 from flinknet.records.key_forms import KEY_ERRORS
-from flinknet.task.state.rocksdb.database import Database
+from flinknet.task.state.rocksdb.database import Database, StateRows
 from flinknet.task.state.rocksdb.row_keys import RowKeys, parse_row_key
 from flinknet.task.state.state_table import Entries, StateTable, TableCapture
 from flinknet.task.state.value_serializer import ValueSerializer
@@ -88,24 +88,28 @@ class RocksDBCapture(TableCapture):
         self.number = table.number
         self.seen: set[tuple[bytes, bytes | None]] = set()
         """Rows of what was iterated in memory, those that have several entries with the key."""
-        self.snapshot: RdictIter | None = snapshot
-        self._rows = table
+        self._snapshot: RdictIter | None = snapshot
+        self._origin = table
         self._deserialise = table.deserialise
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
         yield from self.entries_in_memory()
-        assert self.snapshot is not None, "a capture is iterated before it is closed"
-        for row, value in self._rows.database.rows(self.snapshot):
+        for row, value in self.rows():
             for _, number, key, content in self.entries_of(row, value):
                 if number == self.number:
-                    kept = self._rows.decode(content, self._deserialise)
-                    yield self._rows.keys.key_of(key), kept
+                    kept = self._origin.decode(content, self._deserialise)
+                    yield self._origin.keys.key_of(key), kept
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate over the rows of all tables of the database, as they were."""
+        assert self._snapshot is not None, "a capture is iterated before it is closed"
+        return self._origin.rows.iterate(self._snapshot)
 
     def entries_in_memory(self) -> Iterator[tuple[Any, Any]]:
         for layer in self._layers:
             for key, value in layer.items():
                 yield key, value
-                self.seen.add(self._rows.place_of(key))
+                self.seen.add(self._origin.place_of(key))
 
     def entries_of(self, row: bytes, value: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Iterate over key group, table, key and value of what a row has and was not seen."""
@@ -120,12 +124,14 @@ class RocksDBCapture(TableCapture):
 
     def close(self) -> None:
         super().close()
-        self.snapshot = None
+        self._snapshot = None
         self.seen.clear()
 
 
 class RocksDBTable(StateTable):
     """The table ``number`` of a database, of the state ``name``."""
+
+    is_on_disk = True
 
     def __init__(
         self,
@@ -138,7 +144,7 @@ class RocksDBTable(StateTable):
         cached_max: int,
     ) -> None:
         super().__init__()
-        self.database = database
+        self.rows = StateRows(database, name)
         self.number = number
         self.keys = RowKeys(number, serializer, max_parallelism)
         self._name = name
@@ -176,15 +182,15 @@ class RocksDBTable(StateTable):
                 self.live[key] = value
                 return value
         try:
-            key, content = self._find(key)
+            stored, content = self._find(key)
         except (SerializationError, *KEY_ERRORS) as cause:
             raise self._bad("looked for", key, cause) from cause
         if content is None:
             self._absent = key
             return _ABSENT
         value = self.decode(content, self.deserialise)
-        self.live[key] = value
-        self._read[key] = content
+        self.live[stored] = value
+        self._read[stored] = content
         return value
 
     def removed(self, key: Any) -> None:
@@ -197,7 +203,7 @@ class RocksDBTable(StateTable):
             self._superseded.add(key)
         row = self.keys.plain(key)
         if row is not None and not self._has_shared:
-            self.database.delete(row)
+            self.rows.delete(row)
         else:
             self._clear_rows(key)
 
@@ -222,7 +228,7 @@ class RocksDBTable(StateTable):
                 self._clear_rows(key)
                 self._write_any(key, content)
         if rows:
-            self.database.put_all(rows)
+            self.rows.put_all(rows)
         frozen = self._frozen_entries
         if frozen:
             self._superseded.update(key for key, _ in entries if key in frozen)
@@ -236,15 +242,15 @@ class RocksDBTable(StateTable):
         """Return the key as it was stored, and what was stored; the key and None for nothing."""
         row = self.keys.plain(key)
         if row is not None and not self._has_shared:
-            return key, self.database.get(row)
+            return key, self.rows.get(row)
         place = self.keys.of(key)
         key = self.keys.key_of(place.packed) if row is None else key
-        content = self.database.get(place.own)
+        content = self.rows.get(place.own)
         if content is not None:
             stored = self.keys.key_of(place.own[5:])
             if stored is key or stored == key:
                 return stored, content
-        for packed, content in _pairs(self.database.get(place.shared)):
+        for packed, content in _pairs(self.rows.get(place.shared)):
             stored = self.keys.key_of(packed)
             if stored is key or stored == key:
                 return stored, content
@@ -261,11 +267,11 @@ class RocksDBTable(StateTable):
     def _clear_rows(self, key: Any) -> None:
         """Remove whatever is stored of keys that are equal to a key."""
         place = self.keys.of(key)
-        if self.database.get(place.own) is not None:
+        if self.rows.get(place.own) is not None:
             stored = self.keys.key_of(place.own[5:])
             if stored is key or stored == key:
-                self.database.delete(place.own)
-        shared = _pairs(self.database.get(place.shared))
+                self.rows.delete(place.own)
+        shared = _pairs(self.rows.get(place.shared))
         others = [(k, v) for k, v in shared if self.keys.key_of(k) != key]
         if len(others) < len(shared):
             self._put_shared(place.shared, others)
@@ -274,19 +280,43 @@ class RocksDBTable(StateTable):
         """Store an entry of which nothing is stored."""
         place = self.keys.of(key)
         if place.is_own:
-            self.database.put(place.own, content)
+            self.rows.put(place.own, content)
         else:
-            others = _pairs(self.database.get(place.shared))
+            others = _pairs(self.rows.get(place.shared))
             self._put_shared(place.shared, [*others, (place.packed, content)])
 
     def _put_shared(self, row: bytes, pairs: list[tuple[bytes, bytes]]) -> None:
         self._has_shared = True
         if pairs:
-            self.database.put(row, msgpack.packb([part for pair in pairs for part in pair]))
+            self.rows.put(row, msgpack.packb([part for pair in pairs for part in pair]))
         else:
-            self.database.delete(row)
+            self.rows.delete(row)
 
     # -- values
+
+    def sweep(self, left_of: Convert, first: bytes, count: int) -> bytes:
+        """Look at so many rows, from one on, and keep of each entry what ``left_of`` returns for
+        it, None for nothing; what is in memory is left alone. Return the row to go on with."""
+        rows = self.rows.iterate(self.rows.snapshot(), first)
+        for row, value in islice(rows, count):
+            _, number, is_own, form = parse_row_key(row)
+            if number == self.number:
+                for packed, content in [(form, value)] if is_own else _pairs(value):
+                    self._sweep_entry(left_of, packed, content)
+            first = row + b"\0"
+        return b"" if next(rows, None) is None else first
+
+    def _sweep_entry(self, left_of: Convert, packed: bytes, content: bytes) -> None:
+        kept = self._serializer.unpack(content)
+        left = left_of(kept)
+        if left is kept:
+            return
+        key = self.keys.key_of(packed)
+        if dict.__contains__(self.live, key) or key in self._frozen_entries:
+            return
+        self._clear_rows(key)
+        if left is not None:
+            self._write_any(key, self._serializer.pack(left))
 
     def use_serializer(self, serialise: Convert, deserialise: Convert) -> None:
         self._forget_live()
@@ -298,13 +328,13 @@ class RocksDBTable(StateTable):
     def convert(self, function: Convert) -> None:
         self._forget_live()
         pack, unpack = self._serializer.pack, self._serializer.unpack
-        snapshot = self.database.snapshot()
-        for row, value in self.database.rows(snapshot):
+        snapshot = self.rows.snapshot()
+        for row, value in self.rows.iterate(snapshot):
             _, number, is_own, _ = parse_row_key(row)
             if number != self.number:
                 continue
             if is_own:
-                self.database.put(row, pack(function(unpack(value))))
+                self.rows.put(row, pack(function(unpack(value))))
             else:
                 pairs = [(key, pack(function(unpack(each)))) for key, each in _pairs(value)]
                 self._put_shared(row, pairs)
@@ -335,9 +365,10 @@ class RocksDBTable(StateTable):
             raise self._bad("written", key, cause) from cause
 
     def _bad(self, what: str, key: Any, cause: Exception) -> StateError:
+        database = self.rows.database
         return StateError(
-            f'state "{self._name}" of {self.database.whose} cannot be {what} where it is kept, in '
-            f"the RocksDB database in {self.database.directory}, at the key {key!r:.99}: "
+            f'state "{self._name}" of {database.whose} cannot be {what} where it is kept, in the '
+            f"RocksDB database in {database.directory}, at the key {key!r:.99}: "
             f"{text_of(cause)}; register the class, give the state's descriptor a serializer, or "
             f"keep state in memory (HashMapStateBackend)"
         )
@@ -345,7 +376,7 @@ class RocksDBTable(StateTable):
     # -- captures
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
-        capture = RocksDBCapture(self, self._visible(), self.database.snapshot())
+        capture = RocksDBCapture(self, self._visible(), self.rows.snapshot())
         yield from capture.entries()
 
     def __len__(self) -> int:
@@ -358,7 +389,7 @@ class RocksDBTable(StateTable):
         self._absent = _ABSENT
         dict.clear(self.live)
         self._captures += 1
-        return RocksDBCapture(self, self._frozen_entries, self.database.snapshot())
+        return RocksDBCapture(self, self._frozen_entries, self.rows.snapshot())
 
     def merge(self, entries_max: int) -> bool:
         frozen, superseded = self._frozen_entries, self._superseded

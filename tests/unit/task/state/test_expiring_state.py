@@ -11,6 +11,7 @@ from flinknet.task.state.descriptors import StateKind
 from flinknet.task.state.expiring_state import expiring_state, unexpired
 from flinknet.task.state.state_table import StateTable
 from flinknet.task.state.time_to_live import Builder, StateTtlConfig
+from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 
@@ -23,17 +24,17 @@ def config() -> Builder:
 class World:
     """One expiring state and its clock."""
 
-    def __init__(self, kind: StateKind, builder: Builder) -> None:
+    def __init__(self, backends: Backends, kind: StateKind, builder: Builder) -> None:
         self.now_ms = 0
         self.key = Key("a")
-        self.table = StateTable()
+        self.table = backends.table()
         self.state: Any = expiring_state(
             self.table, self.key, kind, builder.build(), lambda: self.now_ms
         )
 
 
-def test_a_value_expires_unless_it_is_written() -> None:
-    world = World(StateKind.VALUE, config())
+def test_a_value_expires_unless_it_is_written(backends: Backends) -> None:
+    world = World(backends, StateKind.VALUE, config())
     world.state.update(1)
     world.now_ms = 9
     assert world.state.value() == 1
@@ -46,8 +47,8 @@ def test_a_value_expires_unless_it_is_written() -> None:
     world.state.clear()
 
 
-def test_a_value_that_is_read_lives_on() -> None:
-    world = World(StateKind.VALUE, config().update_ttl_on_read_and_write())
+def test_a_value_that_is_read_lives_on(backends: Backends) -> None:
+    world = World(backends, StateKind.VALUE, config().update_ttl_on_read_and_write())
     world.state.update(1)
     for now_ms in (9, 18, 27):
         world.now_ms = now_ms
@@ -56,16 +57,16 @@ def test_a_value_that_is_read_lives_on() -> None:
     assert world.state.value() is None
 
 
-def test_an_expired_value_may_be_seen_once_more() -> None:
-    world = World(StateKind.VALUE, config().return_expired_if_not_cleaned_up())
+def test_an_expired_value_may_be_seen_once_more(backends: Backends) -> None:
+    world = World(backends, StateKind.VALUE, config().return_expired_if_not_cleaned_up())
     world.state.update(1)
     world.now_ms = 10
     assert world.state.value() == 1
     assert world.state.value() is None
 
 
-def test_elements_of_a_list_expire_one_by_one() -> None:
-    world = World(StateKind.LIST, config())
+def test_elements_of_a_list_expire_one_by_one(backends: Backends) -> None:
+    world = World(backends, StateKind.LIST, config())
     world.state.add_all([])
     world.state.add(1)
     world.now_ms = 5
@@ -80,8 +81,8 @@ def test_elements_of_a_list_expire_one_by_one() -> None:
     assert len(world.table) == 0
 
 
-def test_values_of_a_map_expire_one_by_one() -> None:
-    world = World(StateKind.MAP, config())
+def test_values_of_a_map_expire_one_by_one(backends: Backends) -> None:
+    world = World(backends, StateKind.MAP, config())
     assert world.state.get("a") is None
     world.state.put("a", 1)
     world.now_ms = 5
@@ -99,8 +100,8 @@ def test_values_of_a_map_expire_one_by_one() -> None:
     assert len(world.table) == 0
 
 
-def test_one_value_of_a_map_that_is_read_lives_on() -> None:
-    world = World(StateKind.MAP, config().update_ttl_on_read_and_write())
+def test_one_value_of_a_map_that_is_read_lives_on(backends: Backends) -> None:
+    world = World(backends, StateKind.MAP, config().update_ttl_on_read_and_write())
     world.state.put_all({"a": 1, "b": 2})
     world.now_ms = 9
     assert world.state.get("a") == 1
@@ -108,8 +109,8 @@ def test_one_value_of_a_map_that_is_read_lives_on() -> None:
     assert list(world.state.items()) == [("a", 1)]
 
 
-def test_an_expired_value_of_a_map_may_be_seen_once_more() -> None:
-    world = World(StateKind.MAP, config().return_expired_if_not_cleaned_up())
+def test_an_expired_value_of_a_map_may_be_seen_once_more(backends: Backends) -> None:
+    world = World(backends, StateKind.MAP, config().return_expired_if_not_cleaned_up())
     world.state.put("a", 1)
     world.now_ms = 10
     assert world.state.get("a") == 1
@@ -117,8 +118,8 @@ def test_an_expired_value_of_a_map_may_be_seen_once_more() -> None:
 
 
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP])
-def test_what_nobody_reads_again_is_cleaned_up(kind: StateKind) -> None:
-    world = World(kind, config().cleanup_incrementally(3))
+def test_what_nobody_reads_again_is_cleaned_up(backends: Backends, kind: StateKind) -> None:
+    world = World(backends, kind, config().cleanup_incrementally(3))
 
     def write() -> None:
         if kind is StateKind.VALUE:
@@ -133,7 +134,7 @@ def test_what_nobody_reads_again_is_cleaned_up(kind: StateKind) -> None:
         write()
     world.now_ms = 10
     world.key.current_key = "used"
-    for _ in range(20):
+    for _ in range({"heap": 20, "rocksdb": 200}[backends.kind]):
         write()
     assert [key for key, _ in world.table.entries()] == ["used"]
     world.state.clear()

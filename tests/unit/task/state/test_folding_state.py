@@ -9,8 +9,8 @@ import pytest
 from flinknet.datastream import AggregateFunction, ReduceFunction
 from flinknet.errors import ConfigurationError
 from flinknet.task.state.folding_state import AggregatingState, ReducingState
-from flinknet.task.state.state_table import StateTable
 from flinknet.task.state.value_state import ValueState
+from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 
@@ -31,8 +31,8 @@ class Mean(AggregateFunction):
 
 
 @pytest.mark.parametrize("function", [max, Largest()])
-def test_reducing(function: Any) -> None:
-    state = ReducingState(ValueState(StateTable(), Key("a")), function)
+def test_reducing(backends: Backends, function: Any) -> None:
+    state = ReducingState(ValueState(backends.table(), Key("a")), function)
     assert state.get() is None
     for value in (2, 5, 3):
         state.add(value)
@@ -41,8 +41,8 @@ def test_reducing(function: Any) -> None:
     assert state.get() is None
 
 
-def test_aggregating() -> None:
-    state = AggregatingState(ValueState(StateTable(), Key("a")), Mean())
+def test_aggregating(backends: Backends) -> None:
+    state = AggregatingState(ValueState(backends.table(), Key("a")), Mean())
     assert state.get() is None
     state.add(1)
     state.add(2)
@@ -51,8 +51,8 @@ def test_aggregating() -> None:
     assert state.get() is None
 
 
-def test_what_is_no_function() -> None:
-    kept = ValueState(StateTable(), Key("a"))
+def test_what_is_no_function(backends: Backends) -> None:
+    kept = ValueState(backends.table(), Key("a"))
     with pytest.raises(ConfigurationError, match="ReduceFunction or a callable, not int"):
         ReducingState(kept, 1)
     with pytest.raises(ConfigurationError, match="AggregateFunction, not int"):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flinknet.task.state.state_table import StateTable
 from flinknet.task.state.value_state import ValueState
+from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 
@@ -16,9 +16,11 @@ from tests.unit.task.state.keys import Key
     ("one", "same"), [(1, 1.0), (("a", 1), ["a", 1]), (nan, float("nan")), (b"a", bytearray(b"a"))]
 )
 @pytest.mark.parametrize("captured", [False, True])
-def test_keys_that_arrive_as_equal_share_an_entry(one: Any, same: Any, captured: bool) -> None:
+def test_keys_that_arrive_as_equal_share_an_entry(
+    backends: Backends, one: Any, same: Any, captured: bool
+) -> None:
     """They go to one subtask, so they must be one key there."""
-    table, key = StateTable(), Key(one)
+    table, key = backends.table(), Key(one)
     value = ValueState(table, key)
     value.update("kept")
     if captured:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from flinknet.task.state.list_state import ListState
-from flinknet.task.state.state_table import StateTable
+from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 
-def test_a_list_grows_and_is_replaced() -> None:
-    table, key = StateTable(), Key("a")
+def test_a_list_grows_and_is_replaced(backends: Backends) -> None:
+    table, key = backends.table(), Key("a")
     state = ListState(table, key)
     assert list(state.get()) == []
     state.add(1)
@@ -26,8 +26,8 @@ def test_a_list_grows_and_is_replaced() -> None:
     state.clear()
 
 
-def test_a_list_that_grows_is_not_that_of_a_checkpoint() -> None:
-    table = StateTable()
+def test_a_list_that_grows_is_not_that_of_a_checkpoint(backends: Backends) -> None:
+    table = backends.table()
     state = ListState(table, Key("a"))
     state.add(1)
     capture = table.capture()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from flinknet.task.state.map_state import MapState
-from flinknet.task.state.state_table import StateTable
+from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 
-def test_a_map() -> None:
-    table, key = StateTable(), Key(1)
+def test_a_map(backends: Backends) -> None:
+    table, key = backends.table(), Key(1)
     state = MapState(table, key)
     assert state.is_empty()
     assert state.get("a") is None

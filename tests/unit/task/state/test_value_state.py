@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from flinknet.task.state.state_table import StateTable
 from flinknet.task.state.value_state import ValueState
+from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 
 @pytest.mark.parametrize("key", [1, "a", ("a", 1), None, ["a", 1]], ids=repr)
-def test_a_value_is_kept_until_it_is_cleared(key: Any) -> None:
+def test_a_value_is_kept_until_it_is_cleared(backends: Backends, key: Any) -> None:
     """Also for a key that Python cannot hash."""
-    value = ValueState(StateTable(), Key(key))
+    value = ValueState(backends.table(), Key(key))
     assert value.value() is None
     value.update(7)
     assert value.value() == 7
@@ -25,9 +25,9 @@ def test_a_value_is_kept_until_it_is_cleared(key: Any) -> None:
     value.clear()
 
 
-def test_each_key_has_its_own_value() -> None:
+def test_each_key_has_its_own_value(backends: Backends) -> None:
     key = Key("a")
-    value = ValueState(StateTable(), key)
+    value = ValueState(backends.table(), key)
     value.update(1)
     key.current_key = "b"
     assert value.value() is None

@@ -114,7 +114,7 @@ def test_keys_keep_their_types(database: Database) -> None:
     for key in reversed(KEYS):
         one.live.pop(key)
     assert len(one) == 0
-    assert list(database.rows(database.snapshot())) == []
+    assert list(one.rows.iterate(one.rows.snapshot())) == []
 
 
 def test_tables_of_one_database_are_apart(database: Database) -> None:
@@ -163,6 +163,30 @@ def test_a_capture_of_what_was_converted_since(database: Database) -> None:
     capture.close()
     capture.close()
     assert dict(one.entries()) == {"a": "A", "b": "B"}
+    one.check_invariants()
+
+
+def test_what_has_expired_is_swept_away_where_it_is(database: Database) -> None:
+    """Entries of other tables, and what is in memory, are left alone; keys may share a row."""
+    one, other = table(database, 0), table(database, 0, number=2)
+    for key in [*range(100), True, 2.0, Color.RED, "live"]:
+        one.live.get(key)
+        one.live[key] = other.live[key] = (0, "old") if key != 7 else (9, "new")
+    one.trim()
+    other.trim()
+    assert "live" in one.live, "now it is in memory"
+    capture = one.capture()
+    assert one.live["live"] == (0, "old")
+    row, steps = b"", 0
+    while row or not steps:
+        row = one.sweep(lambda kept: kept if kept[0] else None, row, 10)
+        steps += 1
+    assert steps == 21
+    assert dict(one.entries()) == {7: (9, "new"), "live": (0, "old")}
+    assert len(other) == 102
+    capture.close()
+    assert one.sweep(lambda kept: (kept[0] + 1, "left"), b"", 1000) == b""
+    assert one.live[7] == (10, "left")
     one.check_invariants()
 
 
@@ -252,7 +276,7 @@ class DiskTableMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for key in list(self.plain):
             self.table.live.pop(key)
-        assert list(self.database.rows(self.database.snapshot())) == []
+        assert list(self.table.rows.iterate(self.table.rows.snapshot())) == []
 
 
 def test_any_order_of_changes_captures_and_merges(database: Database) -> None:
