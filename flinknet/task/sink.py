@@ -62,10 +62,10 @@ class CommitContext:
 class Committer(ABC):
     """Makes the output of all subtasks of a sink visible at once, or removes it.
 
-    It runs in one worker of the job, in a thread of its own. That worker can be lost at any moment:
-    then another one calls the same method again, so both must be *idempotent*. ``abort`` may also
-    come after a ``commit`` that failed, and even while one still hangs elsewhere: whichever of the
-    two is first wins.
+    It runs in one worker of the job, in a thread of its own. That worker, or the coordinator, can
+    be lost at any moment: then another one calls the same method again, so both must be
+    *idempotent*, also if the first call still runs. ``abort`` may also come after a ``commit`` that
+    failed, and even while one still hangs elsewhere: whichever of the two is first wins.
     """
 
     @abstractmethod

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.config import FlinknetConfig
 from flinknet.config.restart_strategy import NO_RESTART
+from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import JobError, JobFailedError
 from flinknet.task.graph import JobGraph
+from flinknet.task.sink import CommitContext, Committer, TwoPhaseSink
 from tests.integration.test_recovery import (
     EXPECTED,
     RECORDS,
@@ -132,6 +135,63 @@ async def test_readers_see_each_record_once_although_the_coordinator_dies(tmp_pa
         await job
     assert sorted(numbers_in(output)) == list(range(RECORDS))
     assert not [entry.name for entry in output.iterdir() if entry.name.startswith(".")]
+
+
+class Slow(TwoPhaseSink):
+    """Says each time that it commits, and does it once it may; also its own committer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._count = 0
+
+    def write(self, records: list[Any]) -> None:
+        self._count += len(records)
+
+    def prepare_commit(self) -> int:
+        return self._count
+
+    def create_committer(self, context: CommitContext) -> Committer:
+        return Waiting(self.folder)
+
+
+class Waiting(Committer):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def commit(self, committables: list[int]) -> None:
+        with (self._folder / "calls").open("a") as calls:
+            calls.write("commit\n")
+        while not (self._folder / "go").exists():
+            time.sleep(0.01)
+        (self._folder / "committed").write_text(f"{sum(committables)}")
+
+    def abort(self) -> None:
+        (self._folder / "aborted").touch()
+
+
+async def test_a_commit_under_way_is_made_all_the_same(tmp_path: Path) -> None:
+    """All subtasks have finished, so the job has: without checkpoints, and although its strategy
+    lets nothing begin again."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    numbers = environment.from_source(GeneratorSource(lambda number: number, 1_000))
+    numbers.sink_to(Slow(tmp_path))
+    numbers.sink_to(CollectSink()).name("numbers")
+    run = Run(config_of(tmp_path / CHECKPOINTS))
+    async with run.cluster:
+        job = run.start(environment.job_graph("committed"))
+        calls = tmp_path / "calls"
+        while not (calls.exists() and calls.read_text()):
+            await asyncio.sleep(0.01)
+        run.kill_coordinator()
+        while not any("listening" in line for line in run.said[1:]):
+            await asyncio.sleep(0.01)
+        (tmp_path / "go").touch()
+        result = await job
+    assert sorted(result.collected["numbers"]) == list(range(1_000))
+    assert (tmp_path / "committed").read_text() == "1000"
+    assert calls.read_text().splitlines() == ["commit"] * 2
+    assert not (tmp_path / "aborted").exists()
+    assert run.attempts == {0}
 
 
 async def test_one_that_dies_again_and_again_ends_the_cluster(tmp_path: Path) -> None:

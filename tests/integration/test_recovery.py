@@ -269,6 +269,28 @@ async def test_readers_see_each_record_once_whatever_is_killed(tmp_path: Path, s
     assert max(attempts) > 0
 
 
+async def test_a_savepoint_commits_nothing(tmp_path: Path) -> None:
+    """After a failure the job continues from a checkpoint before it: what sinks had committed with
+    the savepoint would come again."""
+    config, output = config_of(tmp_path / "checkpoints"), tmp_path / "out"
+    graph = written(output, tmp_path / "go")
+    assert graph.checkpointing is not None
+    graph = replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=600_000.0))
+    async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
+        runs: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            if progress.vertices[-1].records_in and not runs.done():
+                runs.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(graph, watch))
+        await cluster.savepoint(await runs, str(tmp_path / "saved"))
+        os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
+        (tmp_path / "go").touch()
+        await job
+    assert sorted(numbers_in(output)) == list(range(RECORDS))
+
+
 @pytest.mark.parametrize("how", ["torn", "a bit", "removed"])
 async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> None:
     """The newest one is damaged, and then a worker killed: the one before is as good, but for the

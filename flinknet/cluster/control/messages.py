@@ -237,6 +237,9 @@ class CompleteCheckpoint:
     job_id: str
     attempt: int
     checkpoint_id: int
+    commits: bool = True
+    """Whether sinks commit with it, and functions hear of it: not with a savepoint beside which the
+    job goes on, as what comes after a failure continues from a checkpoint before it."""
 
 
 @dataclass(frozen=True, slots=True)

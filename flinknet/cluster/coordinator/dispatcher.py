@@ -397,16 +397,24 @@ class Dispatcher:
         if failure is not None:
             self._order(record, attempt, books.completion_failed(checkpoint_id, failure, now), now)
             return
+        finished = [one.finished for one in books.pending if one.checkpoint_id == checkpoint_id]
         orders = books.completed(checkpoint_id, now)
         request = record.savepoints.get(checkpoint_id)
         if request is not None:
             place = f"{request.directory}/{record.job_id}"
-            request.written(place, CheckpointDirectory(True, checkpoint_id, attempt.number))
+            directory = CheckpointDirectory(True, checkpoint_id, attempt.number)
+            request.written(place, directory)
+            commits = request.kind.stops and record.submission.shape.checkpointing is not None
+            if finished and commits:
+                # Sinks commit with it: what continues from before it would do that again.
+                record.continue_from(
+                    RestorePoint(f"{place}/{directory}", frozenset(*finished)), is_savepoint=True
+                )
         latest = books.latest
         if latest is not None and latest.checkpoint_id == checkpoint_id:
             directory = CheckpointDirectory(False, checkpoint_id, attempt.number)
-            record.latest_checkpoint = RestorePoint(str(directory), frozenset(latest.finished))
-            self._write_down(record)
+            record.continue_from(RestorePoint(str(directory), frozenset(latest.finished)))
+        self._write_down(record)
         self._order(record, attempt, orders, now)
 
     def checkpoint_found(
@@ -473,9 +481,10 @@ class Dispatcher:
                 case FailJob(explanation):
                     cause = FailureCause.of_coordinator(os.getpid(), explanation)
                     self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
-                case NotifyCompleted(checkpoint_id):
+                case NotifyCompleted(checkpoint_id, kind):
+                    commits = kind.stops or not kind.is_savepoint
                     for worker_id in attempt.execution.workers:
-                        self._send(worker_id, CompleteCheckpoint(*key, checkpoint_id))
+                        self._send(worker_id, CompleteCheckpoint(*key, checkpoint_id, commits))
 
     def _trigger(self, record: JobRecord, attempt: AttemptRecord, order: Trigger) -> None:
         roots: dict[str, list[SubtaskKey]] = {}

@@ -114,6 +114,7 @@ class JobBooks:
             "restarts": record.backoff.restarts,
             "start": _packed(record.start),
             "latest": _packed(record.latest_checkpoint),
+            "stopped": record.has_stopped,
             "next_checkpoint": record.checkpoints.next_id,
             "attempt": {
                 "number": present.number,
@@ -145,7 +146,7 @@ class JobBooks:
         )
         record.backoff.resume(state["restarts"], now)
         if latest != start:
-            record.latest_checkpoint = latest
+            record.continue_from(latest, is_savepoint=state["stopped"])
         last = state["attempt"]
         assignment = {
             worker_id: [(vertex, index) for vertex, index in keys]

@@ -73,6 +73,8 @@ class JobRecord:
         """What an attempt continues from as long as the job has no checkpoint of its own."""
         self.latest_checkpoint = self.start
         """What the next attempt continues from."""
+        self.has_stopped = False
+        """That is the savepoint with which it was to end, and not one of its checkpoints."""
         self.seeks_checkpoint = False
         """It is being read whether the files of that one, or of which before it, are good."""
         self.checkpoint_is_sought = False
@@ -205,7 +207,15 @@ class JobRecord:
         """The job may have a checkpoint, and it has not been looked yet which one is good: what the
         coordinator before this one completed last, it may not have written down."""
         may_have = self._lost is not None and self.submission.shape.checkpointing is not None
-        return not self.checkpoint_is_sought and bool(self.latest_checkpoint.directory or may_have)
+        if self.checkpoint_is_sought or self.has_stopped:
+            return False
+        return bool(self.latest_checkpoint.directory or may_have)
+
+    def continue_from(self, point: RestorePoint, *, is_savepoint: bool = False) -> None:
+        """The job has completed a checkpoint, or the savepoint with which it is to end: the next
+        attempt, if there is one, continues from that."""
+        self.latest_checkpoint = point
+        self.has_stopped = is_savepoint
 
     def attempt_failed(self, now: float) -> float | None:
         """The present attempt has failed: return when the next one may begin, None for never."""
@@ -221,7 +231,7 @@ class JobRecord:
         if state is JobState.RUNNING:
             state = JobState.DEPLOYING
         has_checkpoint = self.latest_checkpoint is not self.start
-        return self.present.number, state, self.ended_at, has_checkpoint
+        return self.present.number, state, self.ended_at, has_checkpoint, self.has_stopped
 
     def end(self, now: float, *, cancelled: bool = False) -> None:
         """No attempt follows the present one, which was not what ``cancelled`` the job."""

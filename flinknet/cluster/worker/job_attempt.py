@@ -146,9 +146,9 @@ class JobAttempt:
         match message:
             case TriggerCheckpoint():
                 self._trigger_checkpoint(message)
-            case CompleteCheckpoint(checkpoint_id=checkpoint_id):
+            case CompleteCheckpoint(checkpoint_id=checkpoint_id, commits=commits):
                 self._places.forget(checkpoint_id)
-                for _, subtask in self._subtasks:
+                for _, subtask in self._subtasks if commits else ():
                     subtask.complete_checkpoint(checkpoint_id)
             case AbortCheckpoint(checkpoint_id=checkpoint_id):
                 self._places.forget(checkpoint_id)

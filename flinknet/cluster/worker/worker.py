@@ -177,9 +177,19 @@ class Worker:
                 services.append(group.create_task(looks))
             await self._ended.wait()
             attempts = [task for _, task in self._attempts.values()]
-            for task in (*services, *attempts, *self._settlements):
+            for task in (*services, *attempts):
                 task.cancel()
+            await self._let_settlements_end()
         return _STATUS[self.state]
+
+    async def _let_settlements_end(self) -> None:
+        """A committer runs in a thread, which cannot be cancelled: one that the next coordinator
+        orders is not to meet it here."""
+        if self._settlements and self.state is WorkState.ORPHANED:
+            timeout_s = self._config.commit_timeout_ms / 1000
+            await asyncio.wait(self._settlements, timeout=timeout_s)
+        for task in self._settlements:
+            task.cancel()
 
     def _end(self, event: WorkEvent) -> None:
         if (self.state, event) in TRANSITIONS:

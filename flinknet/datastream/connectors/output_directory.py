@@ -17,7 +17,9 @@ What a crash leaves, by the last step that was done:
     (two renames)        see below
 
 The same commit may be called again, anywhere: the manifest of the output says whether it has been
-done. Leftovers of other transactions are removed by the next commit. So of two jobs that write to
+done. One that is called while another one runs waits for it (``flock`` on the directory around the
+output, where there is such a thing): done twice at once, the second would exchange the directories
+back. Leftovers of other transactions are removed by the next commit. So of two jobs that write to
 one output at the same time one commits and the other fails with that reason.
 
 Where directories cannot be exchanged (other systems, some network file systems) the output is
@@ -30,12 +32,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from flinknet.errors import ConfigurationError, JobFailedError
@@ -91,12 +94,13 @@ class OutputDirectory:
         JobFailedError if they are not there any more, ConfigurationError if the output must not be
         replaced, OSError if it cannot be.
         """
-        if not self._is_committed():
-            self._require_staged(files)
-            self.check_replaceable()
-            self._write_manifest(files)
-            self._take_place()
-        self._remove_leftovers()
+        with _alone_in(self.path.parent):
+            if not self._is_committed():
+                self._require_staged(files)
+                self.check_replaceable()
+                self._write_manifest(files)
+                self._take_place()
+            self._remove_leftovers()
 
     def abort(self) -> None:
         """Remove what is staged, unless it has been committed; idempotent."""
@@ -170,6 +174,17 @@ class OutputDirectory:
         if not parent.is_dir():
             return []
         return [entry for entry in parent.iterdir() if own.fullmatch(entry.name)]
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Let nobody else commit there meanwhile; the lock of a process that is killed is free."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # it is gone, or on a file system without locks
+            descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -44,6 +44,7 @@ from flinknet.errors import (
     RemoteProtocolError,
 )
 from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.graphs import keyed_graph
 
 CONFIG = ClusterConfig(
@@ -754,6 +755,41 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(checkpointed: Checkpo
     checkpointed.open(record)
     checkpointed.pass_time(30.0)
     assert [message.checkpoint_id for _, message in triggers(checkpointed)] == [3]  # type: ignore[union-attr]
+
+
+def test_a_savepoint_is_no_reason_to_commit(checkpointed: Checkpointed) -> None:
+    """What the next attempt continues from is before it."""
+    record = checkpointed.running()
+    checkpointed.dispatcher.trigger_savepoint(record, CheckpointKind.SAVEPOINT, "/saved", 1.0)
+    checkpointed.complete(record, 1)
+    told = [one for one in checkpointed.sent if isinstance(one[1], CompleteCheckpoint)]
+    assert told == [(one, CompleteCheckpoint(record.job_id, 0, 1, False)) for one in WORKERS]
+    assert record.latest_checkpoint == RestorePoint()
+
+
+def test_a_job_that_fails_after_the_savepoint_it_ends_with_continues_from_that(
+    checkpointed: Checkpointed,
+) -> None:
+    """Sinks have committed with it."""
+    record = checkpointed.running()
+    kind = CheckpointKind.SAVEPOINT_SUSPEND
+    checkpointed.dispatcher.trigger_savepoint(record, kind, "/saved", 1.0)
+    checkpointed.complete(record, 1)
+    told = [one for one in checkpointed.sent if isinstance(one[1], CompleteCheckpoint)]
+    assert told == [(one, CompleteCheckpoint(record.job_id, 0, 1, True)) for one in WORKERS]
+    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 0))
+    assert checkpointed.sought == 0, "it is none of its checkpoints"
+    assert record.present.number == 1
+    place = f"/saved/{record.job_id}/savepoint-1-attempt-0"
+    assert (record.present.restored_from, record.has_stopped) == (place, True)
+    checkpointed.open(record)
+    checkpointed.pass_time(10.0)
+    checkpointed.complete(record, 2)
+    assert not record.has_stopped
+    checkpointed.fail(record)
+    assert checkpointed.sought == 1
 
 
 @pytest.mark.parametrize(

@@ -323,6 +323,18 @@ def test_a_job_whose_checkpoint_was_seen_keeps_knowing_it(
     assert life.job().start == RestorePoint()
 
 
+def test_the_savepoint_with_which_a_job_was_to_end_is_remembered(
+    first: Life, lives: list[Life], tmp_path: Path
+) -> None:
+    record = first.running(checkpointing=CHECKPOINTS)
+    record.continue_from(RestorePoint("/saved/job/savepoint-1-attempt-0"), is_savepoint=True)
+    first.dispatcher._write_down(record)
+    life = next_life(lives, tmp_path)
+    life.join("worker-0", "worker-1")
+    assert life.sought == []
+    assert life.job().present.restored_from == "/saved/job/savepoint-1-attempt-0"
+
+
 def test_a_job_is_submitted_once(first: Life) -> None:
     record = first.submit(job_id="5" * 32)
     assert record.job_id == "5" * 32

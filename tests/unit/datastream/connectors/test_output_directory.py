@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -142,6 +144,29 @@ def test_committing_twice_is_committing_once(tmp_path: Path) -> None:
     OutputDirectory(tmp_path / "out", "first").commit(names)
     output.abort()
     assert visible(tmp_path / "out") == dict.fromkeys(names, "first")
+
+
+def test_a_commit_that_is_called_while_it_runs_waits_for_itself(tmp_path: Path) -> None:
+    """Done twice at once, the second one would exchange the directories back."""
+    for turn in range(30):
+        path = tmp_path / str(turn) / "out"
+        for transaction in ("before", "after"):
+            path.parent.mkdir(exist_ok=True)
+            output, files = staged(path, transaction)
+            others = [OutputDirectory(path, transaction) for _ in range(3)]
+            with ThreadPoolExecutor(4) as pool:
+                commits = [pool.submit(one.commit, files) for one in (output, *others)]
+            assert [commit.result() for commit in commits] == [None] * 4
+            assert set(visible(path).values()) == {transaction}
+
+
+def test_a_directory_that_is_gone_is_not_committed(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "out"
+    path.parent.mkdir()
+    output, files = staged(path, "job")
+    shutil.rmtree(path.parent)
+    with pytest.raises(JobFailedError, match="is gone before its commit"):
+        output.commit(files)
 
 
 def test_an_aborted_transaction_leaves_nothing(tmp_path: Path) -> None:
