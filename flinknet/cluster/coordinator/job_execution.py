@@ -121,11 +121,7 @@ class JobExecution:
     def region_states(self) -> dict[str, dict[str, int]]:
         """How many subtasks of each region are in which state."""
         return {
-            name: Counter(
-                state.value
-                for (vertex, _), state in self._states.items()
-                if vertex in region.vertices
-            )
+            name: Counter(self._states[subtask].value for subtask in sorted(region.subtasks))
             for name, region in self.regions.items()
         }
 

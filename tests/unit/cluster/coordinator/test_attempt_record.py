@@ -93,4 +93,4 @@ def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
     assert (status["attempt"], status["seconds"]) == (3, 2.0)
     state = "FINISHED" if finishes else "CANCELED"
     assert status["state"] == state
-    assert attempt.story(now=9.0) == {**status, "regions": {"0": {state: 3}}}
+    assert attempt.story(now=9.0) == {**status, "regions": {"0-0": {state: 3}}}

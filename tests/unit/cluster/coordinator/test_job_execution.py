@@ -21,7 +21,7 @@ from tests.unit.tables import way_to
 GRACE, CANCEL_TIMEOUT = 1.0, 5.0
 SOURCE, SINK, OTHER_SOURCE, OTHER_SINK = (0, 0), (1, 0), (0, 1), (1, 1)
 
-REGIONS = [PipelinedRegion("0", frozenset({0, 1}), frozenset())]
+REGIONS = [PipelinedRegion("0-0", frozenset({SOURCE, SINK, OTHER_SOURCE, OTHER_SINK}), frozenset())]
 
 SYMPTOM = FailureCause(Gravity.SYMPTOM, "worker-0", 100, "RemoteTransportError", "gone", "Sink")
 SUSPICION = FailureCause.of_lost_worker("worker-1", 101, "closed", Gravity.SUSPICION)
@@ -522,8 +522,8 @@ def test_what_comes_too_late_for_a_subtask_changes_nothing(
 
 def test_an_execution_has_its_regions_by_name() -> None:
     regions = [
-        PipelinedRegion("0", frozenset({0}), frozenset()),
-        PipelinedRegion("1", frozenset({1}), frozenset({"0"})),
+        PipelinedRegion("0-0", frozenset({SOURCE}), frozenset()),
+        PipelinedRegion("1-0", frozenset({SINK, OTHER_SINK}), frozenset({"0-0"})),
     ]
     execution = JobExecution(
         "job",
@@ -535,4 +535,4 @@ def test_an_execution_has_its_regions_by_name() -> None:
     )
     assert list(execution.regions.values()) == regions
     execution.finished(SOURCE, now=1.0)
-    assert execution.region_states() == {"0": {"FINISHED": 1}, "1": {"DEPLOYING": 2}}
+    assert execution.region_states() == {"0-0": {"FINISHED": 1}, "1-0": {"DEPLOYING": 2}}
