@@ -14,6 +14,7 @@ from bench.exchange.cases import CASES, orders
 from bench.harness.case import Block, Case
 from bench.micro.buffers import make_buffers_in, make_buffers_out
 from bench.micro.record_types import RECORD_TYPES
+from bench.micro.state import STATE
 from bench.micro.workers import Sink, Worker, finish, make_writer, run_together
 from bench.micro.workload import Step, Workload
 from flinknet import (
@@ -221,6 +222,12 @@ STEPS: tuple[Step, ...] = (
         f"the channel of a record, one of {SUBPARTITIONS} but for forward",
         "record",
         {name: partial(make_select, route) for name, route in ROUTES.items()},
+    ),
+    Step(
+        "state",
+        "the value of a key read and updated: in memory, and in RocksDB, among those in use or not",
+        "record",
+        STATE,
     ),
 )
 
