@@ -41,6 +41,9 @@ __all__ = ["RocksDBCapture", "RocksDBTable"]
 EVICTED_AT_ONCE = 128
 """Entries that make room at a time: a fraction of a millisecond."""
 
+MERGED_AT_ONCE = 256
+"""Frozen entries that become live at a time, since as many may have to make room."""
+
 _ABSENT: Any = object()
 
 Convert = Callable[[Any], Any]
@@ -395,7 +398,7 @@ class RocksDBTable(StateTable):
         frozen, superseded = self._frozen_entries, self._superseded
         if self._captures or not frozen:
             return False
-        for _ in range(min(entries_max, len(frozen))):
+        for _ in range(min(entries_max, MERGED_AT_ONCE, len(frozen))):
             key, value = frozen.popitem()
             if key in superseded:
                 superseded.remove(key)
