@@ -2,20 +2,26 @@
 
 Keyed state may come from any subtask of the operator before, since key groups lie elsewhere at
 another parallelism; operator state from all of them, in their order. So both are read whole, and
-``StateHandler`` takes what belongs here.
+``StateHandler`` takes what belongs here. Where keyed state is kept on disk it may be too much for
+memory: then its parts are put down in files, section by section, and read from there.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack, aclosing
+from mmap import mmap
 
-from flinknet.checkpoint.metadata import CheckpointMetadata, OperatorState, StateKind
+from flinknet.checkpoint.metadata import CheckpointMetadata, OperatorState, StateKind, StatePart
 from flinknet.checkpoint.reader import PartReader
 from flinknet.errors import StateError
 from flinknet.records.key_groups import key_group_range
 from flinknet.task.chain import OperatorChain
 from flinknet.task.graph import JobGraph
 from flinknet.task.restored_channels import RestoredChannels
+from flinknet.task.state.keyed_state_backend import KeyedStateBackend
+from flinknet.task.state.spool_file import SpoolFile
 
 __all__ = ["RestoredState"]
 
@@ -45,26 +51,56 @@ class RestoredState:
                     f"and {max_parallelism} in the job: set_max_parallelism to the former"
                 )
             wanted = key_group_range(max_parallelism, parallelism, index)
-            keyed = await self._parts(operator, StateKind.KEYED, wanted)
-            own = await self._parts(operator, StateKind.OPERATOR, range(max_parallelism))
-            checkpoint_id = self._metadata.checkpoint_id
-            for _ in chain.state_of(uid).restore(checkpoint_id, keyed, own):
-                await asyncio.sleep(0)
+            own = [
+                b"".join([piece async for piece in part])
+                for part in self._parts(operator, StateKind.OPERATOR, range(max_parallelism))
+            ]
+            with ExitStack() as spooled:
+                keyed = [
+                    await _whole(part, chain.state_of(uid).keyed.backend, spooled)
+                    for part in self._parts(operator, StateKind.KEYED, wanted)
+                ]
+                checkpoint_id = self._metadata.checkpoint_id
+                for _ in chain.state_of(uid).restore(checkpoint_id, keyed, own):
+                    await asyncio.sleep(0)
 
     def channels(self, graph: JobGraph) -> RestoredChannels:
         """What was in flight. Raises StateError if the job has no place for some of it."""
         return RestoredChannels(self._store, self._metadata, graph)
 
-    async def _parts(self, operator: OperatorState, kind: StateKind, groups: range) -> list[bytes]:
+    def _parts(
+        self, operator: OperatorState, kind: StateKind, groups: range
+    ) -> Iterator[AsyncGenerator[bytes, None]]:
         """The parts of one kind, of each subtask before that had one of these key groups."""
-        parts = []
         states = {state.subtask_index: state for state in operator.subtasks}
         for index in range(operator.parallelism):
             had = key_group_range(operator.max_parallelism, operator.parallelism, index)
             part = states[index].parts.get(kind) if index in states else None
             if part is None or not (had.start < groups.stop and groups.start < had.stop):
-                parts.append(b"")
-                continue
-            sections = self._store.read_part(self._metadata.directory, part)
-            parts.append(b"".join([content async for _, content in sections]))
-        return parts
+                yield self._sections(None)
+            else:
+                yield self._sections(part)
+
+    async def _sections(self, part: StatePart | None) -> AsyncGenerator[bytes, None]:
+        if part is not None:
+            async for _, content in self._store.read_part(self._metadata.directory, part):
+                yield content
+
+
+async def _whole(
+    sections: AsyncGenerator[bytes, None], backend: KeyedStateBackend, spooled: ExitStack
+) -> bytes | mmap:
+    """Return a part in one piece: in memory, or in a file until ``spooled`` is left."""
+    if not backend.is_on_disk:
+        return b"".join([content async for content in sections])
+    async with aclosing(sections):
+        first, second = await anext(sections, b""), await anext(sections, None)
+        if second is None:
+            return first
+        file = SpoolFile(backend.directory)
+        spooled.callback(file.close)
+        file.add(first)
+        file.add(second)
+        async for content in sections:
+            file.add(content)
+        return file.view()

@@ -20,7 +20,7 @@ Flink: SubtaskCheckpointCoordinatorImpl.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -59,7 +59,16 @@ from flinknet.wire.events import (
     decode_event,
 )
 
-__all__ = ["CheckpointResponder", "PartWriter", "SubtaskCheckpoints"]
+__all__ = [
+    "SECTION_BYTES",
+    "CheckpointResponder",
+    "PartWriter",
+    "SubtaskCheckpoints",
+    "labelled",
+]
+
+SECTION_BYTES = 4 << 20
+"""Keyed state in a section: what is read of it at once."""
 
 _IN_FLIGHT = frozenset((StateKind.INPUT, StateKind.OUTPUT))
 
@@ -425,7 +434,7 @@ class SubtaskCheckpoints:
             }
             parts: dict[StateKind, StatePart] = {}
             for kind, pieces in written.items():
-                blocks = ((kind.value, bytes(piece)) for piece in pieces)
+                blocks = labelled(kind, pieces)
                 part = await self._write_part(captured.barrier, number, kind, blocks)
                 if part is not None:
                     parts[kind] = part
@@ -455,3 +464,13 @@ class SubtaskCheckpoints:
         vertex, index = self._subtask
         name = f"{vertex}-{index}-{operator}-{kind.value}"
         return await self._store.write_part(directory, name, blocks)
+
+
+def labelled(kind: StateKind, pieces: Iterable[bytes | bytearray]) -> Iterator[tuple[Label, bytes]]:
+    """Cut a part into sections, so that who reads it may do so in pieces."""
+    number = size = 0
+    for piece in pieces:
+        yield number or kind.value, bytes(piece)
+        size += len(piece)
+        if size >= SECTION_BYTES and kind is StateKind.KEYED:
+            number, size = number + 1, 0

@@ -22,6 +22,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
+from mmap import mmap
 from operator import attrgetter
 from typing import Any
 
@@ -242,7 +243,10 @@ class KeyedSnapshot:
 
 
 def restore_keyed_state(
-    state: KeyedState, place: KeyedPlace, serializer: ValueSerializer, part: bytes | memoryview
+    state: KeyedState,
+    place: KeyedPlace,
+    serializer: ValueSerializer,
+    part: bytes | memoryview | mmap,
 ) -> Iterator[None]:
     """Read what belongs to ``place`` of the keyed state that a subtask has written, a bit at each
     step; to be done with the parts of all subtasks whose key groups it may have.

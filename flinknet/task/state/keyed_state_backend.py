@@ -30,6 +30,9 @@ class DiskEntry(NamedTuple):
 class KeyedStateBackend(Protocol):
     """Keeps the tables of one operator in one subtask."""
 
+    is_on_disk: bool
+    """Whether there may be more of it than memory has room for."""
+
     def table(self, name: str) -> StateTable:
         """Return a new table for a state."""
 
@@ -40,7 +43,8 @@ class KeyedStateBackend(Protocol):
 
     @property
     def directory(self) -> str | None:
-        """Where files may be written as long as the operator runs; None for anywhere."""
+        """Where files may be written as long as the operator runs; None if all state is in memory,
+        and needs none."""
 
     def close(self) -> None:
         """Let go of all tables; idempotent."""
@@ -49,6 +53,7 @@ class KeyedStateBackend(Protocol):
 class HeapKeyedStateBackend:
     """Everything is in dicts (Flink's HashMapStateBackend makes these)."""
 
+    is_on_disk = False
     directory: str | None = None
 
     def table(self, name: str) -> StateTable:

@@ -13,6 +13,7 @@ of them; of operator state it needs the parts of all subtasks, in their order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from mmap import mmap
 from typing import Any
 
 from flinknet.records.key_groups import key_group_range
@@ -138,7 +139,7 @@ class StateHandler:
         return OperatorSnapshot(self._place.uid, keyed, operator)
 
     def restore(
-        self, checkpoint_id: int, keyed: Sequence[bytes], operator: Sequence[bytes]
+        self, checkpoint_id: int, keyed: Sequence[bytes | mmap], operator: Sequence[bytes]
     ) -> Iterator[None]:
         """Read what belongs here of the parts of one checkpoint, a bit at each step; empty parts
         count as subtasks without state. Raises StateError or CheckpointCorruptedError."""

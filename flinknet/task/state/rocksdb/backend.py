@@ -18,7 +18,9 @@ __all__ = ["RocksDBKeyedStateBackend"]
 
 class RocksDBKeyedStateBackend:
     """The tables of the operator that ``whose`` names, for people, in a database in ``path``, which
-    is made when the first is asked for. Raises StateError."""
+    is made when it is first needed. Raises StateError."""
+
+    is_on_disk = True
 
     def __init__(
         self,
@@ -39,14 +41,12 @@ class RocksDBKeyedStateBackend:
 
     @property
     def directory(self) -> str | None:
-        return None if self._database is None else str(self._path)
+        return str(self._open().directory)
 
     def table(self, name: str) -> StateTable:
-        if self._database is None:
-            self._database = Database(self._path, self._whose, self._config)
         self._tables += 1
         return RocksDBTable(
-            self._database,
+            self._open(),
             self._tables,
             name,
             serializer=self._serializer,
@@ -61,6 +61,11 @@ class RocksDBKeyedStateBackend:
             if isinstance(one, RocksDBCapture)
         }
         return _disk_entries(places) if places else None
+
+    def _open(self) -> Database:
+        if self._database is None:
+            self._database = Database(self._path, self._whose, self._config)
+        return self._database
 
     def close(self) -> None:
         database, self._database = self._database, None

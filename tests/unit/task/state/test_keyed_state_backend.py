@@ -14,5 +14,6 @@ def test_the_heap_has_tables_apart_and_nothing_on_disk() -> None:
     assert type(one.live) is dict
     assert backend.disk_entries([one.capture()]) is None
     assert backend.directory is None
+    assert not backend.is_on_disk
     backend.close()
     assert one.live["a"] == 1

@@ -21,12 +21,16 @@ def backend_in(path: Path) -> RocksDBKeyedStateBackend:
     )
 
 
-def test_nothing_is_made_before_the_first_table(tmp_path: Path) -> None:
+def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
     backend = backend_in(tmp_path / "state")
-    assert backend.directory is None
     assert backend.disk_entries([StateTable().capture()]) is None
     assert not (tmp_path / "state").exists()
     backend.close()
+    assert backend.is_on_disk
+    assert backend.directory == str(tmp_path / "state")
+    assert (tmp_path / "state").exists()
+    backend.close()
+    assert not (tmp_path / "state").exists()
 
 
 def test_what_is_not_in_memory_comes_by_group_and_then_by_capture(tmp_path: Path) -> None:
