@@ -95,8 +95,7 @@ class ClaimedStore:
 
         Whatever this raises, the checkpoint is not complete: CheckpointFencedError if a later
         attempt has taken over, CheckpointStorageError if the place fails, CheckpointError for
-        metadata beyond ``metadata_bytes_max``. The oldest checkpoint beyond ``retained`` is removed
-        then; if that fails it is logged, and tried again the next time.
+        metadata beyond ``metadata_bytes_max``. It is for ``remove_surplus`` to remove the oldest.
         """
         if metadata.attempt != self.attempt or metadata.job_id != self.store.job_id:
             raise LocalProtocolError(
@@ -119,8 +118,23 @@ class ClaimedStore:
                 raise
             if not metadata.kind.is_savepoint:
                 self._retained.append(CompletedCheckpoint(number, metadata.directory))
-            await self._retain()
         return self.store.location(metadata.directory)
+
+    async def remove_surplus(self) -> None:
+        """Remove the oldest completed checkpoints beyond ``retained``; if that fails it is logged,
+        and tried again the next time."""
+        async with self._completing:
+            while not self._fenced and len(self._retained) > self.store.config.retained:
+                oldest = self._retained[0]
+                directory = self.store.path(oldest.directory)
+                try:
+                    await self.store.storage.delete(f"{directory}/{METADATA}")
+                    await self.store.storage.delete_directory(directory)
+                    await self.store.storage.delete(self.store.path(entry_path(oldest.number)))
+                except CheckpointError as error:
+                    _log.warning("an old checkpoint stays for now: %s", error)
+                    return
+                self._retained.popleft()
 
     async def discard(self, directory: CheckpointDirectory) -> None:
         """Remove what was written of a checkpoint that will not be completed."""
@@ -164,19 +178,6 @@ class ClaimedStore:
             # This attempt's own, of a call that was cut off before it knew: its checkpoint was
             # given up, and has no metadata.
             self._next_number += 1
-
-    async def _retain(self) -> None:
-        while len(self._retained) > self.store.config.retained:
-            oldest = self._retained[0]
-            directory = self.store.path(oldest.directory)
-            try:
-                await self.store.storage.delete(f"{directory}/{METADATA}")
-                await self.store.storage.delete_directory(directory)
-                await self.store.storage.delete(self.store.path(entry_path(oldest.number)))
-            except CheckpointError as error:
-                _log.warning("an old checkpoint stays for now: %s", error)
-                return
-            self._retained.popleft()
 
     def _check_not_fenced(self) -> None:
         if self._fenced:

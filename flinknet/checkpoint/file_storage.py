@@ -4,9 +4,11 @@ Theory of operation
 -------------------
 A file is written under a name that begins with a dot, made durable (fsync), and only then gets its
 own name: by ``rename``, which takes the place of a file that is there, or by ``link``, which fails
-if there is one. Then the directory is made durable, so that neither the file nor its name is lost.
-Whatever fails removes what has been written so far; what a killed process leaves is removed with
-its directory.
+if there is one. After a ``link`` the directory is made durable, so that neither the file nor a name
+in that directory is lost. A file that was renamed alone waits for that: the parts of a checkpoint
+count once its metadata is there, which is linked beside them when all are written. (To make each
+name durable took as long as to write a small part.) Whatever fails removes what has been written so
+far; what a killed process leaves is removed with its directory.
 
 Every call of the operating system runs in a thread, because a disk may take seconds. A call that is
 cancelled waits for its thread first: no thread writes to a file that is closed, or removed.
@@ -53,10 +55,12 @@ class FileStorage:
         with self._explained("write", path):
             unfinished = _Unfinished(self._directory / path)
             try:
-                await _in_thread(unfinished.open)
-                for block in _collected(blocks):
-                    await _in_thread(unfinished.write, block)
-                await _in_thread(unfinished.take_place)
+                for block, is_last in _collected(blocks):
+                    # Each turn of a thread is one of the loop, which others may keep for long.
+                    await _in_thread(unfinished.write_last if is_last else unfinished.write, block)
+            except BaseException:
+                unfinished.give_up()
+                raise
             finally:
                 # Two calls of the system, made here even if this task is being cancelled.
                 unfinished.remove()
@@ -154,17 +158,17 @@ async def _in_thread(function: Callable[..., Result], *arguments: object) -> Res
     return running.result()
 
 
-def _collected(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Join small blocks to ones that are worth a thread."""
+def _collected(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Join small blocks to ones that are worth a thread; say of each whether it is the last."""
     waiting: list[bytes] = []
     size = 0
     for block in blocks:
         waiting.append(block)
         size += len(block)
         if size >= BLOCK_BYTES or len(waiting) == BLOCKS_MAX:
-            yield b"".join(waiting)
+            yield b"".join(waiting), False
             waiting, size = [], 0
-    yield b"".join(waiting)
+    yield b"".join(waiting), True
 
 
 class _Unfinished:
@@ -174,22 +178,26 @@ class _Unfinished:
         self._target = target
         self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_UNFINISHED}")
         self._descriptor: int | None = None
-
-    def open(self) -> None:
-        _make_directory(self._target.parent)
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        self._has_place = False
 
     def write(self, block: bytes) -> None:
-        assert self._descriptor is not None
+        if self._descriptor is None:
+            _make_directory(self._target.parent)
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         left = memoryview(block)
         while left:
             left = left[os.write(self._descriptor, left) :]
+
+    def write_last(self, block: bytes) -> None:
+        """Write what is left, and give it its name."""
+        self.write(block)
+        self.take_place()
 
     def take_place(self) -> None:
         """Give it its name, in place of a file that has it."""
         self._sync()
         self._path.rename(self._target)
-        _sync(self._target.parent)
+        self._has_place = True
 
     def take_free_place(self) -> bool:
         """Give it its name unless a file has it."""
@@ -200,6 +208,11 @@ class _Unfinished:
             return False
         _sync(self._target.parent)
         return True
+
+    def give_up(self) -> None:
+        """Take it away again if it has got its name meanwhile, and nobody has been told."""
+        if self._has_place:
+            self._target.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Close it, and remove its first name, if it has that still."""
@@ -215,7 +228,6 @@ class _Unfinished:
 def _create(target: Path, content: bytes) -> bool:
     unfinished = _Unfinished(target)
     try:
-        unfinished.open()
         unfinished.write(content)
         return unfinished.take_free_place()
     finally:

@@ -1,8 +1,9 @@
 """What a place for checkpoints must be able to do: files by path, whole ones only.
 
 A path is names joined by ``/``, below the place's own location. What is being written has no name
-yet, so a reader finds all of a file or nothing, after a crash too; and what was written stays after
-a loss of power. Two implementations: ``file_storage.py`` and ``object_storage.py``.
+yet, so a reader finds all of a file or nothing, after a crash too; and what was created stays after
+a loss of power, with all that was written to the same directory before. Two implementations:
+``file_storage.py`` and ``object_storage.py``.
 """
 
 from __future__ import annotations

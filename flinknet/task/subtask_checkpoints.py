@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from flinknet.buffer.buffer import Buffer
 from flinknet.checkpoint.alignment_metrics import AlignmentMetrics
@@ -30,7 +30,6 @@ from flinknet.checkpoint.barrier_events import CheckpointBarriers, handle_event
 from flinknet.checkpoint.barrier_handler import BarrierHandler
 from flinknet.checkpoint.barrier_listener import AbortReason
 from flinknet.checkpoint.barrier_tracker import BarrierTracker
-from flinknet.checkpoint.channel_state import ChannelState
 from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.metadata import CheckpointDirectory, Label, StateKind, StatePart
 from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
@@ -69,6 +68,9 @@ __all__ = [
 
 SECTION_BYTES = 4 << 20
 """Keyed state in a section: what is read of it at once."""
+
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 _IN_FLIGHT = frozenset((StateKind.INPUT, StateKind.OUTPUT))
 
@@ -375,11 +377,11 @@ class SubtaskCheckpoints:
         barrier = captured.barrier
         began = task_time()
         try:
-            operators = await self._write_operators(captured)
-            if captured.in_flight is not None:
-                head, parts = operators[0]
-                in_flight = await self._write_channels(captured.barrier, await captured.in_flight)
-                operators[0] = head, parts | in_flight
+            operators, in_flight = await _beside_each_other(
+                self._write_operators(captured), self._write_in_flight(captured)
+            )
+            head, parts = operators[0]
+            operators[0] = head, parts | in_flight
         except Exception as error:
             explanation = f"{type(error).__name__}: {text_of(error)}"
             await self._responder.decline(
@@ -441,16 +443,17 @@ class SubtaskCheckpoints:
             operators.append((snapshot.uid, parts))
         return operators
 
-    async def _write_channels(
-        self, barrier: CheckpointBarrier, state: ChannelState
-    ) -> dict[StateKind, StatePart]:
-        """Write what was in flight; it is kept as the first operator's."""
-        blocks = {StateKind.INPUT: state.input_blocks(), StateKind.OUTPUT: state.output_blocks()}
-        return {
-            kind: part
-            for kind, pieces in blocks.items()
-            if (part := await self._write_part(barrier, 0, kind, pieces)) is not None
-        }
+    async def _write_in_flight(self, captured: _Captured) -> dict[StateKind, StatePart]:
+        """Write what was in flight, once that is known; it is kept as the first operator's."""
+        if captured.in_flight is None:
+            return {}
+        state = await captured.in_flight
+        parts = await _beside_each_other(
+            self._write_part(captured.barrier, 0, StateKind.INPUT, state.input_blocks()),
+            self._write_part(captured.barrier, 0, StateKind.OUTPUT, state.output_blocks()),
+        )
+        kinds = (StateKind.INPUT, StateKind.OUTPUT)
+        return {kind: part for kind, part in zip(kinds, parts, strict=True) if part is not None}
 
     async def _write_part(
         self,
@@ -474,3 +477,16 @@ def labelled(kind: StateKind, pieces: Iterable[bytes | bytearray]) -> Iterator[t
         size += len(piece)
         if size >= SECTION_BYTES and kind is StateKind.KEYED:
             number, size = number + 1, 0
+
+
+async def _beside_each_other(
+    one: Coroutine[Any, Any, First], other: Coroutine[Any, Any, Second]
+) -> tuple[First, Second]:
+    """Run both; if one fails, or this is cancelled, neither goes on."""
+    first, second = asyncio.create_task(one), asyncio.create_task(other)
+    try:
+        return await asyncio.gather(first, second)
+    finally:
+        for task in (first, second):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)

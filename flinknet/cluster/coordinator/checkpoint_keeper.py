@@ -144,7 +144,10 @@ class CheckpointKeeper:
     ) -> None:
         elsewhere = self._elsewhere(record, metadata.checkpoint_id)
         if elsewhere is None:
-            await (await self._claimed(record, attempt)).complete(metadata)
+            claimed = await self._claimed(record, attempt)
+            await claimed.complete(metadata)
+            # Nobody waits for that, and somebody for the checkpoint.
+            self._then(record, lambda: _remove_surplus(claimed))
             return
         path = elsewhere.path(metadata.directory, METADATA)
         file = encode_metadata(metadata, self._config.metadata_bytes_max)
@@ -217,6 +220,13 @@ async def _remove_leftovers(claimed: ClaimedStore) -> None:
         await claimed.remove_leftovers()
     except Exception as error:
         log.warning("what earlier attempts left incomplete stays for now: %s", _explain(error))
+
+
+async def _remove_surplus(claimed: ClaimedStore) -> None:
+    try:
+        await claimed.remove_surplus()
+    except Exception as error:
+        log.warning("old checkpoints stay for now: %s", _explain(error))
 
 
 def _explain(error: Exception) -> str:

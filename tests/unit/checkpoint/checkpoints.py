@@ -75,7 +75,8 @@ async def made(
     kind: CheckpointKind = CheckpointKind.CHECKPOINT,
     content: bytes = LARGE,
 ) -> CheckpointMetadata:
-    """Make and complete a checkpoint of one operator, with a file and something inline."""
+    """Make and complete a checkpoint of one operator, with a file and something inline, and
+    remove the oldest."""
     directory = claimed.directory(checkpoint_id, is_savepoint=kind.is_savepoint)
     write = claimed.store.write_part
     keyed = await write(directory, "keyed-0", [(3, content), (4, b"group 4"), (4, b", more")])
@@ -87,4 +88,5 @@ async def made(
     operators = (OperatorState("counts", 2, 128, subtasks),)
     done = metadata(checkpoint_id, claimed.attempt, operators, kind, claimed.store.job_id)
     await claimed.complete(done)
+    await claimed.remove_surplus()
     return done
