@@ -25,7 +25,8 @@ class HashMapStateBackend(StateBackend):
 class EmbeddedRocksDBStateBackend(StateBackend):
     """The entries in use as objects in memory, the others on the workers' disks: for state that is
     larger than memory. Workers need flinknet[rocksdb]; ``[state]`` in their configuration has the
-    sizes, and the directory."""
+    sizes, and the directory. A value that a function changes in place is to be given to ``update``
+    then, as in Flink: the object itself may leave memory."""
 
     name = "rocksdb"
 

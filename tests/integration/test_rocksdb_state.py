@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,15 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.config import FlinknetConfig, StateConfig
 from flinknet.config.state import StateBackendName
+from flinknet.datastream import (
+    EmbeddedRocksDBStateBackend,
+    GeneratorSource,
+    KeyedProcessFunction,
+    ProcessContext,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
 from flinknet.errors import JobFailedError
 from tests.integration.test_recovery import EXPECTED as HELD_EXPECTED
 from tests.integration.test_recovery import complete
@@ -68,6 +79,39 @@ async def test_a_killed_worker_changes_nothing_and_leaves_nothing(tmp_path: Path
             await asyncio.sleep(0)  # until the worker in its place has begun
         (tmp_path / "go").touch()
         assert sorted((await job).collected["sums"]) == HELD_EXPECTED
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+class OutOfRoom(KeyedProcessFunction):
+    """Keeps a text of each key, where no file may become long."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.text = runtime_context.get_state(ValueStateDescriptor("text"))
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+
+    def process_element(self, value: int, ctx: ProcessContext) -> Iterator[int]:
+        if self.text.value() is None:
+            self.text.update(str(value) * 100)
+        yield value
+
+
+async def test_a_full_disk_fails_the_job_with_what_it_was_for(tmp_path: Path) -> None:
+    """Operator, state and directory are named; no file is left."""
+    config = with_state_in(tmp_path)
+    small = replace(config.state, rocksdb_write_buffer_bytes=65536)
+    async with LocalCluster(replace(config, state=small), on_output=quiet) as cluster:
+        environment = StreamExecutionEnvironment()
+        environment.set_state_backend(EmbeddedRocksDBStateBackend())
+        numbers = environment.from_source(GeneratorSource(lambda number: number, 1_000_000))
+        kept = numbers.key_by(lambda number: number).process(OutOfRoom()).name("Keep")
+        kept.sink_to(lambda record: None)
+        message = (
+            rf'state "text" of operator "Keep" .* cannot be written in the RocksDB database in '
+            rf"{tmp_path}/state/.*: .*File too large.*rocksdb_directory"
+        )
+        with pytest.raises(JobFailedError, match=message):
+            await cluster.execute(environment.job_graph("full"))
     assert list((tmp_path / "state").iterdir()) == []
 
 
