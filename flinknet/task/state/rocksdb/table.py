@@ -251,11 +251,11 @@ class RocksDBTable(StateTable):
         content = self.rows.get(place.own)
         if content is not None:
             stored = self.keys.key_of(place.own[5:])
-            if stored is key or stored == key:
+            if _is_same(stored, key):
                 return stored, content
         for packed, content in _pairs(self.rows.get(place.shared)):
             stored = self.keys.key_of(packed)
-            if stored is key or stored == key:
+            if _is_same(stored, key):
                 return stored, content
         return key, None
 
@@ -272,10 +272,10 @@ class RocksDBTable(StateTable):
         place = self.keys.of(key)
         if self.rows.get(place.own) is not None:
             stored = self.keys.key_of(place.own[5:])
-            if stored is key or stored == key:
+            if _is_same(stored, key):
                 self.rows.delete(place.own)
         shared = _pairs(self.rows.get(place.shared))
-        others = [(k, v) for k, v in shared if self.keys.key_of(k) != key]
+        others = [pair for pair in shared if not _is_same(self.keys.key_of(pair[0]), key)]
         if len(others) < len(shared):
             self._put_shared(place.shared, others)
 
@@ -424,6 +424,11 @@ class RocksDBTable(StateTable):
         assert self._read.keys() <= in_memory, "what was read is remembered for too long"
         for holder in self._holders:
             assert holder._entries is self.live, "a holder has what is not live"
+
+
+def _is_same(stored: Any, key: Any) -> bool:
+    """Whether two comparable keys are one: NaN, which equals nothing, is the same object."""
+    return stored is key or bool(stored == key)
 
 
 def _pairs(value: bytes | None) -> list[tuple[bytes, bytes]]:
