@@ -1,4 +1,5 @@
-"""Kills the workers of one running job and its coordinator, at random moments, again and again."""
+"""Kills the workers of one running job and its coordinator, at random moments, again and again;
+and has it go on at another parallelism."""
 
 from __future__ import annotations
 
@@ -7,23 +8,29 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.store import CheckpointStore
-from flinknet.cluster import JobProgress
+from flinknet.cluster import JobProgress, JobResult
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.job_state import JobState
-from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.submission import RestoreSettings, Submission
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.errors import JobCancelledError
 from tests.chaos.audited_flights import AuditedFlights
 from tests.chaos.standalone_cluster import StandaloneCluster
 
 __all__ = ["SETTINGS", "KillLoop", "Outcome", "Setting", "print_table"]
 
 KILL, STOP, COORDINATOR = "kill -9", "SIGSTOP", "kill -9 of the coordinator"
+RESCALE = "at another parallelism"
+
+WORKERS = PARALLELISM = 2
 
 PROGRESS_MS = 20
 LOOK_S = 0.02
@@ -31,14 +38,13 @@ PATIENCE_S = 240.0
 """Only so that a hang ends with a message."""
 
 
-def config_of(folder: Path) -> FlinknetConfig:
-    """Workers with one slot each, so that all are needed, and every other channel is a
-    connection."""
+def config_of(folder: Path, parallelism_max: int) -> FlinknetConfig:
+    """Workers that are all needed, so that every other channel is a connection."""
     return FlinknetConfig(
         network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
         cluster=ClusterConfig(
-            workers=2,
-            slots_per_worker=1,
+            workers=WORKERS,
+            slots_per_worker=-(-parallelism_max // WORKERS),
             metrics=False,
             heartbeat_interval_ms=200.0,
             heartbeat_timeout_ms=1_500.0,
@@ -51,12 +57,12 @@ def config_of(folder: Path) -> FlinknetConfig:
     )
 
 
-def faults_in(count: int, chance: random.Random) -> list[str]:
+def faults_in(count: int, chance: random.Random, *, rescaled: bool) -> list[str]:
     """So many faults, in any order; every seventh takes longer than the others together, and every
     seventh is the coordinator's."""
     rare = count // 7
-    counts = [count - 2 * rare, rare, rare]
-    return chance.sample([KILL, STOP, COORDINATOR], count, counts=counts)
+    counts = [count - (2 + rescaled) * rare, rare, rare, rescaled * rare]
+    return chance.sample([KILL, STOP, COORDINATOR, RESCALE], count, counts=counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Setting:
     under_pressure: bool = False
     unaligned: bool = False
     aligned_timeout_ms: float = 0.0
+    parallelisms: tuple[int, ...] = ()
+    """Of the keyed subtasks, one after the other, where the job changes it."""
     only_long: bool = False
     """Whether the short form of the loop leaves it out."""
 
@@ -79,6 +87,8 @@ SETTINGS = (
     Setting("aligned, pressed", under_pressure=True, only_long=True),
     Setting("unaligned", under_pressure=True, unaligned=True),
     Setting("alternating", under_pressure=True, unaligned=True, aligned_timeout_ms=50.0),
+    Setting("aligned, rescaled", parallelisms=(3, 1, 4, 2), only_long=True),
+    Setting("rescaled", under_pressure=True, unaligned=True, parallelisms=(3, 1, 4, 2)),
 )
 
 
@@ -109,11 +119,13 @@ class KillLoop:
             unaligned=setting.unaligned,
             aligned_timeout_ms=setting.aligned_timeout_ms,
         )
-        self._faults = faults_in(job.faults, chance)
+        self._parallelisms = cycle(setting.parallelisms)
+        self._faults = faults_in(job.faults, chance, rescaled=bool(setting.parallelisms))
         self._chance = chance
-        self._config = config_of(job.folder)
+        self._config = config_of(job.folder, max(setting.parallelisms, default=PARALLELISM))
         self._progress: JobProgress | None = None
         self._store: CheckpointStore
+        self._follow: asyncio.Task[JobResult]
         self.outcome = Outcome(setting, job.records)
 
     async def run(self) -> Outcome:
@@ -121,32 +133,48 @@ class KillLoop:
         began, outcome = time.monotonic(), self.outcome
         log = self._job.folder / "processes.log"
         async with StandaloneCluster(self._config, log) as cluster:
-            submission = Submission.of_graph(self._job.graph())
-            job_id = await cluster.client.submit(submission)
-            checkpointing = self._config.checkpointing
-            storage = FileStorage(Path(checkpointing.directory), checkpointing)
-            self._store = CheckpointStore(storage, job_id, checkpointing)
-            follow = asyncio.create_task(
-                cluster.client.follow(job_id, interval_ms=PROGRESS_MS, on_progress=self._watch)
-            )
-            torment = asyncio.create_task(self._torment(cluster))
+            await self._submit(cluster, PARALLELISM)
             try:
-                await asyncio.wait((follow, torment), return_when=asyncio.FIRST_COMPLETED)
-                if not torment.done():
-                    raise AssertionError(f"the job has ended before its faults: {follow.result()}")
-                torment.result()
+                await self._torment(cluster)
                 self._job.gate.touch()
                 async with asyncio.timeout(PATIENCE_S):
-                    outcome.rows = self._job.rows(await follow)
+                    outcome.rows = self._job.rows(await self._follow)
             finally:
-                follow.cancel()
-                torment.cancel()
-                await asyncio.gather(follow, torment, return_exceptions=True)
+                self._follow.cancel()
+                await asyncio.gather(self._follow, return_exceptions=True)
         assert self._progress is not None
-        outcome.attempts = self._progress.attempt + 1
+        outcome.attempts += self._progress.attempt + 1
         outcome.checkpoints = await self._newest()
         outcome.seconds = time.monotonic() - began
         return outcome
+
+    async def _submit(
+        self, cluster: StandaloneCluster, parallelism: int, checkpoint: str | None = None
+    ) -> None:
+        restore = None if checkpoint is None else RestoreSettings(checkpoint)
+        submission = Submission.of_graph(self._job.graph(parallelism), restore)
+        job_id = await cluster.client.submit(submission)
+        checkpointing = self._config.checkpointing
+        storage = FileStorage(Path(checkpointing.directory), checkpointing)
+        self._store = CheckpointStore(storage, job_id, checkpointing)
+        self._follow = asyncio.create_task(
+            cluster.client.follow(job_id, interval_ms=PROGRESS_MS, on_progress=self._watch)
+        )
+
+    async def _go_on_at(self, cluster: StandaloneCluster, parallelism: int) -> None:
+        """Cancel the job, and go on from its last checkpoint, as a job of another parallelism."""
+        await self._until(self._runs)
+        while not await self._newest():
+            await self._look()
+        await cluster.client.cancel(self._store.job_id)
+        with suppress(JobCancelledError):
+            raise AssertionError(f"the job has ended before its faults: {await self._follow}")
+        assert self._progress is not None
+        self.outcome.attempts += self._progress.attempt + 1
+        self._progress = None
+        newest = await self._store.latest_valid()
+        place = self._store.location(newest.checkpoint.directory)
+        await self._submit(cluster, parallelism, place)
 
     def _watch(self, progress: JobProgress) -> None:
         self._progress = progress
@@ -159,6 +187,11 @@ class KillLoop:
                 self.outcome.while_running += self._runs()
                 await cluster.kill_coordinator()
                 self._progress = None  # What it said of the job holds no more.
+                continue
+            if fault == RESCALE:
+                self.outcome.faults[fault] += 1
+                self.outcome.while_running += 1
+                await self._go_on_at(cluster, next(self._parallelisms))
                 continue
             if fault == STOP:
                 await self._until(self._runs)
@@ -183,7 +216,7 @@ class KillLoop:
             enough = await self._newest() + chance.randrange(1, 3)
             async with asyncio.timeout(PATIENCE_S):
                 while await self._newest() < enough:
-                    await asyncio.sleep(LOOK_S)
+                    await self._look()
         await asyncio.sleep(chance.uniform(0.0, 0.3))
 
     async def _come_back(self, cluster: StandaloneCluster, victim: str) -> None:
@@ -204,7 +237,13 @@ class KillLoop:
     async def _until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while not condition():
-                await asyncio.sleep(LOOK_S)
+                await self._look()
+
+    async def _look(self) -> None:
+        """Let some time pass; the job must not end meanwhile."""
+        await asyncio.sleep(LOOK_S)
+        if self._follow.done():
+            raise AssertionError(f"the job has ended before its faults: {self._follow.result()}")
 
     async def _newest(self) -> int:
         completed = await self._store.completed()
@@ -215,12 +254,13 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
     """What was done."""
     print(
         f"\n{'setting':24} {'records':>9} {'kill -9':>7} {'SIGSTOP':>7} "
-        f"{'coordinator':>11} {'running':>7} "
+        f"{'coordinator':>11} {'rescaled':>8} {'running':>7} "
         f"{'attempts':>8} {'checkpoints':>11} {'s':>5}"
     )
     for one in outcomes:
         print(
             f"{one.setting.name:24} {one.records:9,} {one.faults[KILL]:7} {one.faults[STOP]:7} "
-            f"{one.faults[COORDINATOR]:11} {one.while_running:7} {one.attempts:8} "
+            f"{one.faults[COORDINATOR]:11} {one.faults[RESCALE]:8} {one.while_running:7} "
+            f"{one.attempts:8} "
             f"{one.checkpoints:11} {one.seconds:5.0f}"
         )

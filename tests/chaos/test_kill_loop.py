@@ -1,6 +1,6 @@
-"""3 million real flights and more, while workers are killed and stopped, and their coordinator is
-killed, a hundred times: Spark's answer to the last number, and no record lost, duplicated, out of
-order or changed.
+"""3 million real flights and more, while a hundred times a worker is killed or stopped, or their
+coordinator is killed, or the parallelism changes: Spark's answer to the last number, and no record
+lost, duplicated, out of order or changed.
 
 ``make chaos ARGS="-k kill_loop --seed 7"`` repeats the faults of a run, which prints its seed.
 """

@@ -42,7 +42,8 @@ async def test_faults_lose_duplicate_reorder_and_change_no_record(
     tmp_path: Path, setting: Setting
 ) -> None:
     """Workers are killed, or stopped for longer than anybody waits for them: a zombie that comes
-    back then changes nothing. The coordinator is killed, and another one takes its place."""
+    back then changes nothing. The coordinator is killed, and another one takes its place. And the
+    job goes on with more keyed subtasks, and with fewer."""
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     job = AuditedFlights(GeneratorSource(flight, RECORDS), RECORDS, tmp_path, FAULTS_PER_JOB)
