@@ -380,7 +380,9 @@ async def serve(
     """Serve the control plane until SIGTERM or SIGINT. ``owns_state`` says that the state directory
     goes when the launcher is gone."""
     loop = asyncio.get_running_loop()
-    store = JobStore(Path(config.state_directory)) if config.state_directory else None
+    store = None
+    if config.state_directory:
+        store = JobStore(Path(config.state_directory), durable=not owns_state)
     coordinator = Coordinator(
         config, lambda lost: _announce("worker_wanted", worker_id=lost), checkpointing, store
     )

@@ -11,9 +11,10 @@ Theory of operation
     jobs/JOB/result-ATTEMPT-VERTEX-INDEX    what a finished subtask uploaded
 
 A file is written under another name, made durable, and only then takes the place of the one before;
-then the directory is made durable. So a file is there as a whole, or as it was. Each is in an
-envelope (``checkpoint/envelope.py``): one that is torn, damaged, foreign or newer is refused with
-its name, and so is its job alone.
+then the directory is made durable. So a file is there as a whole, or as it was. (A directory that
+ends with a process which a loss of power ends, too, need not survive one: what a killed coordinator
+has written is written.) Each is in an envelope (``checkpoint/envelope.py``): one that is torn,
+damaged, foreign or newer is refused with its name, and so is its job alone.
 
 The state is written after the submission, and removed before all else: a job without one was never
 acknowledged, or is forgotten, and what is left of it goes. Of a subtask's results that of the last
@@ -62,9 +63,11 @@ class StoredJob(NamedTuple):
 class JobStore:
     """The jobs of one coordinator; ``close`` it. Whatever cannot be written is an OSError."""
 
-    def __init__(self, directory: Path) -> None:
-        """ConfigurationError if another coordinator is at work there, or it cannot be used."""
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:
+        """ConfigurationError if another coordinator is at work there, or it cannot be used. Unless
+        it is ``durable``, a loss of power may leave anything."""
         self._jobs = directory / "jobs"
+        self._durable = durable
         try:
             self._jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -105,23 +108,24 @@ class JobStore:
     def write_job(self, job_id: str, submission: bytes, state: Mapping[str, Any]) -> None:
         """Write down a new job."""
         self._directory(job_id).mkdir(mode=0o700, exist_ok=True)
-        _make_durable(self._jobs)
+        if self._durable:
+            _make_durable(self._jobs)
         self.write_submission(job_id, submission)
         self.write_state(job_id, state)
 
     def write_submission(self, job_id: str, submission: bytes) -> None:
         """Write down what the client has sent, or what is left of it."""
-        _replace(self._directory(job_id) / "submission", {"submission": submission})
+        self._replace(self._directory(job_id) / "submission", {"submission": submission})
 
     def write_state(self, job_id: str, state: Mapping[str, Any]) -> None:
         """Write down where a job stands."""
-        _replace(self._directory(job_id) / "state", dict(state))
+        self._replace(self._directory(job_id) / "state", dict(state))
 
     def write_result(self, job_id: str, attempt: int, subtask: SubtaskKey, result: bytes) -> None:
         """Write down what a finished subtask has uploaded; may run in any thread."""
         vertex, index = subtask
         name = f"result-{attempt}-{vertex}-{index}"
-        _replace(self._directory(job_id) / name, {"result": result})
+        self._replace(self._directory(job_id) / name, {"result": result})
 
     def remove_results(self, job_id: str) -> None:
         """Remove what the subtasks of a job have uploaded; what cannot be removed goes with the
@@ -138,6 +142,19 @@ class JobStore:
 
     def _directory(self, job_id: str) -> Path:
         return self._jobs / job_id
+
+    def _replace(self, path: Path, content: dict[str, Any]) -> None:
+        """Write a file, or leave the one that is there."""
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
+            file.write(put_in_envelope(content, _BYTES_MAX, _MARK))
+            file.flush()
+            if self._durable:
+                os.fsync(file.fileno())
+        unfinished.replace(path)
+        if self._durable:
+            _make_durable(path.parent)
 
 
 def _read_job(directory: Path) -> StoredJob:
@@ -163,18 +180,6 @@ def _results(directory: Path) -> Iterator[tuple[Path, int, SubtaskKey]]:
 
 def _read(path: Path) -> dict[str, Any]:
     return open_envelope(path.read_bytes(), str(path), _MARK)
-
-
-def _replace(path: Path, content: dict[str, Any]) -> None:
-    """Write a file, or leave the one that is there."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
-        file.write(put_in_envelope(content, _BYTES_MAX, _MARK))
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    _make_durable(path.parent)
 
 
 def _make_durable(directory: Path) -> None:

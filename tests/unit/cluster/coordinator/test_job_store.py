@@ -22,13 +22,22 @@ def store(tmp_path: Path) -> Iterator[JobStore]:
     store.close()
 
 
-def test_what_was_written_is_found_again(store: JobStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_was_written_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    """What is durable is so before it has its name."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    store = JobStore(tmp_path, durable=durable)
     assert store.load() == []
     store.write_job(JOB, b"job", {"attempt": 0})
     store.write_state(JOB, {"attempt": 1})
     assert store.load() == [StoredJob(JOB, b"job", {"attempt": 1}, {})]
     store.write_submission(JOB, b"shape")
     assert store.load() == [StoredJob(JOB, b"shape", {"attempt": 1}, {})]
+    store.close()
+    assert len(synced) == (9 if durable else 0)
 
 
 def test_of_a_subtasks_results_the_last_one_counts(store: JobStore) -> None:
