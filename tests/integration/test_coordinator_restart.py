@@ -78,7 +78,7 @@ async def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
         newest = await complete(store, 0, job)
         pid = run.kill_coordinator()
         newest = await complete(store, newest + 1, job)
-        assert {name: cluster.pids()[name] for name in workers} == workers, "they live on"
+        assert {name: cluster.pids()[name] for name in workers} == workers, run.said
         os.kill(workers["worker-0"], signal.SIGKILL)
         run.kill_coordinator()
         await complete(store, newest + 1, job)
