@@ -23,7 +23,7 @@ from flinknet.records.key_forms import comparable_key, key_form
 from flinknet.records.key_groups import mixed
 from flinknet.task.state.value_serializer import ValueSerializer
 
-__all__ = ["RowKey", "RowKeys", "parse_row_key"]
+__all__ = ["RowKey", "RowKeys", "form_of", "parse_row_key"]
 
 OWN, SHARED = b"\0", b"\1"
 _FORM_AT = 5
@@ -88,11 +88,16 @@ class RowKeys:
         return group.to_bytes(2, "big")
 
 
+def form_of(row: bytes) -> bytes:
+    """Return the form of a row's keys."""
+    return row[_FORM_AT:]
+
+
 def parse_row_key(row: bytes) -> tuple[int, int, bool, bytes]:
     """Return the key group, the number of the table, whether it is an entry's own, and the form."""
     return (
         int.from_bytes(row[:2], "big"),
         int.from_bytes(row[2:4], "big"),
         row[4:_FORM_AT] == OWN,
-        row[_FORM_AT:],
+        form_of(row),
     )

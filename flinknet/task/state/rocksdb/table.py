@@ -21,17 +21,17 @@ frozen key the bytes that the database has for it, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-import msgpack
 from rocksdict import RdictIter
 
 from flinknet.errors import SerializationError, StateError
 from flinknet.records.key_forms import KEY_ERRORS
 from flinknet.task.state.rocksdb.database import Database, StateRows
-from flinknet.task.state.rocksdb.row_keys import RowKeys, parse_row_key
+from flinknet.task.state.rocksdb.entry_rows import EntryRows, Place, entries_of
+from flinknet.task.state.rocksdb.row_keys import RowKeys
 from flinknet.task.state.state_table import Entries, StateTable, TableCapture
 from flinknet.task.state.value_serializer import ValueSerializer
 from flinknet.texts import text_of
@@ -89,8 +89,8 @@ class RocksDBCapture(TableCapture):
     def __init__(self, table: RocksDBTable, frozen: Entries, snapshot: RdictIter) -> None:
         super().__init__(table, (frozen,))
         self.number = table.number
-        self.seen: set[tuple[bytes, bytes | None]] = set()
-        """Rows of what was iterated in memory, those that have several entries with the key."""
+        self.seen: set[Place] = set()
+        """Where that would be which was iterated in memory."""
         self._snapshot: RdictIter | None = snapshot
         self._origin = table
         self._deserialise = table.deserialise
@@ -98,10 +98,10 @@ class RocksDBCapture(TableCapture):
     def entries(self) -> Iterator[tuple[Any, Any]]:
         yield from self.entries_in_memory()
         for row, value in self.rows():
-            for _, number, key, content in self.entries_of(row, value):
+            for _, number, packed, content in self.entries_of(row, value):
                 if number == self.number:
-                    kept = self._origin.decode(content, self._deserialise)
-                    yield self._origin.keys.key_of(key), kept
+                    key = self._origin.keys.key_of(packed)
+                    yield key, self._origin.decode(key, content, self._deserialise)
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Iterate over the rows of all tables of the database, as they were."""
@@ -112,17 +112,12 @@ class RocksDBCapture(TableCapture):
         for layer in self._layers:
             for key, value in layer.items():
                 yield key, value
-                self.seen.add(self._origin.place_of(key))
+                self.seen.add(self._origin.stored.place_of(key))
 
     def entries_of(self, row: bytes, value: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Iterate over key group, table, key and value of what a row has and was not seen."""
-        group, number, is_own, form = parse_row_key(row)
-        if is_own:
-            if (row, None) not in self.seen:
-                yield group, number, form, value
-            return
-        for key, content in _pairs(value):
-            if (row, key) not in self.seen:
+        for group, number, place, key, content in entries_of(row, value):
+            if place not in self.seen:
                 yield group, number, key, content
 
     def close(self) -> None:
@@ -150,6 +145,7 @@ class RocksDBTable(StateTable):
         self.rows = StateRows(database, name)
         self.number = number
         self.keys = RowKeys(number, serializer, max_parallelism)
+        self.stored = EntryRows(self.rows, self.keys)
         self._name = name
         self._serializer = serializer
         self._cached_max = cached_max
@@ -162,8 +158,6 @@ class RocksDBTable(StateTable):
         self._superseded: set[Any] = set()
         self._absent: Any = _ABSENT
         """A key that is nowhere, unless something was written since."""
-        self._has_shared = False
-        """Whether any row was written that may have several entries."""
         self._set_live(CachedEntries(self))
 
     # -- what is live
@@ -185,13 +179,13 @@ class RocksDBTable(StateTable):
                 self.live[key] = value
                 return value
         try:
-            stored, content = self._find(key)
+            stored, content = self.stored.find(key)
         except (SerializationError, *KEY_ERRORS) as cause:
             raise self._bad("looked for", key, cause) from cause
         if content is None:
             self._absent = key
             return _ABSENT
-        value = self.decode(content, self.deserialise)
+        value = self.decode(stored, content, self.deserialise)
         self.live[stored] = value
         self._read[stored] = content
         return value
@@ -204,11 +198,7 @@ class RocksDBTable(StateTable):
             self._superseded.discard(key)
         elif key in self._frozen_entries:
             self._superseded.add(key)
-        row = self.keys.plain(key)
-        if row is not None and not self._has_shared:
-            self.rows.delete(row)
-        else:
-            self._clear_rows(key)
+        self.stored.remove(key)
 
     def trim(self) -> None:
         """Make room, if more is live than should be."""
@@ -219,81 +209,16 @@ class RocksDBTable(StateTable):
         """Write so many entries of those that are live, and have them live no more."""
         live = self.live
         entries = list(islice(dict.items(live), count))
-        rows: list[tuple[bytes, bytes]] = []
-        for key, value in entries:
-            content = self._encode(key, value)
-            if self._read.pop(key, None) == content:
-                continue
-            row = self.keys.plain(key)
-            if row is not None and not self._has_shared:
-                rows.append((row, content))
-            else:
-                self._clear_rows(key)
-                self._write_any(key, content)
-        if rows:
-            self.rows.put_all(rows)
+        packed = [(key, self._encode(key, value)) for key, value in entries]
+        self.stored.put_all(
+            (key, content) for key, content in packed if self._read.pop(key, None) != content
+        )
         frozen = self._frozen_entries
         if frozen:
             self._superseded.update(key for key, _ in entries if key in frozen)
         for key, _ in entries:
             dict.__delitem__(live, key)
         self._absent = _ABSENT
-
-    # -- rows
-
-    def _find(self, key: Any) -> tuple[Any, bytes | None]:
-        """Return the key as it was stored, and what was stored; the key and None for nothing."""
-        row = self.keys.plain(key)
-        if row is not None and not self._has_shared:
-            return key, self.rows.get(row)
-        place = self.keys.of(key)
-        key = self.keys.key_of(place.packed) if row is None else key
-        content = self.rows.get(place.own)
-        if content is not None:
-            stored = self.keys.key_of(place.own[5:])
-            if _is_same(stored, key):
-                return stored, content
-        for packed, content in _pairs(self.rows.get(place.shared)):
-            stored = self.keys.key_of(packed)
-            if _is_same(stored, key):
-                return stored, content
-        return key, None
-
-    def place_of(self, key: Any) -> tuple[bytes, bytes | None]:
-        """Return the row of a key, with the packed key if it is one that may have several."""
-        row = self.keys.plain(key)
-        if row is not None:
-            return row, None
-        place = self.keys.of(key)
-        return (place.own, None) if place.is_own else (place.shared, place.packed)
-
-    def _clear_rows(self, key: Any) -> None:
-        """Remove whatever is stored of keys that are equal to a key."""
-        place = self.keys.of(key)
-        if self.rows.get(place.own) is not None:
-            stored = self.keys.key_of(place.own[5:])
-            if _is_same(stored, key):
-                self.rows.delete(place.own)
-        shared = _pairs(self.rows.get(place.shared))
-        others = [pair for pair in shared if not _is_same(self.keys.key_of(pair[0]), key)]
-        if len(others) < len(shared):
-            self._put_shared(place.shared, others)
-
-    def _write_any(self, key: Any, content: bytes) -> None:
-        """Store an entry of which nothing is stored."""
-        place = self.keys.of(key)
-        if place.is_own:
-            self.rows.put(place.own, content)
-        else:
-            others = _pairs(self.rows.get(place.shared))
-            self._put_shared(place.shared, [*others, (place.packed, content)])
-
-    def _put_shared(self, row: bytes, pairs: list[tuple[bytes, bytes]]) -> None:
-        self._has_shared = True
-        if pairs:
-            self.rows.put(row, msgpack.packb([part for pair in pairs for part in pair]))
-        else:
-            self.rows.delete(row)
 
     # -- values
 
@@ -302,9 +227,8 @@ class RocksDBTable(StateTable):
         it, None for nothing; what is in memory is left alone. Return the row to go on with."""
         rows = self.rows.iterate(self.rows.snapshot(), first)
         for row, value in islice(rows, count):
-            _, number, is_own, form = parse_row_key(row)
-            if number == self.number:
-                for packed, content in [(form, value)] if is_own else _pairs(value):
+            for _, number, _, packed, content in entries_of(row, value):
+                if number == self.number:
                     self._sweep_entry(left_of, packed, content)
             first = row + b"\0"
         return b"" if next(rows, None) is None else first
@@ -317,9 +241,10 @@ class RocksDBTable(StateTable):
         key = self.keys.key_of(packed)
         if dict.__contains__(self.live, key) or key in self._frozen_entries:
             return
-        self._clear_rows(key)
-        if left is not None:
-            self._write_any(key, self._serializer.pack(left))
+        if left is None:
+            self.stored.remove(key)
+        else:
+            self.stored.put_all([(key, self._serializer.pack(left))])
 
     def use_serializer(self, serialise: Convert, deserialise: Convert) -> None:
         self._forget_live()
@@ -331,16 +256,11 @@ class RocksDBTable(StateTable):
     def convert(self, function: Convert) -> None:
         self._forget_live()
         pack, unpack = self._serializer.pack, self._serializer.unpack
-        snapshot = self.rows.snapshot()
-        for row, value in self.rows.iterate(snapshot):
-            _, number, is_own, _ = parse_row_key(row)
-            if number != self.number:
-                continue
-            if is_own:
-                self.rows.put(row, pack(function(unpack(value))))
-            else:
-                pairs = [(key, pack(function(unpack(each)))) for key, each in _pairs(value)]
-                self._put_shared(row, pairs)
+        for row, value in self.rows.iterate(self.rows.snapshot()):
+            for _, number, _, packed, content in entries_of(row, value):
+                if number == self.number:
+                    converted = pack(function(unpack(content)))
+                    self.stored.put_all([(self.keys.key_of(packed), converted)])
 
     def _forget_live(self) -> None:
         """Have nothing in memory, but what is captured."""
@@ -352,13 +272,13 @@ class RocksDBTable(StateTable):
         while dict.__len__(self.live):
             self._write_back(EVICTED_AT_ONCE)
 
-    def decode(self, content: bytes, deserialise: Convert | None) -> Any:
+    def decode(self, key: Any, content: bytes, deserialise: Convert | None) -> Any:
         """Return the value that was packed. Raises StateError."""
         try:
             kept = self._serializer.unpack(content)
             return kept if deserialise is None else deserialise(kept)
         except Exception as cause:
-            raise self._bad("read", content[:20], cause) from cause
+            raise self._bad("read", key, cause) from cause
 
     def _encode(self, key: Any, value: Any) -> bytes:
         try:
@@ -424,17 +344,3 @@ class RocksDBTable(StateTable):
         assert self._read.keys() <= in_memory, "what was read is remembered for too long"
         for holder in self._holders:
             assert holder._entries is self.live, "a holder has what is not live"
-
-
-def _is_same(stored: Any, key: Any) -> bool:
-    """Whether two comparable keys are one: NaN, which equals nothing, is the same object."""
-    return stored is key or bool(stored == key)
-
-
-def _pairs(value: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Return the keys and values of a row that may have several."""
-    if value is None:
-        return []
-    flat: Iterable[bytes] = msgpack.unpackb(value)
-    parts = iter(flat)
-    return list(zip(parts, parts, strict=True))
