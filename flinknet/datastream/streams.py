@@ -51,7 +51,7 @@ from flinknet.task.operators import (
     is_awaiting,
 )
 from flinknet.task.side_outputs import OutputTag
-from flinknet.task.sink import Sink, SinkOperator
+from flinknet.task.sink import Sink, SinkOperator, TwoPhaseSink
 from flinknet.task.state.descriptors import MapStateDescriptor
 from flinknet.task.timestamps import AssignTimestampsOperator
 from flinknet.task.transformation import (
@@ -390,6 +390,8 @@ class DataStream(OperatorSettings):
             name = type(sink).__name__.removesuffix("Sink")
             transformation = self._add(OperatorKind.SINK, name, partial(SinkOperator, sink))
             transformation.collects = isinstance(sink, CollectSink)
+            if isinstance(sink, TwoPhaseSink):
+                transformation.exclusive_output = sink.exclusive_output()
         else:
             factory = partial(CallableSinkOperator, sink)
             transformation = self._add(OperatorKind.SINK, "Function", factory)

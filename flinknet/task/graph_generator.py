@@ -104,10 +104,13 @@ def _require_printable_names(name: str, program: list[Transformation]) -> None:
 
 
 def _require_unique_names(name: str, program: list[Transformation]) -> None:
-    """State is found again by uid, collected records by the name of their sink."""
+    """State is found again by uid, collected records by the name of their sink; and two sinks must
+    not take each other's output for their own."""
     uids = Counter(one.uid for one in program if one.uid is not None)
     collects = Counter(one.name for one in program if one.collects)
-    for what, counted in (("uid", uids), ("collect sink name", collects)):
+    outputs = Counter(one.exclusive_output for one in program if one.exclusive_output is not None)
+    counts = (("uid", uids), ("collect sink name", collects), ("output", outputs))
+    for what, counted in counts:
         for value, times in counted.items():
             if times > 1:
                 raise ConfigurationError(

@@ -100,6 +100,10 @@ class TwoPhaseSink(Sink):
     def create_committer(self, context: CommitContext) -> Committer:
         """Make the committer, on a copy of the sink that was never opened."""
 
+    def exclusive_output(self) -> str | None:
+        """Return the name of what only one sink of a job may write to, or None if others may."""
+        return None
+
 
 class CheckpointedSink(TwoPhaseSink):
     """A two-phase sink that commits with each checkpoint of its job, if that has any (Flink's

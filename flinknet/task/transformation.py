@@ -176,6 +176,8 @@ class Transformation:
     buffer_timeout_ms: BufferTimeout | None = None
     collects: bool = False
     """Whether records come back under the operator's name, which is unique then."""
+    exclusive_output: str | None = None
+    """What no other sink of the job may write to."""
     first_inputs: int | None = None
     """How many of the inputs are one, the first of two; None for an operator with one input."""
     assigns_timestamps: bool = False

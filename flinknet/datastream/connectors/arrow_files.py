@@ -118,6 +118,8 @@ class ParquetSink(CheckpointedSink):
     In a job with checkpoints a subtask writes a file for each of them, if there is something in it,
     and that becomes visible when the checkpoint is complete (``part_files.py``): readers see each
     record once, whatever was killed. A new job wants an empty directory then.
+
+    Each sink of a job has a directory of its own: ``union`` the streams that shall be one result.
     """
 
     def __init__(self, path: str | Path, columns: Mapping[str, str] | Sequence[str]) -> None:
@@ -135,6 +137,10 @@ class ParquetSink(CheckpointedSink):
         self._parts: PartFiles | None = None
         self._next_part = 0
         self._place = 0, 1
+
+    def exclusive_output(self) -> str:
+        """Return the directory: subtasks of two sinks would call their files the same."""
+        return str(self._path.resolve())
 
     def open(self, runtime_context: RuntimeContext) -> None:
         _require_pyarrow(runtime_context.operator_name)

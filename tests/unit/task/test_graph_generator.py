@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from flinknet.datastream import CollectSink, StreamExecutionEnvironment
+from flinknet.datastream import (
+    CollectSink,
+    CommitContext,
+    Committer,
+    ParquetSink,
+    StreamExecutionEnvironment,
+    TwoPhaseSink,
+)
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
@@ -351,6 +360,34 @@ def test_same_uid_twice(environment: StreamExecutionEnvironment) -> None:
 
     with pytest.raises(ConfigurationError, match='2 operators with the uid "state"'):
         environment.job_graph()
+
+
+def test_same_output_of_two_sinks(environment: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    """Their subtasks would call their files the same, and the later ones replace the others."""
+    numbers(environment).sink_to(ParquetSink(tmp_path / "out", ["n"]))
+    numbers(environment).sink_to(ParquetSink(tmp_path / "other" / ".." / "out", ["n"]))
+
+    with pytest.raises(ConfigurationError, match="2 operators with the output .*out"):
+        environment.job_graph()
+
+
+def test_sinks_with_an_output_each(environment: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        numbers(environment).sink_to(ParquetSink(tmp_path / name, ["n"]))
+        numbers(environment).sink_to(Anywhere())
+
+    assert len(environment.job_graph().two_phase_sinks()) == 4
+
+
+class Anywhere(TwoPhaseSink):
+    """A sink that does not mind others beside it."""
+
+    def write(self, records: list[Any]) -> None: ...
+
+    def prepare_commit(self) -> None: ...
+
+    def create_committer(self, context: CommitContext) -> Committer:
+        raise NotImplementedError
 
 
 def test_same_name_of_collect_sinks(environment: StreamExecutionEnvironment) -> None:
