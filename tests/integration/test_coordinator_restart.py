@@ -78,14 +78,14 @@ async def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
         newest = await complete(store, 0, job)
         pid = run.kill_coordinator()
         newest = await complete(store, newest + 1, job)
-        assert {name: cluster.pids()[name] for name in workers} == workers, run.said
+        assert {name: cluster.pids()[name] for name in workers} == workers, "they live on"
         os.kill(workers["worker-0"], signal.SIGKILL)
         run.kill_coordinator()
         await complete(store, newest + 1, job)
         (tmp_path / "go").touch()
         result = await job
     assert sorted(result.collected["sums"]) == EXPECTED
-    assert run.attempts >= {0, 1}
+    assert max(run.attempts) >= 2
     (said,) = [line for line in run.said if "(restart 1 of 10" in line]
     assert said.startswith(f"the coordinator (pid {pid}) killed by signal 9 (SIGKILL): another")
     assert any('job "sums" (' in line and "is resumed, it was" in line for line in run.said)
@@ -105,7 +105,7 @@ async def test_without_a_complete_checkpoint_a_job_begins_again(tmp_path: Path) 
         store = await run.store()
         assert await store.completed() == []
     assert sorted(result.collected["sums"]) == EXPECTED
-    assert run.attempts == {0, 1}
+    assert max(run.attempts) == 1
 
 
 async def test_a_job_without_checkpoints_fails_with_that(tmp_path: Path) -> None:
