@@ -95,7 +95,7 @@ class ClaimedStore:
 
         Whatever this raises, the checkpoint is not complete: CheckpointFencedError if a later
         attempt has taken over, CheckpointStorageError if the place fails, CheckpointError for
-        metadata beyond ``metadata_bytes_max``. It is for ``remove_surplus`` to remove the oldest.
+        metadata beyond ``metadata_bytes_max``. It is for ``remove_all_but`` to remove the oldest.
         """
         if metadata.attempt != self.attempt or metadata.job_id != self.store.job_id:
             raise LocalProtocolError(
@@ -120,11 +120,11 @@ class ClaimedStore:
                 self._retained.append(CompletedCheckpoint(number, metadata.directory))
         return self.store.location(metadata.directory)
 
-    async def remove_surplus(self) -> None:
-        """Remove the oldest completed checkpoints beyond ``retained``; if that fails it is logged,
-        and tried again the next time."""
+    async def remove_all_but(self, number: int) -> None:
+        """Remove the oldest completed checkpoints, all but so many; if that fails it is logged, and
+        tried again the next time. Savepoints stay."""
         async with self._completing:
-            while not self._fenced and len(self._retained) > self.store.config.retained:
+            while not self._fenced and len(self._retained) > number:
                 oldest = self._retained[0]
                 directory = self.store.path(oldest.directory)
                 try:

@@ -12,9 +12,12 @@ from flinknet.config.checks import (
     require_positive,
 )
 
-__all__ = ["CheckpointingMode", "JobCheckpointingConfig"]
+__all__ = ["CheckpointRetention", "CheckpointingMode", "JobCheckpointingConfig"]
 
 CheckpointingMode = Literal["exactly_once", "at_least_once"]
+CheckpointRetention = Literal[
+    "retain_on_cancellation", "delete_on_cancellation", "no_externalized_checkpoints"
+]
 
 ALIGNED_TIMEOUT_MS_MAX = 0xFFFFFFFF
 """What a barrier has room for."""
@@ -66,6 +69,12 @@ class JobCheckpointingConfig:
     """Where the job's checkpoints are kept; empty takes the cluster's directory
     (checkpointing.directory). Flink: execution.checkpointing.dir."""
 
+    retention: CheckpointRetention = "retain_on_cancellation"
+    """Whether the job's checkpoints stay when it has been cancelled, or only when it has failed, or
+    in no case; those of a job that has finished are removed, and savepoints never. Flink:
+    execution.checkpointing.externalized-checkpoint-retention, which keeps none by default: here
+    what a job could go on from is removed only if that is said."""
+
     def __post_init__(self) -> None:
         check_fields(self)
         require(
@@ -95,3 +104,9 @@ class JobCheckpointingConfig:
     def concurrent(self) -> int:
         """How many periodic checkpoints may be under way at a time."""
         return 1 if self.min_pause_ms else self.max_concurrent
+
+    def stay(self, *, failed: bool, cancelled: bool) -> bool:
+        """Whether the checkpoints of a job that has ended so are kept."""
+        return (failed and self.retention != "no_externalized_checkpoints") or (
+            cancelled and self.retention == "retain_on_cancellation"
+        )

@@ -5,7 +5,11 @@ contexts, state, sources and sinks."""
 
 from __future__ import annotations
 
-from flinknet.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
+from flinknet.datastream.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExternalizedCheckpointRetention,
+)
 from flinknet.datastream.connected_streams import (
     BroadcastConnectedStream,
     ConnectedStreams,
@@ -164,6 +168,7 @@ __all__ = [
     "Evictor",
     "EvictorContext",
     "ExecutionConfig",
+    "ExternalizedCheckpointRetention",
     "FileSource",
     "FilterFunction",
     "FlatMapFunction",

@@ -7,7 +7,7 @@ from enum import Enum
 
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 
-__all__ = ["CheckpointConfig", "CheckpointingMode"]
+__all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
 
 
 class CheckpointingMode(Enum):
@@ -17,6 +17,18 @@ class CheckpointingMode(Enum):
     """Nothing: its effect on state is there once."""
     AT_LEAST_ONCE = "at_least_once"
     """It may be processed again with its effect still there; channels never wait for each other."""
+
+
+class ExternalizedCheckpointRetention(Enum):
+    """When the checkpoints of a job stay that has ended before its input; those of a job that has
+    finished are removed. Savepoints always stay."""
+
+    RETAIN_ON_CANCELLATION = "retain_on_cancellation"
+    """When it has failed, and when it was cancelled."""
+    DELETE_ON_CANCELLATION = "delete_on_cancellation"
+    """When it has failed."""
+    NO_EXTERNALIZED_CHECKPOINTS = "no_externalized_checkpoints"
+    """Never."""
 
 
 class CheckpointConfig:
@@ -93,6 +105,18 @@ class CheckpointConfig:
     def get_aligned_checkpoint_timeout(self) -> timedelta:
         """Return that time."""
         return timedelta(milliseconds=float(self._options.get("aligned_timeout_ms", 0.0)))
+
+    def set_externalized_checkpoint_retention(
+        self, checkpoint_retention: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """Say when they stay after the end of the job; by default if it has failed or was
+        cancelled."""
+        return self._set("retention", checkpoint_retention.value)
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """Return when they stay."""
+        default = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION.value
+        return ExternalizedCheckpointRetention(self._options.get("retention", default))
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Keep them here, and not in the cluster's ``checkpointing.directory``."""

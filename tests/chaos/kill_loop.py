@@ -21,7 +21,7 @@ from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import RestoreSettings, Submission
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
-from flinknet.errors import JobCancelledError
+from flinknet.errors import InsufficientSlotsError, JobCancelledError
 from tests.chaos.audited_flights import AuditedFlights
 from tests.chaos.standalone_cluster import StandaloneCluster
 
@@ -174,7 +174,11 @@ class KillLoop:
         self._progress = None
         newest = await self._store.latest_valid()
         place = self._store.location(newest.checkpoint.directory)
-        await self._submit(cluster, parallelism, place)
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                # Who takes the place of a worker that was killed may not be there yet.
+                with suppress(InsufficientSlotsError):
+                    return await self._submit(cluster, parallelism, place)
 
     def _watch(self, progress: JobProgress) -> None:
         self._progress = progress

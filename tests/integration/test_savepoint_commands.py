@@ -108,6 +108,8 @@ def test_a_job_is_saved_stopped_and_continued_with_more_and_with_fewer_subtasks(
 
     assert said(sums_from(first, 3, 1, "aligned", tmp_path)) == "all of them"
     assert said(sums_from(second, 1, 3, "unaligned", tmp_path)) == "all of them"
+    left = [path.name for path in (tmp_path / "checkpoints").glob("*/checkpoint-*")]
+    assert left == [], "jobs that have finished leave none"
 
 
 def test_a_job_that_is_drained_says_all_that_it_has(tmp_path: Path) -> None:

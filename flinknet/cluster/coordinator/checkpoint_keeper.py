@@ -31,7 +31,7 @@ from flinknet.checkpoint.metadata import (
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint
 from flinknet.checkpoint.state_handle import decode_handle
 from flinknet.checkpoint.store import CheckpointStore
-from flinknet.cluster.control.job_state import AttemptKey
+from flinknet.cluster.control.job_state import AttemptKey, JobState
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.restore_point import RestorePoint, finished_subtasks
@@ -94,6 +94,20 @@ class CheckpointKeeper:
         """Find the last checkpoint whose files are all good, after what was ordered before."""
         self._then(record, lambda: self._seek(record))
 
+    def end(self, record: JobRecord) -> None:
+        """The job has ended: remove its checkpoints, if they are not to stay, after what was
+        ordered before, and forget it."""
+        settings, state = record.submission.shape.checkpointing, record.state
+        failed, cancelled = state is JobState.FAILED, state is JobState.CANCELED
+        has_claimed = any(job_id == record.job_id for job_id, _ in self._claims)
+        if settings and has_claimed and not settings.stay(failed=failed, cancelled=cancelled):
+            self._then(record, lambda: self._remove_checkpoints(record))
+        self.forget(record.job_id)
+
+    async def _remove_checkpoints(self, record: JobRecord) -> None:
+        last = max(key for key in self._claims if key[0] == record.job_id)
+        await _remove_all_but(0, self._claims[last])
+
     def forget(self, job_id: str) -> None:
         """The job has ended: what was ordered is still carried out, and nothing comes after it."""
         last = self._last.get(job_id)
@@ -147,7 +161,8 @@ class CheckpointKeeper:
             claimed = await self._claimed(record, attempt)
             await claimed.complete(metadata)
             # Nobody waits for that, and somebody for the checkpoint.
-            self._then(record, lambda: _remove_surplus(claimed))
+            retained = self._config.retained
+            self._then(record, lambda: _remove_all_but(retained, claimed))
             return
         path = elsewhere.path(metadata.directory, METADATA)
         file = encode_metadata(metadata, self._config.metadata_bytes_max)
@@ -222,9 +237,9 @@ async def _remove_leftovers(claimed: ClaimedStore) -> None:
         log.warning("what earlier attempts left incomplete stays for now: %s", _explain(error))
 
 
-async def _remove_surplus(claimed: ClaimedStore) -> None:
+async def _remove_all_but(number: int, claimed: ClaimedStore) -> None:
     try:
-        await claimed.remove_surplus()
+        await claimed.remove_all_but(number)
     except Exception as error:
         log.warning("old checkpoints stay for now: %s", _explain(error))
 

@@ -321,8 +321,10 @@ class Coordinator:
             if record is None or record.ended_at is not None:
                 self._ends.pop(job_id).set()
                 self._told.pop(job_id, None)
-                self._keeper.forget(job_id)
-                if record is not None:
+                if record is None:
+                    self._keeper.forget(job_id)
+                else:
+                    self._keeper.end(record)
                     _log_end(record)
         for lost in self.dispatcher.workers.workers():
             if lost.loss is not None and lost.worker_id in self._connections:

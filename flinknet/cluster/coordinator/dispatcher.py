@@ -83,6 +83,9 @@ from flinknet.wire.checkpoint_options import CheckpointKind
 
 __all__ = ["Books", "Dispatcher", "NoBooks"]
 
+_LOSSES_TOLD = 3
+"""Lost workers that an error names: the last ones, of a cluster that has run for long."""
+
 Send = Callable[[str, Message], None]
 """(worker id, message); a worker that is gone is the sender's matter."""
 
@@ -264,7 +267,9 @@ class Dispatcher:
             if attempt.ended_at is not None
             for worker_id in attempt.execution.holders
         ]
-        reasons += [loss.describe() for loss in losses]
+        reasons += [loss.describe() for loss in losses[-_LOSSES_TOLD:]]
+        if len(losses) > _LOSSES_TOLD:
+            reasons.append(f"{len(losses) - _LOSSES_TOLD} were lost before")
         return "".join(f"; {reason}" for reason in reasons)
 
     def cancel(self, record: JobRecord, now: float) -> None:

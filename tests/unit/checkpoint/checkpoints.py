@@ -88,5 +88,5 @@ async def made(
     operators = (OperatorState("counts", 2, 128, subtasks),)
     done = metadata(checkpoint_id, claimed.attempt, operators, kind, claimed.store.job_id)
     await claimed.complete(done)
-    await claimed.remove_surplus()
+    await claimed.remove_all_but(claimed.store.config.retained)
     return done

@@ -140,7 +140,7 @@ async def test_several_complete_at_once_one_after_the_other(store: CheckpointSto
     claimed = await ClaimedStore.claim(store, 1)
     await asyncio.gather(*(claimed.complete(metadata(number, 1)) for number in range(5)))
     assert len(await completed(store)) == 5
-    await claimed.remove_surplus()
+    await claimed.remove_all_but(2)
     assert len(await completed(store)) == 2
 
 

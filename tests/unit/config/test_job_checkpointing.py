@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.config.job_checkpointing import CheckpointRetention, JobCheckpointingConfig
 from flinknet.errors import ConfigurationError
 
 
@@ -41,3 +41,21 @@ def test_a_pause_allows_one_at_a_time() -> None:
     assert concurrent() == 3
     assert concurrent(min_pause_ms=1.0) == 1
     assert concurrent(min_pause_ms=1.0, unaligned=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("retention", "failed", "cancelled"),
+    [
+        ("retain_on_cancellation", True, True),
+        ("delete_on_cancellation", True, False),
+        ("no_externalized_checkpoints", False, False),
+    ],
+)
+def test_what_is_left_of_a_job_that_could_go_on(
+    retention: CheckpointRetention, failed: bool, cancelled: bool
+) -> None:
+    """Flink's CheckpointRetentionPolicy."""
+    settings = JobCheckpointingConfig(100.0, retention=retention)
+    assert settings.stay(failed=True, cancelled=False) is failed
+    assert settings.stay(failed=False, cancelled=True) is cancelled
+    assert not settings.stay(failed=False, cancelled=False), "it has finished"

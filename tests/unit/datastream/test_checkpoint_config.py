@@ -12,6 +12,7 @@ from flinknet.config.restart_strategy import NO_RESTART, ExponentialDelayRestart
 from flinknet.datastream import (
     CheckpointConfig,
     CheckpointingMode,
+    ExternalizedCheckpointRetention,
     GeneratorSource,
     StreamExecutionEnvironment,
 )
@@ -87,3 +88,15 @@ def test_what_does_not_work_is_refused_where_it_is_set(
     with pytest.raises(ConfigurationError, match=message):
         change(config)
     assert config.job_checkpointing() is None
+
+
+def test_when_checkpoints_outlive_their_job_in_pyflinks_names() -> None:
+    config = CheckpointConfig().set_checkpoint_interval(100)
+    retention = ExternalizedCheckpointRetention
+    assert config.get_externalized_checkpoint_retention() is retention.RETAIN_ON_CANCELLATION
+    for one in retention:
+        config.set_externalized_checkpoint_retention(one)
+        assert config.get_externalized_checkpoint_retention() is one
+        settings = config.job_checkpointing()
+        assert settings is not None
+        assert settings.retention == one.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,10 @@ from tests.unit.cluster.graphs import endless_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
 
-def submit(cluster: Cluster, directory: Path) -> JobRecord:
-    settings = JobCheckpointingConfig(10.0, tolerable_failures=1, directory=str(directory))
+def submit(cluster: Cluster, directory: Path, **options: Any) -> JobRecord:
+    settings = JobCheckpointingConfig(
+        10.0, tolerable_failures=1, directory=str(directory), **options
+    )
     graph = replace(endless_graph(), checkpointing=settings)
     return cluster.served.coordinator.submit(Submission.of_graph(graph))
 
@@ -59,6 +62,31 @@ async def test_checkpoints_of_a_job_are_complete_one_after_the_other(tmp_path: P
     assert [operator.parallelism for operator in found.operators] == [2] * 3
     assert found.size_bytes > 0, "the positions of the sources"
     assert found.exchanges == (), "nothing was in flight"
+
+
+@pytest.mark.parametrize(
+    ("retention", "stay"),
+    [
+        ("retain_on_cancellation", True),
+        ("delete_on_cancellation", False),
+        ("no_externalized_checkpoints", False),
+    ],
+)
+async def test_checkpoints_of_a_cancelled_job_stay_if_they_are_to(
+    tmp_path: Path, retention: str, stay: bool
+) -> None:
+    async with running_cluster() as cluster:
+        record = submit(cluster, tmp_path, retention=retention)
+        while books(record)[0] < 2:
+            await asyncio.sleep(0)
+        cluster.served.coordinator.cancel(record)
+        await cluster.served.coordinator.wait_for_end(record, 60.0)
+        await cluster.served.coordinator.finish_checkpoints()
+    config = CheckpointingConfig()
+    store = CheckpointStore(FileStorage(tmp_path, config), record.job_id, config)
+    assert bool(await store.completed()) is stay
+    kept = [path for path in (tmp_path / record.job_id).iterdir() if path.name != "journal"]
+    assert bool(kept) is stay
 
 
 async def test_a_place_that_fails_fails_the_job_in_the_end(tmp_path: Path) -> None:
