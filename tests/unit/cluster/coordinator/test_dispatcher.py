@@ -239,6 +239,17 @@ def test_a_refusal_names_the_workers_that_are_lost(cluster: Cluster) -> None:
         cluster.submit(parallelism=3)
 
 
+def test_a_refusal_names_no_more_than_the_last_of_them(cluster: Cluster) -> None:
+    for number in range(10, 16):
+        message = Register(f"worker-{number}", number, f"127.0.0.1:{number}", 1)
+        cluster.dispatcher.register(message, cluster.now)
+        cluster.dispatcher.worker_exited(f"worker-{number}", "killed", cluster.now)
+    with pytest.raises(InsufficientSlotsError, match="; 3 were lost before$") as raised:
+        cluster.submit(parallelism=9)
+    told = [f"worker-{number}" in str(raised.value) for number in range(10, 16)]
+    assert told == [False, False, False, True, True, True]
+
+
 def test_two_jobs_share_the_cluster(cluster: Cluster) -> None:
     first, second = cluster.running(), cluster.running()
     assert cluster.free_slots() == [0, 0]
