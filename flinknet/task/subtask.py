@@ -61,8 +61,8 @@ from flinknet.task.savepoint_stop import SavepointStop, Stopped
 from flinknet.task.source import SourceOperator
 from flinknet.task.state.state_handler import BackendFactory
 from flinknet.task.subtask_checkpoints import SubtaskCheckpoints
-from flinknet.task.watermark_valve import StatusWatermarkValve
-from flinknet.wire.events import CheckpointBarrier
+from flinknet.task.watermark_valve import MAX_WATERMARK, StatusWatermarkValve
+from flinknet.wire.events import CheckpointBarrier, Watermark
 
 if TYPE_CHECKING:
     from flinknet.net.network_environment import NetworkEnvironment
@@ -118,8 +118,8 @@ class Subtask:
         state_backends: BackendFactory | None = None,
     ) -> None:
         """``restored`` is what its job continues from; ``finished``, that it had come to its end
-        then: it takes part in nothing but the ends of its channels. ``state_backends`` makes what
-        keeps the keyed state of its operators; None for the heap."""
+        then: it takes part in nothing but the ends of its channels, and of event time.
+        ``state_backends`` makes what keeps the keyed state of its operators; None for the heap."""
         self.descriptor = descriptor
         self.state = ExecutionState.CREATED
         self._graph = graph
@@ -202,6 +202,7 @@ class Subtask:
         try:
             if self._has_finished:
                 self._take(ExecutionStep.RUNNING)
+                await self._pass_on_end_of_time()
                 await self._await_ends()
             else:
                 await self._begin(chain)
@@ -418,6 +419,13 @@ class Subtask:
                 if self._mailbox.mails:
                     await self._mailbox.run_mails()
                 await asyncio.sleep(0)
+
+    async def _pass_on_end_of_time(self) -> None:
+        """Say again that event time is over, which no checkpoint keeps: nobody is to wait for the
+        channels of a subtask that had finished (Flink: FinishedOnRestoreInput)."""
+        for result, output in zip(self.descriptor.results, self._outputs, strict=True):
+            if self._graph.edges[result.edge].stamped:
+                await output.pass_on(Watermark(MAX_WATERMARK))
 
     async def _await_ends(self) -> None:
         """Read the ends of the channels; nothing is in front of them, as who has finished had, and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 
 from flinknet.checkpoint.failure_reason import CheckpointFailureReason
@@ -84,8 +85,10 @@ def deploy(
     attempt: int = 0,
     restored: RestoredState | None = None,
     finished: bool = False,
+    some_finished: Collection[SubtaskId] = (),
 ) -> dict[str, Subtask]:
-    """Make the subtasks of a job with checkpoints, not open yet, by name."""
+    """Make the subtasks of a job with checkpoints, not open yet, by name; all of them, or some, had
+    ``finished``."""
     graph = JobGraph.from_bytes(graph.to_bytes())
     by_id = {worker.worker_id: worker for worker in workers}
     offers = [WorkerOffer(worker.worker_id, worker.address, 16) for worker in workers]
@@ -98,7 +101,7 @@ def deploy(
                 (descriptor.vertex, descriptor.index), attempt, store, answers
             ),
             restored=restored,
-            finished=finished,
+            finished=finished or (descriptor.vertex, descriptor.index) in some_finished,
         )
         for worker_id, descriptors in plan_deployment(graph, "job", attempt, offers).items()
         for descriptor in descriptors

@@ -19,14 +19,20 @@ from flinknet.datastream import (
     CollectSink,
     CommitContext,
     Committer,
+    DataStream,
     FunctionInitializationContext,
     FunctionSnapshotContext,
     GeneratorSource,
     MapFunction,
     RateLimitedSource,
+    RuntimeContext,
     SinkFunction,
+    Source,
     StreamExecutionEnvironment,
+    Time,
+    TumblingEventTimeWindows,
     TwoPhaseSink,
+    WatermarkStrategy,
 )
 from flinknet.errors import ConfigurationError
 from flinknet.net.network_environment import NetworkEnvironment
@@ -232,6 +238,53 @@ async def test_who_has_finished_gets_the_ends_of_its_channels_alone(
     assert [result.checkpoint_taken for result in results] == [-1] * 4
     trigger(subtasks, BARRIER)
     assert not answers.reports, "it has ended"
+
+
+class UntilAWindow(Source):
+    """Has nothing more to say until what it has said has made a window fire."""
+
+    parallelism = 2
+    fired: ClassVar[asyncio.Event]
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+        yield [0, 1_500]
+        await self.fired.wait()
+
+
+def has_fired(value: Any) -> Any:
+    UntilAWindow.fired.set()
+    return value
+
+
+async def test_nobody_waits_for_the_event_time_of_who_has_finished(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2: one of two sources was finished in the restored checkpoint, and the windows behind go by
+    the other one's time; also behind a subtask in between, all of whose sources were."""
+    UntilAWindow.fired = asyncio.Event()
+    environment = StreamExecutionEnvironment().set_parallelism(1)
+    environment.get_config().set_auto_watermark_interval(1)
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    by_time = strategy.with_timestamp_assigner(lambda value, stamp: value)
+
+    def numbers(name: str) -> DataStream:
+        source = environment.from_source(UntilAWindow()).set_parallelism(2).name(name)
+        return source.assign_timestamps_and_watermarks(by_time).set_parallelism(2)
+
+    running_on, over = numbers("here"), numbers("over").rebalance().map(lambda value: value)
+    both = running_on.union(over).key_by(lambda value: 0)
+    windows = both.window(TumblingEventTimeWindows.of(Time.seconds(1)))
+    counts = windows.apply(lambda key, window, inputs: [(window.start, len(inputs))])
+    counts.map(has_fired).sink_to(CollectSink()).name("sums")
+    graph = environment.job_graph("windows")
+    mapped = next(vertex.id for vertex in graph.vertices if vertex.name.startswith("Map"))
+    before = next(edge.source for edge in graph.edges if edge.target == mapped)
+    first = next(vertex.id for vertex in graph.vertices if vertex.id not in (mapped, before))
+    finished = {(first, 0), (before, 0), (before, 1), (mapped, 0)}
+    subtasks = deploy(graph, workers, store, Answers(), some_finished=finished)
+    async with asyncio.timeout(30), running(subtasks) as tasks:
+        results = await asyncio.gather(*tasks)
+    assert collected(results) == [(0, 1), (1_000, 1)]
 
 
 class Refusing(MapFunction, CheckpointedFunction):
