@@ -93,6 +93,8 @@ class SubtaskReport(NamedTuple):
     """In-flight bytes that were processed during the alignment."""
     persisted_bytes: int = 0
     """In-flight bytes that became part of the checkpoint."""
+    finished: bool = False
+    """Whether its last record was in front of the checkpoint, so that it need not run again."""
 
 
 class PendingCheckpoint:

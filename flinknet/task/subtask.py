@@ -15,6 +15,7 @@ The states, and which may follow which, are those of ``execution_state.py``:
   checkpoints a long batch is interrupted for mails and barriers (``record_slices.py``).
 - At the end of the input operators emit what they held back and close, two-phase sinks prepare;
   then every writer finishes, which waits until the consumers have processed everything: FINISHED.
+  Meanwhile checkpoints go on, and have the subtask as one that has finished.
 - FAILED, or CANCELING: the partitions are failed with the cause before anything else, so that
   consumers learn the first cause and not "connection closed"; then operators, gates and writers
   close.
@@ -211,6 +212,7 @@ class Subtask:
                     await self._process_input(chain)
                     await self._mailbox.run_mails()
                     await chain.end_of_input()
+                    self._note_end_of_input(chain)
                 except Stopped:
                     await self._await_ends()
                     if self._checkpoints is not None:
@@ -295,7 +297,15 @@ class Subtask:
     def _unless_ended(
         self, action: Callable[[SubtaskCheckpoints], Any], checkpoints: SubtaskCheckpoints
     ) -> Any:
-        return None if self._has_finished else action(checkpoints)
+        ended = self._has_finished and not checkpoints.input_has_ended
+        return None if ended else action(checkpoints)
+
+    def _note_end_of_input(self, chain: OperatorChain) -> None:
+        """Have checkpoints know that nothing more is emitted. Who has made something that comes
+        with its result has not finished before that has come."""
+        has_made = chain.metrics() or chain.committables() or self._context.collected
+        if self._checkpoints is not None and not has_made:
+            self._checkpoints.end_input()
 
     def measure_latency(self) -> None:
         """Find out, while it runs, how long a call waits for it to come between two batches."""

@@ -14,6 +14,11 @@ it says so downstream, so that nobody waits for its barrier.
 ``taken`` is the newest checkpoint that was captured: a subtask that finishes is not to be taken for
 finished in that one, nor in those before it. ``finish`` waits until all is written.
 
+A subtask that has emitted its last record, and waits until those downstream have processed it
+(``end_input``), captures nothing: it sends the barrier on behind that record and reports that it
+has finished, so that whoever restores the checkpoint does not run it again. Once the ends of its
+outputs are written it takes part by finishing alone.
+
 Flink: SubtaskCheckpointCoordinatorImpl.
 """
 
@@ -110,12 +115,14 @@ class _Captured:
     def __init__(
         self,
         barrier: CheckpointBarrier,
-        snapshots: list[OperatorSnapshot],
+        snapshots: list[OperatorSnapshot] | None,
         in_flight: InFlight | None,
         sync_ms: float,
     ) -> None:
+        """``snapshots`` is None if the subtask had finished."""
         self.barrier = barrier
-        self.snapshots = snapshots
+        self.has_finished = snapshots is None
+        self.snapshots = snapshots or []
         self.in_flight = in_flight
         self.sync_ms = sync_ms
 
@@ -141,6 +148,8 @@ class SubtaskCheckpoints:
         self._responder = responder
         self._chain: OperatorChain | None = None
         self._channels: ChannelCapture | None = None
+        self.input_has_ended = False
+        """Whether the last record has been emitted."""
         self._writers: Sequence[RecordWriter] = ()
         self._barriers: CheckpointBarriers | None = None
         self._timers: ProcessingTimeService | None = None
@@ -197,7 +206,9 @@ class SubtaskCheckpoints:
         What is returned is to be awaited before anything else."""
         if self._chain is None:
             return None
-        if self._barriers is not None:
+        if self.input_has_ended:
+            self._take_as_finished(barrier)
+        elif self._barriers is not None:
             self._barriers.on_trigger(barrier, wall_clock_ms())
             self._follow_deadline(self._barriers)
         elif barrier.checkpoint_id > self.taken:
@@ -213,7 +224,7 @@ class SubtaskCheckpoints:
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """The coordinator has given a checkpoint up."""
-        if self._barriers is not None:
+        if self._barriers is not None and not self.input_has_ended:
             self._barriers.abort(checkpoint_id, AbortReason.COORDINATOR)
             self._follow_deadline(self._barriers)
         self._drop(checkpoint_id)
@@ -277,6 +288,24 @@ class SubtaskCheckpoints:
         sync_ms = (task_time() - began) * 1000
         self._captured[checkpoint_id] = _Captured(barrier, snapshots, in_flight, sync_ms)
 
+    def _take_as_finished(self, barrier: CheckpointBarrier) -> None:
+        """Take a checkpoint behind the last record: what the barrier overtakes is all there is."""
+        checkpoint_id = barrier.checkpoint_id
+        ended = any(writer.partition.finished for writer in self._writers)
+        if checkpoint_id <= self.taken or ended or not self._writers:
+            return
+        assert self._channels is not None, "the input of who has begun may end"
+        try:
+            in_flight = self._begin_channels(self._channels, barrier, [])
+        except Exception as error:
+            self._refuse(checkpoint_id, CheckpointFailureReason.DECLINED, error)
+            return
+        self.taken = checkpoint_id
+        captured = _Captured(barrier, None, in_flight, 0.0)
+        if in_flight is not None:
+            self._channels.complete_input(checkpoint_id)
+        self._start(checkpoint_id, self._write(captured, AlignmentMetrics()))
+
     def persist(self, checkpoint_id: int, channel: int, buffer: Buffer) -> None:
         """A buffer is in flight."""
         if checkpoint_id in self._captured and self._channels is not None:
@@ -311,6 +340,10 @@ class SubtaskCheckpoints:
         )
 
     # -- the end
+
+    def end_input(self) -> None:
+        """The chain has emitted its last record."""
+        self.input_has_ended = True
 
     async def finish(self) -> None:
         """Wait until all that was captured is written and acknowledged, or declined."""
@@ -406,6 +439,7 @@ class SubtaskCheckpoints:
                 for _, parts in operators
                 for kind in _IN_FLIGHT & parts.keys()
             ),
+            finished=captured.has_finished,
         )
         await self._responder.acknowledge(barrier.checkpoint_id, self._subtask, report)
 
@@ -422,6 +456,8 @@ class SubtaskCheckpoints:
         self, captured: _Captured
     ) -> list[tuple[str, dict[StateKind, StatePart]]]:
         assert self._chain is not None, "what was captured is of a chain"
+        if captured.has_finished:
+            return [(uid, {}) for uid in self._chain.uids]
         await self._chain.persist()
         operators = []
         pace = WritePace(task_time())

@@ -270,8 +270,8 @@ def _metadata(
             ]
     for (_, index), report in checkpoint.reports.items():
         for uid, parts in decode_handle(report.handle):
-            if parts:
-                states[uid].append(SubtaskState(index, parts))
+            if parts or report.finished:
+                states[uid].append(SubtaskState(index, parts, finished=report.finished))
     metadata = CheckpointMetadata(
         job_id=record.job_id,
         job=record.submission.name,

@@ -68,7 +68,8 @@ class Answers:
         for (_, index), report in sorted(self.reports.items()):
             for uid, parts in decode_handle(report.handle):
                 before = operators[uid]
-                subtasks = (*before.subtasks, SubtaskState(index, parts))
+                state = SubtaskState(index, parts, finished=report.finished)
+                subtasks = (*before.subtasks, state)
                 operators[uid] = before._replace(subtasks=subtasks)
         return CheckpointMetadata(
             *("job", graph.name, 0, 1, CheckpointKind.CHECKPOINT, 1, 2, tuple(operators.values())),

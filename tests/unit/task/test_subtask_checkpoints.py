@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -358,6 +359,123 @@ class Slow(SinkFunction):
     async def invoke(self, value: Any) -> None:
         """Wait for one's turn."""
         await self.gate.acquire()
+
+
+class Held(MapFunction):
+    """Passes a record on when it is let to."""
+
+    gate: ClassVar[asyncio.Semaphore]
+
+    async def map(self, value: Any) -> Any:
+        await self.gate.acquire()
+        return value
+
+
+class Closing(MapFunction):
+    """Says when it is closed, and leaves a note if it is to."""
+
+    closed: ClassVar[asyncio.Event]
+    leaves_a_note: ClassVar[bool]
+
+    def open(self, context: RuntimeContext) -> None:
+        if self.leaves_a_note:
+            context.metrics["note"] = 1
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+HELD = 300
+
+
+def held(turns: int, *, leaves_a_note: bool = False) -> JobGraph:
+    """A source that ends when those behind it have processed ``turns`` records, or before."""
+    Held.gate, Closing.closed = asyncio.Semaphore(turns), asyncio.Event()
+    Closing.leaves_a_note = leaves_a_note
+    environment = StreamExecutionEnvironment().set_max_parallelism(8)
+    environment.enable_checkpointing(1000)
+    environment.get_checkpoint_config().enable_unaligned_checkpoints()
+    numbers = environment.from_source(GeneratorSource(lambda number: number, HELD)).map(Closing())
+    numbers.rebalance().map(Held()).sink_to(CollectSink()).name("sums")
+    return environment.job_graph("held")
+
+
+@pytest.mark.parametrize("how", OPTIONS)
+async def test_who_has_emitted_its_last_record_takes_part_as_finished(
+    workers: list[NetworkEnvironment], store: CheckpointStore, how: str
+) -> None:
+    """O2: while those downstream still process what it has emitted. What comes too late or is given
+    up does no harm, and whoever restores the checkpoint has each record once."""
+    graph, answers = held(10), Answers()
+    subtasks = deploy(graph, workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await Closing.closed.wait()
+        trigger(subtasks, CheckpointBarrier(1, wall_clock_ms(), OPTIONS[how]))
+        while len(answers.reports) < 2:
+            Held.gate.release()
+            await asyncio.sleep(0)
+        finished = {place: report.finished for place, report in answers.reports.items()}
+        assert finished == {(0, 0): True, (1, 0): False}
+        metadata = answers.metadata(graph)
+        trigger(subtasks, CheckpointBarrier(1, wall_clock_ms(), OPTIONS[how]))
+        trigger(subtasks, CheckpointBarrier(2, wall_clock_ms(), OPTIONS[how]))
+        for subtask in subtasks.values():
+            subtask.abort_checkpoint(2)
+        for _ in range(HELD):
+            Held.gate.release()
+        _, written = await asyncio.gather(*tasks)
+        assert written.collected["sums"] == list(range(HELD))
+    assert not answers.declines
+    restarted = deploy(
+        held(HELD),
+        workers,
+        store,
+        Answers(),
+        attempt=1,
+        restored=RestoredState(store, metadata),
+        some_finished={(0, 0)},
+    )
+    async with asyncio.timeout(60), running(restarted) as tasks:
+        read, written = await asyncio.gather(*tasks)
+    assert (read.records_in, written.collected["sums"]) == (0, list(range(HELD)))
+
+
+async def test_who_has_a_result_to_deliver_is_not_finished_before_that(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2: a job that goes on from the checkpoint would not have it."""
+    answers = Answers()
+    subtasks = deploy(held(10, leaves_a_note=True), workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await Closing.closed.wait()
+        trigger(subtasks, BARRIER)
+        for _ in range(HELD):
+            Held.gate.release()
+        read, _ = await asyncio.gather(*tasks)
+    assert (read.checkpoint_taken, read.metrics) == (-1, {"Map": {"note": 1}})
+    assert not answers.reports
+
+
+async def test_an_end_whose_barrier_cannot_be_written_declines_the_checkpoint(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2: it waits for those downstream, behind as many barriers as may."""
+    answers = Answers()
+    subtasks = deploy(held(10), workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await Closing.closed.wait()
+        numbers = count(1)
+        while not answers.declines:
+            trigger(subtasks, CheckpointBarrier(next(numbers), 1_000))
+            await asyncio.sleep(0)
+        for _ in range(HELD):
+            Held.gate.release()
+        _, written = await asyncio.gather(*tasks)
+    assert written.collected["sums"] == list(range(HELD))
+    assert answers.declines[0][1:3] == ((0, 0), CheckpointFailureReason.DECLINED)
 
 
 @pytest.mark.parametrize("how", ["unaligned", "alternating"])

@@ -21,7 +21,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.job_record import JobRecord
-from flinknet.cluster.coordinator.restore_point import RestorePoint
+from flinknet.cluster.coordinator.restore_point import RestorePoint, finished_subtasks
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
@@ -249,7 +249,9 @@ class Attempt:
         assert (record, attempt) == (self.record, self.attempt)
         self.kept.append((checkpoint_id, failure))
 
-    async def complete(self, checkpoint_id: int, uid: str | None = None) -> Kept:
+    async def complete(
+        self, checkpoint_id: int, uid: str | None = None, *, finished: bool = False
+    ) -> Kept:
         """Order a checkpoint to be completed that has state of one operator, and await it."""
         vertex = self.record.submission.shape.vertices[0]
         inline = StatePart((), None, b"")
@@ -262,7 +264,7 @@ class Attempt:
             triggered_at=0.0,
             timestamp_ms=1,
         )
-        checkpoint.acknowledge((vertex.id, 0), SubtaskReport(handle, 0.0, 0.0, 0.0, 0, 0, 0, 0))
+        checkpoint.acknowledge((vertex.id, 0), SubtaskReport(handle, finished=finished))
         self.keeper.carry_out(self.record, self.attempt, Complete(checkpoint))
         await self.keeper.close()
         return self.kept.pop()
@@ -279,6 +281,18 @@ async def test_a_handle_of_an_operator_that_is_not_there_fails_the_checkpoint(
     attempt = Attempt(tmp_path)
     assert await attempt.complete(1, "nobody") == (1, "KeyError: 'nobody'")
     assert await attempt.complete(2) == (2, None)
+
+
+async def test_who_reports_that_it_has_finished_is_not_run_again(tmp_path: Path) -> None:
+    """O2: what its barrier has overtaken is kept with that."""
+    attempt = Attempt(tmp_path)
+    assert await attempt.complete(1, finished=True) == (1, None)
+    config = CheckpointingConfig()
+    store = CheckpointStore(FileStorage(tmp_path, config), "job-1", config)
+    found, _ = await store.latest_valid()
+    (state,) = found.operators[0].subtasks
+    assert (state.finished, list(state.parts)) == (True, [StateKind.OPERATOR])
+    assert finished_subtasks(attempt.record.submission.shape, found) == {(0, 0)}
 
 
 async def test_what_is_left_of_a_checkpoint_is_removed(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
             heard.put_nowait(decode(await websocket.receive_bytes()))
         return websocket
 
-    report = SubtaskReport(b"handle", 1.0, 2.0, 3.0, 4.0, 5, 6, 7)
+    report = SubtaskReport(b"handle", 1.0, 2.0, 3.0, 4.0, 5, 6, 7, finished=True)
     async with (
         served_websocket(coordinator) as address,
         ControlLink(address, new_token(), CONFIG) as link,
@@ -47,6 +47,6 @@ async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
         await messages.decline(8, (1, 0), CheckpointFailureReason.DECLINED, "not now")
         acknowledged, declined = await heard.get(), await heard.get()
     assert acknowledged == AcknowledgeCheckpoint(
-        "job", 2, 7, 1, 0, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7]
+        "job", 2, 7, 1, 0, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7, True]
     )
     assert declined == DeclineCheckpoint("job", 2, 8, 1, 0, "DECLINED", "not now")
