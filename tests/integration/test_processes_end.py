@@ -97,6 +97,7 @@ from flinknet.cluster.control.control_link import ControlLink
 from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 
 def reset_control_link():
+    gc.unfreeze()  # A worker whose collections take long has frozen what it holds.
     (link,) = [found for found in gc.get_objects() if isinstance(found, ControlLink)]
     descriptor = link._socket.get_extra_info("socket").fileno()
     # AF_UNSPEC: Linux then sends a RST.

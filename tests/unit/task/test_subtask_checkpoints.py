@@ -478,6 +478,11 @@ async def test_an_end_whose_barrier_cannot_be_written_declines_the_checkpoint(
     assert answers.declines[0][1:3] == ((0, 0), CheckpointFailureReason.DECLINED)
 
 
+def backpressured_ms(subtasks: dict[str, Subtask]) -> float:
+    """For how long subtasks have waited for buffers until now."""
+    return sum(subtask.io_metrics().backpressured_time_ms for subtask in subtasks.values())
+
+
 @pytest.mark.parametrize("how", ["unaligned", "alternating"])
 async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
@@ -497,7 +502,10 @@ async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
     answers = Answers()
     subtasks = deploy(job(), workers, store, answers)
     async with running(subtasks):
-        while not any(subtask.io_metrics().backpressured_time_ms for subtask in subtasks.values()):
+        while not Slow.gate.locked():
+            await asyncio.sleep(0)
+        waited_ms = backpressured_ms(subtasks)
+        while backpressured_ms(subtasks) <= waited_ms:
             await asyncio.sleep(0)
         trigger(subtasks, CheckpointBarrier(1, wall_clock_ms(), OPTIONS[how]))
         while len(answers.reports) < 2:
