@@ -14,7 +14,11 @@ carry them out, and ``deadline`` says when to call ``tick``.
   ends: after one that is complete nothing is triggered any more. If one fails, the job goes on; but
   if it was to *drain* the job, that has emitted what only its end may bring, and must fail.
 - Barriers start at the *roots*: the subtasks that have not finished, of vertices whose inputs come
-  from finished ones alone; at first, the sources.
+  from finished ones alone; at first, the sources. Who becomes a root while a checkpoint is under
+  way, before any barrier of it has come, is triggered then.
+- A subtask may *await* its final checkpoint: it and its outputs have ended, but what it has made is
+  committed with the next one. To those behind it, it has finished. Once all who have not finished
+  wait, one is triggered at once.
 - Each subtask acknowledges, declines, or finishes (``pending_checkpoint.py``). After the last one
   the metadata is to be written (``Complete``); ``completed`` or ``completion_failed`` is the
   answer.
@@ -142,8 +146,12 @@ class CheckpointCoordinator:
         self._pending: dict[int, PendingCheckpoint] = {}
         self._subtasks: tuple[SubtaskId, ...] = ()
         self._finished: set[SubtaskId] = set()
+        self._awaiting: dict[SubtaskId, int] = {}
+        """Those that end with the next checkpoint, and the newest one that each had taken part in
+        when it had emitted its last record."""
         self._running = False
         self._due_at = 0.0
+        self._is_hastened = False
         self._ended_at: float | None = None
         self._failures_in_a_row = 0
         self._has_stopped = False
@@ -176,10 +184,11 @@ class CheckpointCoordinator:
         may say so again."""
         self._subtasks = tuple(subtasks)
         self._finished = set(finished)
+        self._awaiting.clear()
         self._running = True
         self._failures_in_a_row = 0
         self._has_stopped = False
-        self._due_at = now + self._interval_s
+        self._due_at, self._is_hastened = now + self._interval_s, False
 
     def attempt_ends(self, now: float) -> list[Order]:
         """The attempt has failed, is cancelled or comes to its end; idempotent."""
@@ -189,10 +198,21 @@ class CheckpointCoordinator:
             orders += self._abort(checkpoint, CheckpointFailureReason.ATTEMPT_ENDED, now)
         return orders
 
+    def subtask_awaits(self, subtask: SubtaskId, taken: int) -> list[Order]:
+        """A subtask has emitted its last record, and those that read it have read everything: it
+        ends when a checkpoint behind ``taken`` is complete."""
+        if not self._running or subtask in self._finished:
+            return []
+        self._awaiting[subtask] = taken
+        self._hasten()
+        return self._trigger_new_roots()
+
     def subtask_finished(self, subtask: SubtaskId, taken: int = -1) -> list[Order]:
         """A subtask has come to its end, having captured its state up to checkpoint ``taken``: of
         those the acknowledgement is still to come, and counts."""
         self._finished.add(subtask)
+        self._awaiting.pop(subtask, None)
+        self._hasten()
         orders: list[Order] = []
         for checkpoint in self.pending:
             if checkpoint.checkpoint_id <= taken:
@@ -201,7 +221,7 @@ class CheckpointCoordinator:
             checkpoint.subtask_finished(subtask)
             if checkpoint.state is not before:
                 orders.append(Complete(checkpoint))
-        return orders
+        return orders + self._trigger_new_roots()
 
     # -- what is asked for
 
@@ -298,7 +318,7 @@ class CheckpointCoordinator:
             return None
         if len(self._finished) == len(self._subtasks):
             return None
-        if self._ended_at is None:
+        if self._ended_at is None or self._is_hastened:
             return self._due_at
         return max(self._due_at, self._ended_at + self.config.min_pause_ms / 1000)
 
@@ -327,14 +347,56 @@ class CheckpointCoordinator:
         self.history.note_trigger()
         if checkpoint.can_be_subsumed:
             self._due_at = now + self._interval_s
-        return Trigger(checkpoint.checkpoint_id, checkpoint.timestamp_ms, kind, self._roots())
+            self._is_hastened = False
+        return self._have_begin(checkpoint, self._roots())
+
+    def _have_begin(
+        self, checkpoint: PendingCheckpoint, subtasks: tuple[SubtaskId, ...]
+    ) -> Trigger:
+        checkpoint.triggered.update(subtasks)
+        return Trigger(checkpoint.checkpoint_id, checkpoint.timestamp_ms, checkpoint.kind, subtasks)
+
+    @property
+    def _unfinished(self) -> list[SubtaskId]:
+        return [subtask for subtask in self._subtasks if subtask not in self._finished]
 
     def _roots(self) -> tuple[SubtaskId, ...]:
-        unfinished = [subtask for subtask in self._subtasks if subtask not in self._finished]
-        alive = {vertex for vertex, _ in unfinished}
+        """Those to whom no barrier comes: whose inputs have ended, or who have none."""
+        emitting = {
+            vertex for vertex, index in self._unfinished if (vertex, index) not in self._awaiting
+        }
         return tuple(
-            (vertex, index) for vertex, index in unfinished if not self._inputs[vertex] & alive
+            subtask
+            for subtask in self._unfinished
+            if subtask in self._awaiting or not self._inputs[subtask[0]] & emitting
         )
+
+    def _trigger_new_roots(self) -> list[Order]:
+        """A subtask has ended that may have done so before it could pass a barrier on: have those
+        behind it begin themselves, who are the last that could wait for it."""
+        orders: list[Order] = []
+        roots = set(self._roots())
+        for checkpoint in self.pending:
+            if checkpoint.state is CheckpointState.PENDING:
+                new = roots & checkpoint.missing - checkpoint.triggered
+                if new:
+                    orders.append(self._have_begin(checkpoint, tuple(sorted(new))))
+        return orders
+
+    def _hasten(self) -> None:
+        """Nobody is to wait for the rest of an interval in which nothing else happens: once all
+        who have not finished wait for a checkpoint, and none is under way that they wait for, one
+        is due."""
+        waiting = [self._awaiting.get(subtask) for subtask in self._unfinished]
+        taken = [number for number in waiting if number is not None]
+        if not self._running or not taken or len(taken) < len(waiting):
+            return
+        awaited = any(
+            checkpoint.can_be_subsumed and checkpoint.checkpoint_id > max(taken)
+            for checkpoint in self.pending
+        )
+        if not awaited:
+            self._due_at, self._is_hastened = 0.0, True
 
     def _abort(
         self,
@@ -350,7 +412,9 @@ class CheckpointCoordinator:
             NotifyAborted(checkpoint.checkpoint_id),
             Discard(checkpoint.checkpoint_id),
         ]
-        if reason.counts and checkpoint.can_be_subsumed:
+        if not reason.counts:
+            self._hasten()
+        elif checkpoint.can_be_subsumed:
             self._failures_in_a_row += 1
             if self._failures_in_a_row > self.config.tolerable_failures:
                 orders.append(FailJob(self._too_many_failures(checkpoint, reason, explanation)))

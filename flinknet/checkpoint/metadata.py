@@ -124,6 +124,11 @@ class SubtaskState(NamedTuple):
     """Whether the subtask had processed its last record, so that it need not run again."""
 
     @property
+    def has_own_state(self) -> bool:
+        """Whether its operator has state there; what was in flight is not its operator's."""
+        return not self.parts.keys().isdisjoint((StateKind.KEYED, StateKind.OPERATOR))
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all parts."""
         return sum(part.size_bytes for part in self.parts.values())
@@ -138,6 +143,11 @@ class OperatorState(NamedTuple):
     max_parallelism: int
     """Number of key groups, which cannot change."""
     subtasks: tuple[SubtaskState, ...] = ()
+
+    def finished_at(self, parallelism: int) -> set[int]:
+        """The subtasks that have finished, of so many: if all had, they all have at any number."""
+        finished = {subtask.subtask_index for subtask in self.subtasks if subtask.finished}
+        return set(range(parallelism)) if len(finished) == self.parallelism else finished
 
 
 class Exchange(NamedTuple):

@@ -121,6 +121,8 @@ class PendingCheckpoint:
         """Those that have neither acknowledged nor finished."""
         self.finished = set(finished)
         """Those that had finished before they could capture anything."""
+        self.triggered: set[SubtaskId] = set()
+        """Those that were told to begin it; the others are told by a barrier."""
         self._subtasks = self.missing | self.finished
 
     @property

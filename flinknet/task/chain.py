@@ -6,6 +6,9 @@ method, so that nothing stands between two operators. Operators are opened from 
 start, so that whoever emits finds its successors ready; they end in the direction of the data, so
 that what one emits at the end of its input is processed by those behind it before these end too.
 Watermarks go the way of the records, to all operators behind and to all subpartitions.
+
+Behind the end of the input the chain *awaits its final checkpoint*, if an operator has something to
+do when that is complete: one that was captured after every operator had ended (FLIP-147).
 """
 
 from __future__ import annotations
@@ -99,6 +102,10 @@ class OperatorChain:
         self.uids = [one.uid for one in chained]
         """Of the operators, first to last."""
         self._opened: list[Operator] = []
+        self._has_ended = False
+        self._final_checkpoint: int | None = None
+        """The first one that was captured behind the end of the input."""
+        self._is_final_complete = False
         for index, one in enumerate(chained):
             self._connect(index, one, chained, outputs.get(index, ()))
         self.head = self._operators[0]
@@ -133,6 +140,8 @@ class OperatorChain:
     def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> list[OperatorSnapshot]:
         """Capture the state of all operators, first to last, between two batches; each is to be
         written or closed. Raises StateError, or what a function's ``snapshot_state`` raises."""
+        if self._has_ended and self._final_checkpoint is None:
+            self._final_checkpoint = checkpoint_id
         taken: list[OperatorSnapshot] = []
         with ExitStack() as given_up:
             for operator, context in zip(self._operators, self._contexts, strict=True):
@@ -153,6 +162,8 @@ class OperatorChain:
         """A checkpoint is complete, first to last; between two batches."""
         for operator in self._operators:
             await operator.notify_checkpoint_complete(checkpoint_id)
+        if self._final_checkpoint is not None and checkpoint_id >= self._final_checkpoint:
+            self._is_final_complete = True
 
     def state_of(self, uid: str) -> StateHandler:
         """Return the state of an operator, to be restored before ``open``."""
@@ -167,9 +178,18 @@ class OperatorChain:
             await operator.open(context)
 
     async def end_of_input(self) -> None:
-        """Let every operator emit what it held back, first to last."""
-        for operator in self._operators:
-            await operator.end_of_input()
+        """Let every operator emit what it held back, first to last; idempotent."""
+        if not self._has_ended:
+            for operator in self._operators:
+                await operator.end_of_input()
+            self._has_ended = True
+
+    def awaits_checkpoint(self) -> bool:
+        """Whether it has ended, but for what a checkpoint that is complete has it do. Raises
+        JobFailedError if that cannot be done any more."""
+        if not self._has_ended or self._is_final_complete:
+            return False
+        return any(operator.awaits_checkpoint() for operator in self._operators)
 
     async def close(self, cause: BaseException | None = None) -> None:
         """Close every operator that was opened, first to last.

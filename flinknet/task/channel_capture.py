@@ -8,7 +8,8 @@ and not processed: the parts of records that its deserializers hold. Behind that
 barrier handler hands out, until every channel has had its barrier.
 
 ``ChannelStateWriter`` collects both. The future that ``begin`` returns has them when both are
-complete, or the error for which they never will be.
+complete, or the error for which they never will be. An output that has been finished gets no
+barrier: its end, which stands behind all its data, is one to whoever reads it.
 
 Watermarks and idle status are no data: those that a barrier overtakes are not stored. After a
 restore event time is late until the next one comes, and never wrong.
@@ -68,22 +69,27 @@ class ChannelCapture:
 
         Raises LocalProtocolError as ``broadcast_event``; then nothing is collected."""
         checkpoint_id, options = barrier.checkpoint_id, barrier.options
+        partitions = [
+            (number, partition)
+            for number, partition in enumerate(self._partitions)
+            if not partition.finished
+        ]
         if options.alignment is not Alignment.UNALIGNED and not options.is_timeoutable:
-            for partition in self._partitions:
+            for _, partition in partitions:
                 partition.broadcast_event(*barrier.event())
             return None
         in_flight: InFlight = asyncio.get_running_loop().create_future()
         self._state.start(checkpoint_id, partial(_settle, in_flight))
         if options.alignment is Alignment.UNALIGNED:
             self._add_unconsumed(checkpoint_id)
-        self._unsettled[checkpoint_id] = len(self._partitions)
+        self._unsettled[checkpoint_id] = len(partitions)
         try:
-            for number, partition in enumerate(self._partitions):
+            for number, partition in partitions:
                 partition.broadcast_barrier(barrier, partial(self._settled, checkpoint_id, number))
         except BaseException:
             self.abort(checkpoint_id, "its barrier could not be written")
             raise
-        if not self._partitions:
+        if not partitions:
             self._finish_output(checkpoint_id)
         elif options.aligned_timeout_ms is not None and checkpoint_id in self._unsettled:
             due_ms = barrier.timestamp_ms + options.aligned_timeout_ms - wall_clock_ms()

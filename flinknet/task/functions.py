@@ -64,8 +64,8 @@ class CheckpointListener(ABC):
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> Any:
-        """A checkpoint is complete, and with it those before. Not every one is told of, and none
-        after the function's last record; may be a coroutine function."""
+        """A checkpoint is complete, and with it those before. Not every one is told of, but in a
+        job with checkpoints one that was taken behind ``finish``; may be a coroutine function."""
 
 
 class MapFunction(Function, ABC):

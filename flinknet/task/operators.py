@@ -110,6 +110,11 @@ class Operator:
     async def end_of_input(self) -> None:
         """Emit what was held back until the last record."""
 
+    def awaits_checkpoint(self) -> bool:
+        """Whether it has something to do, after its last record, when a checkpoint is complete.
+        Raises why that cannot be done any more."""
+        return False
+
     async def close(self) -> None:
         """Release what ``open`` acquired."""
 
@@ -165,6 +170,9 @@ class FunctionOperator(Operator):
     async def end_of_input(self) -> None:
         if isinstance(self._function, Function):
             await self._emit_results(lambda: "in finish()", self._function.finish)
+
+    def awaits_checkpoint(self) -> bool:
+        return isinstance(self._function, CheckpointListener)
 
     async def close(self) -> None:
         if isinstance(self._function, Function):

@@ -9,7 +9,7 @@ memory: then its parts are put down in files, section by section, and read from 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack, aclosing
 from mmap import mmap
 
@@ -63,6 +63,12 @@ class RestoredState:
                 checkpoint_id = self._metadata.checkpoint_id
                 for _ in chain.state_of(uid).restore(checkpoint_id, keyed, own):
                     await asyncio.sleep(0)
+
+    def has_ended(self, uids: Iterable[str], index: int, parallelism: int) -> bool:
+        """Whether a subtask had emitted its last record: it, or at another parallelism all of
+        them."""
+        operators = [self._operators[uid] for uid in uids if uid in self._operators]
+        return any(index in operator.finished_at(parallelism) for operator in operators)
 
     def channels(self, graph: JobGraph) -> RestoredChannels:
         """What was in flight. Raises StateError if the job has no place for some of it."""

@@ -89,7 +89,7 @@ class TwoPhaseSink(Sink):
     ``open`` or commit removes it. Of several such sinks in a job each commits for itself, one after
     the other.
 
-    A job without checkpoints prepares once; one with checkpoints needs a ``CheckpointedSink``.
+    That is what a job without checkpoints does; one with checkpoints needs a ``CheckpointedSink``.
     """
 
     @abstractmethod
@@ -113,8 +113,9 @@ class CheckpointedSink(TwoPhaseSink):
     last one (``roll``): what it calls it by, a *committable*, is state. Before the checkpoint is
     acknowledged it is made durable (``persist``), and when the checkpoint is complete it becomes
     visible (``publish``). If the job goes on from that checkpoint before it did, it does so then;
-    what was written later is discarded, since the records come again. What is left at the end of
-    the input is committed as that of a job without checkpoints: when all subtasks have finished.
+    what was written later is discarded, since the records come again. For what is left at the end
+    of its input the subtask waits until a last checkpoint of it is complete; the committer, which
+    comes when all subtasks have finished, gets nothing, and may clear up.
 
     Committables are text, or tuples of text and numbers. ``persist``, ``publish`` and ``discard``
     run in a thread, while records are written.
@@ -145,6 +146,8 @@ class SinkOperator(Operator):
         self.sink = sink
         self.process = self._write
         self._saved: OperatorListState | None = None
+        self._rolled: list[Any] = []
+        """Committables that no checkpoint has yet: what was left at the end of the input."""
         self._pending: list[tuple[int, Any]] = []
         """Checkpoint and committable of what is not visible yet."""
         self._volatile: list[Any] = []
@@ -195,14 +198,23 @@ class SinkOperator(Operator):
         if self._saved is None or not isinstance(self.sink, CheckpointedSink):
             return
         try:
-            rolled = self.sink.roll()
+            self._roll(self.sink)
         except Exception as error:
             self._failure = error
             raise
-        self._pending += [(checkpoint_id, committable) for committable in rolled]
-        self._volatile += rolled
+        self._pending += [(checkpoint_id, committable) for committable in self._rolled]
+        self._rolled = []
         index = self._context.index
         self._saved.update([(index, *pending) for pending in self._pending])
+
+    def _roll(self, sink: CheckpointedSink) -> None:
+        rolled = sink.roll()
+        self._rolled += rolled
+        self._volatile += rolled
+
+    def awaits_checkpoint(self) -> bool:
+        self._check_nothing_is_lost()
+        return bool(self._rolled or self._pending) or isinstance(self.sink, CheckpointListener)
 
     async def persist(self) -> None:
         if self._volatile and isinstance(self.sink, CheckpointedSink):
@@ -236,11 +248,7 @@ class SinkOperator(Operator):
         try:
             await value_of(self.sink.finish())
             if self._saved is not None and isinstance(self.sink, CheckpointedSink):
-                rolled = self.sink.roll()
-                self._volatile += rolled
-                await self.persist()
-                pending = [committable for _, committable in self._pending]
-                self._context.committables.append([*pending, *rolled])
+                self._roll(self.sink)
             elif isinstance(self.sink, TwoPhaseSink):
                 self._context.committables.append(await value_of(self.sink.prepare_commit()))
         except Exception as error:

@@ -15,7 +15,10 @@ The states, and which may follow which, are those of ``execution_state.py``:
   checkpoints a long batch is interrupted for mails and barriers (``record_slices.py``).
 - At the end of the input operators emit what they held back and close, two-phase sinks prepare;
   then every writer finishes, which waits until the consumers have processed everything: FINISHED.
-  Meanwhile checkpoints go on, and have the subtask as one that has finished.
+  Meanwhile checkpoints go on, and have the subtask as one that has finished. If an operator has
+  something to commit with a checkpoint, the writers finish first, and operators close when one
+  behind the end is complete. Continued from that one, operators are restored and opened, and end
+  without a record.
 - FAILED, or CANCELING: the partitions are failed with the cause before anything else, so that
   consumers learn the first cause and not "connection closed"; then operators, gates and writers
   close.
@@ -35,7 +38,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flinknet.buffer.availability import WaitReason
+from flinknet.buffer.availability import Availability, WaitReason
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
@@ -136,6 +139,8 @@ class Subtask:
         self._restored = restored
         self._has_finished = finished
         self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
+        self._notified = Availability()
+        """Something has become of a checkpoint."""
         self._stop = SavepointStop(self._mailbox.post)
         self._processing_time = ProcessingTimeService(self._stop.post_timer)
         edges = [(graph.edges[gate.edge], len(gate.locations)) for gate in descriptor.gates]
@@ -206,12 +211,18 @@ class Subtask:
                 await self._pass_on_end_of_time()
                 await self._await_ends()
             else:
+                had_ended = self._had_ended(chain)
                 await self._begin(chain)
                 self._take(ExecutionStep.RUNNING)
                 try:
-                    await self._process_input(chain)
-                    await self._mailbox.run_mails()
-                    await chain.end_of_input()
+                    if had_ended:
+                        await self._pass_on_end_of_time()
+                        await self._await_ends()
+                    else:
+                        await self._process_input(chain)
+                        await self._mailbox.run_mails()
+                        await chain.end_of_input()
+                        await self._await_final_checkpoint(chain)
                     self._note_end_of_input(chain)
                 except Stopped:
                     await self._await_ends()
@@ -276,6 +287,7 @@ class Subtask:
         """The coordinator has given a checkpoint up."""
         self._stop.ended(checkpoint_id, complete=False)
         self._mail_checkpoints(lambda checkpoints: checkpoints.abort_checkpoint(checkpoint_id))
+        self._notified.set(True)
 
     def complete_checkpoint(self, checkpoint_id: int) -> None:
         """A checkpoint is complete, everywhere: sinks commit what they have prepared for it, and
@@ -287,6 +299,7 @@ class Subtask:
     async def _notify_complete(self, checkpoint_id: int) -> None:
         if self._chain is not None and not self._has_finished:
             await self._chain.notify_checkpoint_complete(checkpoint_id)
+            self._notified.set(True)
 
     def _mail_checkpoints(self, action: Callable[[SubtaskCheckpoints], Any]) -> None:
         checkpoints = self._checkpoints
@@ -299,6 +312,30 @@ class Subtask:
     ) -> Any:
         ended = self._has_finished and not checkpoints.input_has_ended
         return None if ended else action(checkpoints)
+
+    def _had_ended(self, chain: OperatorChain) -> bool:
+        """Whether its input had ended in what it continues from, but for what was to be done when
+        that was complete, which opening it does."""
+        if self._restored is None or self._checkpoints is None:
+            return False
+        place = self.descriptor.index, self._vertex.parallelism
+        self._checkpoints.has_emitted_all = self._restored.has_ended(chain.uids, *place)
+        return self._checkpoints.has_emitted_all
+
+    async def _await_final_checkpoint(self, chain: OperatorChain) -> None:
+        """Wait until all that came of the input is in a checkpoint that is complete, if something
+        is to be done then."""
+        is_checkpointed = self._graph.checkpointing is not None
+        if self._checkpoints is None or not is_checkpointed or not chain.awaits_checkpoint():
+            return
+        self._checkpoints.has_emitted_all = True
+        self._processing_time.close()
+        await self._finish_writers()
+        await self._checkpoints.await_checkpoint()
+        with self._times.waiting(WaitReason.IDLE, task_time):
+            while chain.awaits_checkpoint():
+                self._notified.set(False)
+                await self._mailbox.until(self._notified)
 
     def _note_end_of_input(self, chain: OperatorChain) -> None:
         """Have checkpoints know that nothing more is emitted. Who has made something that comes
@@ -465,13 +502,17 @@ class Subtask:
                 await mailbox.run_mails()
 
     async def _finish_outputs(self) -> None:
-        """Wait for the consumers to have processed everything, and run mails meanwhile."""
+        """Wait for the consumers to have processed everything; take no mails any more."""
         self._has_finished = True
+        await self._finish_writers()
+        self._mailbox.quiesce()
+        await self._mailbox.run_mails()
+
+    async def _finish_writers(self) -> None:
+        """Wait for the consumers to have processed everything, and run mails meanwhile."""
         if self._outputs:
             finishing = _all_of([output.writer.finish for output in self._outputs])
             await self._mailbox.run_beside(finishing)
-        self._mailbox.quiesce()
-        await self._mailbox.run_mails()
 
     def _fail_outputs(self, error: BaseException) -> None:
         """Tell the consumers; the first cause stays."""

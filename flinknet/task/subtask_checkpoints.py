@@ -14,9 +14,11 @@ it says so downstream, so that nobody waits for its barrier.
 ``taken`` is the newest checkpoint that was captured: a subtask that finishes is not to be taken for
 finished in that one, nor in those before it. ``finish`` waits until all is written.
 
-A subtask that has emitted its last record, and waits until those downstream have processed it
-(``end_input``), captures nothing: it sends the barrier on behind that record and reports that it
-has finished, so that whoever restores the checkpoint does not run it again. Once the ends of its
+A subtask that has emitted its last record (``has_emitted_all``) reports so: whoever restores the
+checkpoint does not have its operators end again. If it waits for its final checkpoint
+(``await_checkpoint``) it captures its state as ever, for what is to be committed is there. If it
+only waits until those downstream have processed everything (``end_input``), it captures nothing: it
+sends the barrier on behind its last record and reports that it has finished. Once the ends of its
 outputs are written it takes part by finishing alone.
 
 Flink: SubtaskCheckpointCoordinatorImpl.
@@ -108,6 +110,10 @@ class CheckpointResponder(Protocol):
     ) -> None:
         """The subtask could not."""
 
+    async def await_checkpoint(self, subtask: SubtaskId, taken: int) -> None:
+        """The subtask has nothing left to do but to wait for a checkpoint behind ``taken``, and
+        those that read it have read everything."""
+
 
 class _Captured:
     """What the first half of a checkpoint has left for the second."""
@@ -115,14 +121,17 @@ class _Captured:
     def __init__(
         self,
         barrier: CheckpointBarrier,
-        snapshots: list[OperatorSnapshot] | None,
+        snapshots: list[OperatorSnapshot],
         in_flight: InFlight | None,
         sync_ms: float,
+        *,
+        has_finished: bool,
     ) -> None:
-        """``snapshots`` is None if the subtask had finished."""
+        """``has_finished``: the subtask had emitted its last record; then there may be none of the
+        ``snapshots``."""
         self.barrier = barrier
-        self.has_finished = snapshots is None
-        self.snapshots = snapshots or []
+        self.has_finished = has_finished
+        self.snapshots = snapshots
         self.in_flight = in_flight
         self.sync_ms = sync_ms
 
@@ -148,8 +157,10 @@ class SubtaskCheckpoints:
         self._responder = responder
         self._chain: OperatorChain | None = None
         self._channels: ChannelCapture | None = None
-        self.input_has_ended = False
+        self.has_emitted_all = False
         """Whether the last record has been emitted."""
+        self.input_has_ended = False
+        """Whether, besides, nothing is left to be captured."""
         self._writers: Sequence[RecordWriter] = ()
         self._barriers: CheckpointBarriers | None = None
         self._timers: ProcessingTimeService | None = None
@@ -266,6 +277,7 @@ class SubtaskCheckpoints:
             return
         if barrier.options.kind is CheckpointKind.SAVEPOINT_TERMINATE:
             await chain.end_of_input()
+            self.has_emitted_all = True
         self._take(chain, barrier)
         self.complete(checkpoint_id, self._alignment or AlignmentMetrics())
         await self._stop.hold(checkpoint_id)
@@ -286,7 +298,9 @@ class SubtaskCheckpoints:
             return
         self.taken = checkpoint_id
         sync_ms = (task_time() - began) * 1000
-        self._captured[checkpoint_id] = _Captured(barrier, snapshots, in_flight, sync_ms)
+        self._captured[checkpoint_id] = _Captured(
+            barrier, snapshots, in_flight, sync_ms, has_finished=self.has_emitted_all
+        )
 
     def _take_as_finished(self, barrier: CheckpointBarrier) -> None:
         """Take a checkpoint behind the last record: what the barrier overtakes is all there is."""
@@ -301,7 +315,7 @@ class SubtaskCheckpoints:
             self._refuse(checkpoint_id, CheckpointFailureReason.DECLINED, error)
             return
         self.taken = checkpoint_id
-        captured = _Captured(barrier, None, in_flight, 0.0)
+        captured = _Captured(barrier, [], in_flight, 0.0, has_finished=True)
         if in_flight is not None:
             self._channels.complete_input(checkpoint_id)
         self._start(checkpoint_id, self._write(captured, AlignmentMetrics()))
@@ -341,9 +355,14 @@ class SubtaskCheckpoints:
 
     # -- the end
 
+    async def await_checkpoint(self) -> None:
+        """Have the coordinator know that the subtask has nothing to do but wait for a checkpoint;
+        all its outputs have been read to their ends."""
+        await self._responder.await_checkpoint(self._subtask, self.taken)
+
     def end_input(self) -> None:
-        """The chain has emitted its last record."""
-        self.input_has_ended = True
+        """The chain has emitted its last record, and nothing of it is left to be captured."""
+        self.has_emitted_all = self.input_has_ended = True
 
     async def finish(self) -> None:
         """Wait until all that was captured is written and acknowledged, or declined."""
@@ -380,7 +399,8 @@ class SubtaskCheckpoints:
     def _broadcast(self, event: Event) -> None:
         """Write an event now: between two batches no record is in progress."""
         for writer in self._writers:
-            writer.partition.broadcast_event(*event)
+            if not writer.partition.finished:
+                writer.partition.broadcast_event(*event)
 
     def _start(self, checkpoint_id: int, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -456,7 +476,7 @@ class SubtaskCheckpoints:
         self, captured: _Captured
     ) -> list[tuple[str, dict[StateKind, StatePart]]]:
         assert self._chain is not None, "what was captured is of a chain"
-        if captured.has_finished:
+        if not captured.snapshots:
             return [(uid, {}) for uid in self._chain.uids]
         await self._chain.persist()
         operators = []

@@ -269,6 +269,56 @@ async def test_readers_see_each_record_once_whatever_is_killed(tmp_path: Path, s
     assert max(attempts) > 0
 
 
+FEW = 5_000
+
+
+def beside_another(path: Path, go: Path) -> JobGraph:
+    """Some numbers into files, beside a pipeline that ends when it may."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    environment.enable_checkpointing(100)
+    environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
+    environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
+    numbers = environment.from_source(GeneratorSource(lambda number: (number, number * 2), FEW))
+    sink = ParquetSink(path, {"number": "int64", "double": "int64"})
+    numbers.rebalance().sink_to(sink).name("files").uid("files")
+    others = environment.from_source(Held(GeneratorSource(lambda number: number, 10), go))
+    others.rebalance().sink_to(CollectSink()).name("others").uid("others")
+    return environment.job_graph("beside another")
+
+
+async def test_what_a_sink_has_written_to_its_end_stays_if_the_job_goes_on_as_another(
+    tmp_path: Path,
+) -> None:
+    """O2: its last files are visible while the rest of the job still runs, and whatever is killed;
+    a new job that continues from a checkpoint behind that writes none of them again."""
+    config, output = config_of(tmp_path / "checkpoints"), tmp_path / "out"
+    go = tmp_path / "go"
+    async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(beside_another(output, go), watch))
+        storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
+        store = CheckpointStore(storage, await started, config.checkpointing)
+        newest = 0
+        while not output.exists() or len(await asyncio.to_thread(numbers_in, output)) < FEW:
+            newest = await complete(store, newest, job)
+        os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
+        newest = await complete(store, newest + 1, job)
+        job.cancel()
+        with suppress(asyncio.CancelledError):
+            await job
+        (*_, entry) = await store.completed()
+        go.touch()
+        location = f"{storage.location}/{await started}/{entry.directory}"
+        again = await cluster.execute(beside_another(output, go), from_checkpoint=location)
+    assert sorted(numbers_in(output)) == list(range(FEW))
+    assert sorted(again.collected["others"]) == list(range(10))
+
+
 async def test_a_savepoint_commits_nothing(tmp_path: Path) -> None:
     """After a failure the job continues from a checkpoint before it: what sinks had committed with
     the savepoint would come again."""

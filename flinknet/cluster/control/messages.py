@@ -16,7 +16,7 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     Opened, Finished*, Failed, Released        Settle, Stop
     Settled
     AcknowledgeCheckpoint                      TriggerCheckpoint
-    DeclineCheckpoint                          CompleteCheckpoint, AbortCheckpoint
+    DeclineCheckpoint, AwaitCheckpoint         CompleteCheckpoint, AbortCheckpoint
 
     * Finished is the HTTP upload of a subtask's result, see worker_routes.py.
 """
@@ -33,6 +33,7 @@ from flinknet.errors import RemoteProtocolError
 __all__ = [
     "AbortCheckpoint",
     "AcknowledgeCheckpoint",
+    "AwaitCheckpoint",
     "Cancel",
     "CompleteCheckpoint",
     "DeclineCheckpoint",
@@ -231,6 +232,17 @@ class DeclineCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitCheckpoint:
+    """A subtask has come to its end, and waits for a checkpoint behind ``taken``."""
+
+    job_id: str
+    attempt: int
+    vertex: int
+    index: int
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
 class CompleteCheckpoint:
     """A checkpoint is complete: its metadata is written."""
 
@@ -277,6 +289,7 @@ Message: TypeAlias = (
     | TriggerCheckpoint
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
+    | AwaitCheckpoint
     | CompleteCheckpoint
     | AbortCheckpoint
     | Stop

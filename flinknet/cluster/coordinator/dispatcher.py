@@ -56,6 +56,7 @@ from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
+    AwaitCheckpoint,
     CompleteCheckpoint,
     DeclineCheckpoint,
     Failed,
@@ -336,7 +337,7 @@ class Dispatcher:
                 if record is not None and attempt is not None:
                     commands = _apply(attempt, worker_id, message, now)
                     self._carry_out(record, attempt, commands, now)
-            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+            case AcknowledgeCheckpoint() | DeclineCheckpoint() | AwaitCheckpoint():
                 self._take_checkpoint_answer(worker_id, message, now)
             case _:
                 raise RemoteProtocolError(
@@ -440,7 +441,10 @@ class Dispatcher:
         self._restart_jobs(now)
 
     def _take_checkpoint_answer(
-        self, worker_id: str, message: AcknowledgeCheckpoint | DeclineCheckpoint, now: float
+        self,
+        worker_id: str,
+        message: AcknowledgeCheckpoint | DeclineCheckpoint | AwaitCheckpoint,
+        now: float,
     ) -> None:
         record = self._jobs.get(message.job_id)
         if record is None:
@@ -457,6 +461,8 @@ class Dispatcher:
                 report = SubtaskReport(message.handle, *message.metrics)
                 order = books.acknowledge(message.checkpoint_id, subtask, report)
                 orders = [] if order is None else [order]
+            elif isinstance(message, AwaitCheckpoint):
+                orders = books.subtask_awaits(subtask, message.taken)
             else:
                 reason = CheckpointFailureReason[message.reason]
                 explanation = f"subtask {subtask}: {message.explanation}"

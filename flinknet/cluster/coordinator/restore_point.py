@@ -47,21 +47,24 @@ async def find_restore_point(
 
 
 def finished_subtasks(shape: JobGraph, metadata: CheckpointMetadata) -> frozenset[SubtaskKey]:
-    """Who of the job's subtasks had come to its end in a checkpoint that it can continue from."""
+    """Who of the job's subtasks had come to its end in a checkpoint that it can continue from.
+
+    Not who has state left: that is of what is to be committed, which a subtask does when it is
+    restored."""
     operators = {operator.uid: operator for operator in metadata.operators}
-    return frozenset(
-        (vertex.id, index)
-        for vertex in shape.vertices
-        for one in vertex.operators
-        if one.uid in operators
-        for index in _finished(operators[one.uid], vertex.parallelism)
-    )
+    finished: set[SubtaskKey] = set()
+    for vertex in shape.vertices:
+        chain = [operators[one.uid] for one in vertex.operators if one.uid in operators]
+        ended = {index for one in chain for index in one.finished_at(vertex.parallelism)}
+        left = {index for one in chain for index in _with_state(one, vertex.parallelism)}
+        finished.update((vertex.id, index) for index in ended - left)
+    return frozenset(finished)
 
 
-def _finished(operator: OperatorState, parallelism: int) -> set[int]:
-    """If all had finished, they all have at any parallelism."""
-    finished = {subtask.subtask_index for subtask in operator.subtasks if subtask.finished}
-    return set(range(parallelism)) if len(finished) == operator.parallelism else finished
+def _with_state(operator: OperatorState, parallelism: int) -> set[int]:
+    """The subtasks that have state left; at another parallelism any may get it."""
+    left = {subtask.subtask_index for subtask in operator.subtasks if subtask.has_own_state}
+    return set(range(parallelism)) if left and operator.parallelism != parallelism else left
 
 
 def _check(shape: JobGraph, metadata: CheckpointMetadata, location: str, allow: bool) -> None:
@@ -92,7 +95,7 @@ def _check_operator(vertex: JobVertex, operator: OperatorState, location: str) -
             f'"{vertex.name}" has {vertex.max_parallelism}: set_max_parallelism('
             f"{operator.max_parallelism}), which cannot change"
         )
-    finished = _finished(operator, operator.parallelism)
+    finished = operator.finished_at(operator.parallelism)
     some = 0 < len(finished) < operator.parallelism
     if some and operator.parallelism != vertex.parallelism:
         raise StateError(

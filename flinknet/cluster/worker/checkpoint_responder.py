@@ -5,7 +5,11 @@ from __future__ import annotations
 from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
 from flinknet.cluster.control.control_link import ControlLink
-from flinknet.cluster.control.messages import AcknowledgeCheckpoint, DeclineCheckpoint
+from flinknet.cluster.control.messages import (
+    AcknowledgeCheckpoint,
+    AwaitCheckpoint,
+    DeclineCheckpoint,
+)
 
 __all__ = ["CheckpointMessages"]
 
@@ -42,3 +46,7 @@ class CheckpointMessages:
                 self._job_id, self._attempt, checkpoint_id, *subtask, reason.name, explanation
             )
         )
+
+    async def await_checkpoint(self, subtask: SubtaskId, taken: int) -> None:
+        """The subtask waits for a checkpoint behind ``taken``, and for nothing else."""
+        await self._link.send(AwaitCheckpoint(self._job_id, self._attempt, *subtask, taken))

@@ -236,6 +236,109 @@ def test_a_job_goes_on_with_checkpoints_when_sources_have_finished() -> None:
         books.trigger_savepoint(SAVEPOINT, 99.0)
 
 
+OTHER_SINK = (2, 0)
+
+
+def two_pipelines(**options: Any) -> CheckpointCoordinator:
+    """Source 0 with sink 1, and source 2, which is its own sink."""
+    books = CheckpointCoordinator(
+        JobCheckpointingConfig(**{"interval_ms": 1000.0, "timeout_ms": 5000.0, **options}),
+        {0: (), 1: (0,), 2: ()},
+        epoch_s=0.0,
+    )
+    books.attempt_runs(((0, 0), (1, 0), OTHER_SINK), (), 0.0)
+    return books
+
+
+def test_a_last_checkpoint_comes_at_once_when_nothing_else_happens() -> None:
+    """O2: those who wait for it are the roots; with others at work it comes when it is due."""
+    books = two_pipelines(min_pause_ms=500.0)
+    triggered(books, 1.0)
+    for subtask in ((0, 0), (1, 0), OTHER_SINK):
+        books.acknowledge(1, subtask, REPORT)
+    books.completed(1, 1.1)
+    assert books.subtask_finished((0, 0), taken=1) == []
+    assert books.subtask_awaits(SINK, 1) == []
+    assert books.deadline == 2.0
+    assert books.subtask_awaits(OTHER_SINK, 1) == []
+    assert triggered(books, 1.2) == Trigger(2, 1200, CHECKPOINT, (SINK, OTHER_SINK))
+    assert books.deadline == 6.2
+    books.acknowledge(2, SINK, REPORT)
+    books.acknowledge(2, OTHER_SINK, REPORT)
+    books.completed(2, 1.3)
+    books.subtask_finished(SINK, taken=2)
+    books.subtask_finished(OTHER_SINK, taken=2)
+    assert books.deadline is None
+
+
+def test_the_last_one_to_finish_hastens_the_checkpoint_of_the_others() -> None:
+    books = two_pipelines()
+    books.subtask_finished((0, 0))
+    books.subtask_awaits(SINK, -1)
+    assert books.deadline == 1.0
+    books.subtask_finished(OTHER_SINK)
+    assert triggered(books, 0.1).subtasks == (SINK,)
+
+
+def test_one_under_way_is_the_last_checkpoint_if_it_is_behind_the_end() -> None:
+    """O2: and if it does not come about, the next one is due as ever; at once if it only gave
+    way."""
+    books = two_pipelines(tolerable_failures=5)
+    triggered(books, 1.0)
+    assert books.subtask_finished((0, 0)) == [Trigger(1, 1000, CHECKPOINT, (SINK,))]
+    books.subtask_finished(OTHER_SINK)
+    assert books.subtask_awaits(SINK, 0) == []
+    assert books.deadline == 6.0
+    reason = CheckpointFailureReason
+    assert books.decline(1, reason.ASYNC_FAILURE, "", 1.1) == aborts(1)
+    assert books.deadline == 2.0
+    triggered(books, 2.0)
+    assert books.decline(2, reason.SUBSUMED, "", 2.1) == aborts(2)
+    triggered(books, 2.1)
+
+
+def test_one_before_the_end_is_not_the_last_checkpoint() -> None:
+    books = two_pipelines(max_concurrent=2)
+    triggered(books, 1.0)
+    books.subtask_finished((0, 0), taken=1)
+    books.subtask_finished(OTHER_SINK, taken=1)
+    books.subtask_awaits(SINK, 1)
+    assert triggered(books, 1.1).checkpoint_id == 2
+
+
+def test_who_awaits_a_checkpoint_has_finished_for_those_behind_it() -> None:
+    """O2: no barrier comes from there any more, so the next ones begin behind it, too; also one
+    that had begun before it was known."""
+    books = coordinator()
+    assert triggered(books, 1.0).subtasks == SOURCES
+    assert books.subtask_awaits(SOURCES[0], -1) == []
+    assert books.subtask_awaits(SOURCES[1], -1) == [Trigger(1, 101_000, CHECKPOINT, (SINK,))]
+    assert books.subtask_finished(SOURCES[0], taken=1) == []
+    complete(books, 1, 1.5)
+    assert triggered(books, 2.0).subtasks == (SOURCES[1], SINK)
+
+
+def test_who_comes_last_begins_a_checkpoint_of_which_no_barrier_came() -> None:
+    """O2: those before it ended as it was triggered, and have no barrier to pass on."""
+    books = coordinator()
+    triggered(books, 1.0)
+    assert books.subtask_finished(SOURCES[0]) == []
+    assert books.subtask_finished(SOURCES[1]) == [Trigger(1, 101_000, CHECKPOINT, (SINK,))]
+    (order,) = [books.acknowledge(1, SINK, REPORT)]
+    assert isinstance(order, Complete)
+    assert order.checkpoint.finished == set(SOURCES)
+
+
+def test_nobody_awaits_a_checkpoint_of_an_attempt_that_has_ended() -> None:
+    books = coordinator()
+    books.subtask_finished(SINK)
+    assert books.subtask_awaits(SINK, -1) == []
+    books.attempt_ends(0.5)
+    assert books.subtask_awaits(SOURCES[0], -1) == []
+    books.attempt_runs(SUBTASKS, (), 1.0)
+    assert triggered(books, 2.0).subtasks == SOURCES
+
+
 def test_who_has_finished_after_it_took_part_is_still_waited_for() -> None:
     """O2: its acknowledgement is on its way, and says where it was then."""
     books = coordinator()
@@ -339,7 +442,7 @@ def test_any_order_of_what_happens_keeps_the_books(seed: int) -> None:
         now += random.choice((0.0, 0.05, 0.3))
         checkpoint_id = max(1, books.history.triggered - random.randint(0, 2))
         orders: list[Order] = []
-        match random.randrange(8):
+        match random.randrange(10):
             case 0 | 1:
                 orders = books.tick(now)
             case 2 | 3 | 4:
@@ -353,6 +456,10 @@ def test_any_order_of_what_happens_keeps_the_books(seed: int) -> None:
             case 7 if random.random() < 0.1:
                 orders = books.attempt_ends(now)
                 books.attempt_runs(SUBTASKS, (), now)
+            case 8 if random.random() < 0.05:
+                orders = books.subtask_awaits(random_subtask(random), checkpoint_id)
+            case 9 if random.random() < 0.02:
+                orders = books.subtask_finished(random_subtask(random), checkpoint_id)
         completing += [
             order.checkpoint.checkpoint_id for order in orders if isinstance(order, Complete)
         ]

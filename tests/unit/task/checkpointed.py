@@ -34,6 +34,7 @@ class Answers:
     def __init__(self) -> None:
         self.reports: dict[SubtaskId, SubtaskReport] = {}
         self.declines: list[tuple[int, SubtaskId, CheckpointFailureReason, str]] = []
+        self.awaiting: dict[SubtaskId, int] = {}
         self._more = asyncio.Event()
 
     async def acknowledge(
@@ -52,9 +53,17 @@ class Answers:
         self.declines.append((checkpoint_id, subtask, reason, explanation))
         self._more.set()
 
-    async def until(self, reports: int = 0, declines: int = 0) -> None:
+    async def await_checkpoint(self, subtask: SubtaskId, taken: int) -> None:
+        self.awaiting[subtask] = taken
+        self._more.set()
+
+    async def until(self, reports: int = 0, declines: int = 0, awaiting: int = 0) -> None:
         """Return when so many have come."""
-        while len(self.reports) < reports or len(self.declines) < declines:
+        while (
+            len(self.reports) < reports
+            or len(self.declines) < declines
+            or len(self.awaiting) < awaiting
+        ):
             self._more.clear()
             await self._more.wait()
 

@@ -45,6 +45,9 @@ class Noting(Operator):
     async def end_of_input(self) -> None:
         DIARY.append(f"{self.name} ends")
 
+    def awaits_checkpoint(self) -> bool:
+        return "committing" in self.name
+
     async def close(self) -> None:
         DIARY.append(f"{self.name} closes")
         if "broken" in self.name:
@@ -185,3 +188,31 @@ def test_if_one_operator_cannot_be_captured_none_is() -> None:
         chain.snapshot(1, 0)
     table.merge(1)
     assert type(table.live) is dict
+
+
+async def test_a_chain_that_has_ended_awaits_a_checkpoint_behind_its_end() -> None:
+    """O2: one that was taken before, or is taken and given up, does not end the wait."""
+    chain = chain_of(("one", None), ("committing", 0))
+
+    def take(checkpoint_id: int) -> None:
+        for snapshot in chain.snapshot(checkpoint_id, 0):
+            snapshot.close()
+
+    take(1)
+    assert not chain.awaits_checkpoint()
+    await chain.end_of_input()
+    await chain.end_of_input()
+    assert DIARY == ["one ends", "committing ends"]
+    assert chain.awaits_checkpoint()
+    await chain.notify_checkpoint_complete(1)
+    take(2)
+    assert chain.awaits_checkpoint()
+    take(3)
+    await chain.notify_checkpoint_complete(3)
+    assert not chain.awaits_checkpoint()
+
+
+async def test_a_chain_with_nothing_to_commit_awaits_no_checkpoint() -> None:
+    chain = chain_of(("one", None), ("two", 0))
+    await chain.end_of_input()
+    assert not chain.awaits_checkpoint()

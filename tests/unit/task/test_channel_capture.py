@@ -117,7 +117,11 @@ async def test_the_next_one_gives_up_the_one_before(outputs: Outputs) -> None:
         first.result()
 
 
-async def test_what_has_ended_takes_no_barrier(outputs: Outputs) -> None:
+@pytest.mark.parametrize("options", [CheckpointOptions(), UNALIGNED])
+async def test_an_output_that_has_ended_gets_no_barrier(
+    outputs: Outputs, options: CheckpointOptions
+) -> None:
+    """O2: its end says the same to who reads it; there is nothing that a barrier could overtake."""
     partition = outputs.arranged[1].partition
     partition.notify_end_of_data()
     view = outputs.arranged[1].views[0]
@@ -125,6 +129,19 @@ async def test_what_has_ended_takes_no_barrier(outputs: Outputs) -> None:
         pass
     view.acknowledge_all_data_processed()
     partition.finish()
+    in_flight = outputs.capture.begin(CheckpointBarrier(1, 1, options))
+    assert outputs.arranged[1].writer.events_queued == 1
+    assert outputs.arranged[0].writer.events_queued == 1
+    if options is UNALIGNED:
+        assert in_flight is not None
+        outputs.capture.complete_input(1)
+        assert len(in_flight.result().output) == 1
+    else:
+        assert in_flight is None
+
+
+async def test_a_barrier_that_cannot_be_written_leaves_nothing_behind(outputs: Outputs) -> None:
+    outputs.arranged[1].partition.close()
     with pytest.raises(LocalProtocolError):
         outputs.capture.begin(CheckpointBarrier(1, 1, UNALIGNED))
 

@@ -94,3 +94,20 @@ async def test_a_large_part_is_written_and_read_in_sections(
     wanted = key_group_range(128, 3, 1)
     assert found == {k: v for k, v in values.items() if key_group(k, 128) in wanted}
     one.close_state()
+
+
+@pytest.mark.parametrize(
+    ("finished", "parallelism", "ended"),
+    [((), 2, []), ((1,), 2, [1]), ((0, 1), 2, [0, 1]), ((0, 1), 3, [0, 1, 2])],
+)
+def test_whose_input_had_ended_is_known(
+    tmp_path: Path, finished: tuple[int, ...], parallelism: int, ended: list[int]
+) -> None:
+    """O2: if all had, they have at any parallelism."""
+    subtasks = tuple(SubtaskState(index, {}, index in finished) for index in range(2))
+    checkpoint = restored(tmp_path, OperatorState("one", 2, 128, subtasks))
+    assert ended == [
+        index
+        for index in range(parallelism)
+        if checkpoint.has_ended(["new", "one"], index, parallelism)
+    ]

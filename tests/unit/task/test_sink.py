@@ -77,7 +77,7 @@ async def test_failing_sink(method: str) -> None:
         await whole_life()
 
 
-class Ledger(CheckpointedSink, CheckpointListener):
+class Plain(CheckpointedSink):
     """Writes down what is asked of it."""
 
     def __init__(self) -> None:
@@ -104,9 +104,6 @@ class Ledger(CheckpointedSink, CheckpointListener):
         own = [index for index in range(4) if is_own(index)]
         self.asked.append(("discard", (list(kept), own)))
 
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self.asked.append(("notify", checkpoint_id))
-
     def prepare_commit(self) -> None:
         raise AssertionError("a job with checkpoints does not ask")
 
@@ -120,8 +117,17 @@ class Ledger(CheckpointedSink, CheckpointListener):
             self.asked.append((what, list(committables)))
 
 
-def ledger(index: int = 0, parallelism: int = 1) -> tuple[Ledger, Harness]:
-    sink = Ledger()
+class Ledger(Plain, CheckpointListener):
+    """Wants to know, besides, which checkpoints are complete."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.asked.append(("notify", checkpoint_id))
+
+
+def ledger(
+    index: int = 0, parallelism: int = 1, sink: Plain | None = None
+) -> tuple[Plain, Harness]:
+    sink = sink or Ledger()
     place = context(
         checkpointed=True,
         index=index,
@@ -166,6 +172,10 @@ async def test_what_a_checkpoint_has_is_published_when_it_is_complete() -> None:
         await harness.operator.notify_checkpoint_complete(3)
         await harness.process("e")
         await harness.end_of_input()
+        assert harness.operator.awaits_checkpoint()
+        taken(harness, 4)
+        await harness.operator.persist()
+        await harness.operator.notify_checkpoint_complete(4)
     assert sink.asked == [
         ("discard", ([], [0, 1, 2, 3])),
         ("persist", ["ab", "c"]),
@@ -175,18 +185,36 @@ async def test_what_a_checkpoint_has_is_published_when_it_is_complete() -> None:
         ("notify", 3),
         ("publish", ["c", "d"]),
         ("persist", ["e"]),
+        ("notify", 4),
+        ("publish", ["e"]),
     ]
-    assert harness.context.committables == [["e"]]
+    assert harness.context.committables == []
 
 
-async def test_what_is_not_published_is_committed_in_the_end() -> None:
+async def test_what_is_not_published_in_the_end_awaits_a_checkpoint() -> None:
+    """O2: it is in no result, which only this attempt of this job would have."""
     sink, harness = ledger()
     async with harness:
         await harness.process("a")
         taken(harness, 1)
+        await harness.operator.persist()
         await harness.end_of_input()
-    assert harness.context.committables == [["a"]]
-    assert ("persist", ["a"]) in sink.asked
+        await harness.operator.notify_checkpoint_complete(1)
+    assert ("publish", ["a"]) in sink.asked
+    assert harness.context.committables == []
+
+
+async def test_a_sink_with_nothing_left_awaits_no_checkpoint() -> None:
+    made = Plain()
+    _, harness = ledger(sink=made)
+    async with harness:
+        await harness.process("a")
+        assert harness.operator.awaits_checkpoint() is False
+        taken(harness, 1)
+        assert harness.operator.awaits_checkpoint() is True
+        await harness.operator.notify_checkpoint_complete(1)
+        await harness.end_of_input()
+        assert harness.operator.awaits_checkpoint() is False
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
@@ -224,11 +252,12 @@ async def test_what_cannot_be_published_stays_pending() -> None:
             await harness.operator.notify_checkpoint_complete(1)
         sink.refuses = None
         await harness.end_of_input()
-    assert harness.context.committables == [["a"]]
+        await harness.operator.notify_checkpoint_complete(2)
+    assert ("publish", ["a"]) in sink.asked
 
 
 @pytest.mark.parametrize("what", ["roll", "persist"])
-@pytest.mark.parametrize("then", ["process", "end_of_input"])
+@pytest.mark.parametrize("then", ["process", "end_of_input", "awaits_checkpoint"])
 async def test_what_may_be_lost_fails_the_job_and_not_just_the_checkpoint(
     what: str, then: str
 ) -> None:
@@ -242,5 +271,11 @@ async def test_what_may_be_lost_fails_the_job_and_not_just_the_checkpoint(
             await harness.operator.persist()
         sink.refuses = None
         with pytest.raises(JobFailedError, match="failed for a checkpoint: OSError: disk full"):
-            await (harness.process("b") if then == "process" else harness.end_of_input())
+            match then:
+                case "process":
+                    await harness.process("b")
+                case "end_of_input":
+                    await harness.end_of_input()
+                case _:
+                    harness.operator.awaits_checkpoint()
     assert harness.context.committables == []

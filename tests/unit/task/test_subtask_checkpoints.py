@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -15,12 +15,14 @@ from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.datastream import (
     CheckpointedFunction,
+    CheckpointedSink,
     CheckpointingMode,
     CheckpointListener,
     CollectSink,
     CommitContext,
     Committer,
     DataStream,
+    FlatMapFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
     GeneratorSource,
@@ -35,7 +37,7 @@ from flinknet.datastream import (
     TwoPhaseSink,
     WatermarkStrategy,
 )
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.task.execution_state import ExecutionState
@@ -43,7 +45,7 @@ from flinknet.task.graph import JobGraph
 from flinknet.task.processing_time import wall_clock_ms
 from flinknet.task.restored_state import RestoredState
 from flinknet.task.subtask import Subtask
-from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointOptions
+from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointKind, CheckpointOptions
 from tests.unit.task.checkpointed import Answers, deploy, store_in, trigger
 from tests.unit.task.running import environments
 
@@ -595,6 +597,226 @@ async def test_functions_hear_which_checkpoints_are_complete(
         failures = await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(Listening.heard) == [7, 7, 13, 13]
     assert any("in notify_checkpoint_complete(): ValueError" in str(one) for one in failures)
+
+
+class Summing(FlatMapFunction):
+    """Passes numbers on, and in the end their sum."""
+
+    def open(self, context: RuntimeContext) -> None:
+        self._sum = 0
+
+    def flat_map(self, value: int) -> list[int]:
+        self._sum += value
+        return [value]
+
+    def finish(self) -> list[str]:
+        return [f"sum {self._sum}"]
+
+
+class Ledger(CheckpointedSink):
+    """Keeps what is published."""
+
+    published: ClassVar[list[Any]]
+    is_full: ClassVar[bool]
+
+    def __init__(self) -> None:
+        self._written: list[Any] = []
+
+    def write(self, records: list[Any]) -> None:
+        self._written += records
+
+    def roll(self) -> list[Any]:
+        written, self._written = self._written, []
+        return [str(written)] if written else []
+
+    def persist(self, committables: list[Any]) -> None:
+        if self.is_full:
+            raise OSError("disk full")
+
+    def publish(self, committables: list[Any]) -> None:
+        self.published.extend(committables)
+
+    def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:
+        """Nothing is left anywhere."""
+
+    def prepare_commit(self) -> None:
+        raise AssertionError("a job with checkpoints does not ask")
+
+    def create_committer(self, context: CommitContext) -> Committer:
+        raise AssertionError("a worker asks, in the end")
+
+
+def summed(parallelism: int = 1) -> JobGraph:
+    """Three numbers and their sum into a ledger."""
+    Ledger.published, Ledger.is_full = [], False
+    environment = StreamExecutionEnvironment().set_max_parallelism(8)
+    environment.enable_checkpointing(1000)
+    environment.get_checkpoint_config().enable_unaligned_checkpoints()
+    numbers = environment.from_source(GeneratorSource(lambda number: number, 3))
+    summing = numbers.rebalance().flat_map(Summing()).set_parallelism(parallelism)
+    summing.sink_to(Ledger()).set_parallelism(parallelism)
+    return environment.job_graph("summed")
+
+
+WRITTEN = str([0, 1, 2, "sum 3"])
+
+
+def trigger_all(subtasks: dict[str, Subtask], barrier: CheckpointBarrier) -> None:
+    for subtask in subtasks.values():
+        subtask.trigger_checkpoint(barrier)
+
+
+@pytest.mark.parametrize("how", OPTIONS)
+async def test_what_is_left_in_the_end_is_committed_with_a_last_checkpoint(
+    workers: list[NetworkEnvironment], store: CheckpointStore, how: str
+) -> None:
+    """O2: one that is given up meanwhile does not count. Another job that goes on from it commits
+    the same, once, and does not end it again; at any parallelism."""
+    graph, answers = summed(), Answers()
+    subtasks = deploy(graph, workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await answers.until(awaiting=1)
+        assert answers.awaiting == {(1, 0): -1}
+        for subtask in subtasks.values():
+            subtask.abort_checkpoint(1)
+        trigger_all(subtasks, CheckpointBarrier(2, wall_clock_ms(), OPTIONS[how]))
+        await answers.until(reports=1)
+        assert answers.reports[1, 0].finished
+        assert Ledger.published == []
+        for subtask in subtasks.values():
+            subtask.complete_checkpoint(2)
+        _, written = await asyncio.gather(*tasks)
+    assert (written.committables, written.checkpoint_taken) == ({}, 2)
+    assert Ledger.published == [WRITTEN]
+    metadata = answers.metadata(graph)
+    for parallelism in (1, 2):
+        again = Answers()
+        restarted = deploy(
+            summed(parallelism),
+            workers,
+            store,
+            again,
+            attempt=parallelism,
+            restored=RestoredState(store, metadata),
+            some_finished={(0, 0)},
+        )
+        async with asyncio.timeout(60), running(restarted) as tasks:
+            results = await asyncio.gather(*tasks)
+        assert Ledger.published == [WRITTEN]
+        assert again.awaiting == {}
+        assert sum(result.records_in for result in results) == 0
+
+
+async def test_what_cannot_be_made_durable_in_the_end_fails_the_job(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2: the records must come again."""
+    answers = Answers()
+    subtasks = deploy(summed(), workers, store, answers)
+    Ledger.is_full = True
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await answers.until(awaiting=1)
+        trigger_all(subtasks, BARRIER)
+        await answers.until(declines=1)
+        for subtask in subtasks.values():
+            subtask.abort_checkpoint(1)
+        with pytest.raises(JobFailedError, match="for a checkpoint: OSError: disk full"):
+            await tasks[1]
+    assert Ledger.published == []
+
+
+@pytest.mark.parametrize(
+    "kind", [CheckpointKind.SAVEPOINT_SUSPEND, CheckpointKind.SAVEPOINT_TERMINATE]
+)
+async def test_a_job_may_end_with_a_savepoint_while_it_awaits_a_last_checkpoint(
+    workers: list[NetworkEnvironment], store: CheckpointStore, kind: CheckpointKind
+) -> None:
+    """O2: which is one, and ends nothing a second time."""
+    answers = Answers()
+    subtasks = deploy(summed(), workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await answers.until(awaiting=1)
+        trigger_all(subtasks, CheckpointBarrier(1, wall_clock_ms(), CheckpointOptions(kind)))
+        await answers.until(reports=1)
+        for subtask in subtasks.values():
+            subtask.complete_checkpoint(1)
+        await asyncio.gather(*tasks)
+    assert answers.reports[1, 0].finished
+    assert Ledger.published == [WRITTEN]
+
+
+async def test_what_a_drained_job_has_emitted_comes_once(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2, N6: who continues from its savepoint has nothing left to emit."""
+    graph, answers = held(10), Answers()
+    subtasks = deploy(graph, workers, store, answers)
+    drained = CheckpointOptions(CheckpointKind.SAVEPOINT_TERMINATE)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        trigger(subtasks, CheckpointBarrier(1, wall_clock_ms(), drained))
+        for _ in range(HELD):
+            Held.gate.release()
+        await answers.until(reports=2)
+        for subtask in subtasks.values():
+            subtask.complete_checkpoint(1)
+        await asyncio.gather(*tasks)
+    assert [report.finished for report in answers.reports.values()] == [True, True]
+    restored = RestoredState(store, answers.metadata(graph))
+    restarted = deploy(held(HELD), workers, store, Answers(), attempt=1, restored=restored)
+    async with asyncio.timeout(60), running(restarted) as tasks:
+        read, written = await asyncio.gather(*tasks)
+    assert (read.records_in, written.records_in) == (0, 0)
+
+
+class Awaiting(Listening):
+    """Knows when it has heard of a checkpoint behind its last record."""
+
+    has_finished: ClassVar[bool]
+
+    def finish(self) -> None:
+        type(self).has_finished = True
+
+
+def listening(*, checkpoints: bool) -> JobGraph:
+    """A source whose function hears of checkpoints, and a sink."""
+    Listening.heard.clear()
+    Awaiting.has_finished, Held.gate = False, asyncio.Semaphore(HELD)
+    environment = StreamExecutionEnvironment().set_max_parallelism(8)
+    if checkpoints:
+        environment.enable_checkpointing(1000)
+    numbers = environment.from_source(GeneratorSource(lambda number: number, 3)).map(Awaiting())
+    numbers.rebalance().map(Held()).sink_to(CollectSink()).name("sums")
+    return environment.job_graph("listening")
+
+
+async def test_a_function_hears_of_a_checkpoint_behind_its_last_record(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2: those behind it end meanwhile, and none of its own outputs wants a barrier."""
+    answers = Answers()
+    subtasks = deploy(listening(checkpoints=True), workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await answers.until(awaiting=1)
+        assert Awaiting.has_finished
+        await tasks[1]
+        trigger(subtasks, BARRIER)
+        await answers.until(reports=1)
+        assert not tasks[0].done()
+        for subtask in subtasks.values():
+            subtask.complete_checkpoint(1)
+        await tasks[0]
+    assert Listening.heard == [1]
+
+
+async def test_without_checkpoints_nobody_waits_for_one(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """O2: a job that has savepoints alone."""
+    answers = Answers()
+    subtasks = deploy(listening(checkpoints=False), workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await asyncio.gather(*tasks)
+    assert (answers.awaiting, Listening.heard) == ({}, [])
 
 
 class AtTheEnd(TwoPhaseSink):

@@ -28,6 +28,7 @@ EXAMPLES = [
     messages.TriggerCheckpoint("job", 0, 7, 1_000, 0, [[0, 1]]),
     messages.AcknowledgeCheckpoint("job", 0, 7, 0, 1, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7]),
     messages.DeclineCheckpoint("job", 0, 7, 0, 1, "DECLINED", "not now"),
+    messages.AwaitCheckpoint("job", 0, 0, 1, 6),
     messages.CompleteCheckpoint("job", 0, 7),
     messages.AbortCheckpoint("job", 0, 7),
     messages.Stop("enough"),

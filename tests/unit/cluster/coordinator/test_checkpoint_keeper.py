@@ -255,7 +255,8 @@ class Attempt:
         """Order a checkpoint to be completed that has state of one operator, and await it."""
         vertex = self.record.submission.shape.vertices[0]
         inline = StatePart((), None, b"")
-        handle = encode_handle([(uid or vertex.operators[0].uid, {StateKind.OPERATOR: inline})])
+        kind = StateKind.OUTPUT if finished else StateKind.OPERATOR
+        handle = encode_handle([(uid or vertex.operators[0].uid, {kind: inline})])
         checkpoint = PendingCheckpoint(
             checkpoint_id,
             CheckpointKind.CHECKPOINT,
@@ -291,7 +292,7 @@ async def test_who_reports_that_it_has_finished_is_not_run_again(tmp_path: Path)
     store = CheckpointStore(FileStorage(tmp_path, config), "job-1", config)
     found, _ = await store.latest_valid()
     (state,) = found.operators[0].subtasks
-    assert (state.finished, list(state.parts)) == (True, [StateKind.OPERATOR])
+    assert (state.finished, list(state.parts)) == (True, [StateKind.OUTPUT])
     assert finished_subtasks(attempt.record.submission.shape, found) == {(0, 0)}
 
 

@@ -13,6 +13,7 @@ from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
+    AwaitCheckpoint,
     Cancel,
     CompleteCheckpoint,
     DeclineCheckpoint,
@@ -921,6 +922,30 @@ def test_a_checkpoint_that_cannot_be_kept_has_failed(checkpointed: Checkpointed)
     assert record.state is JobState.RUNNING
     assert record.checkpoints is not None
     assert record.checkpoints.history.failed == 1
+
+
+def test_a_last_checkpoint_is_triggered_for_those_who_wait_for_it(
+    checkpointed: Checkpointed,
+) -> None:
+    """O2: at once, when all the others have finished; and of all that wait."""
+    record = checkpointed.running()
+    done = {**RESULT, "collected": b"", "checkpoint_taken": -1}
+    checkpointed.dispatcher.take_result(record, record.present, (0, 0), done, 1.0)
+    checkpointed.sent.clear()
+    for index in range(2):
+        owner = record.execution.worker_of((1, index))
+        checkpointed.say(owner, AwaitCheckpoint(record.job_id, 0, 1, index, -1))
+    assert checkpointed.dispatcher.deadline <= checkpointed.now
+    checkpointed.pass_time(0.0)
+    triggers = [
+        (worker_id, message.checkpoint_id, subtask)
+        for worker_id, message in checkpointed.sent
+        if isinstance(message, TriggerCheckpoint)
+        for subtask in message.subtasks
+    ]
+    assert sorted(triggers) == sorted(
+        (record.execution.worker_of((1, index)), 1, [1, index]) for index in range(2)
+    )
 
 
 def test_who_had_finished_is_not_run_again_and_keeps_its_result(

@@ -32,6 +32,7 @@ async def found(
     parallelism: int = 2,
     max_parallelism: int = VERTEX.max_parallelism,
     finished: tuple[int, ...] = (),
+    kind: StateKind = StateKind.KEYED,
     allow: bool = False,
     damage: str = "",
 ) -> RestorePoint:
@@ -41,7 +42,7 @@ async def found(
     part = await store.write_part(claimed.directory(1), "state", [(0, b"the content")])
     assert part is not None
     subtasks = [
-        SubtaskState(index, {} if index else {StateKind.KEYED: part}, index in finished)
+        SubtaskState(index, {} if index else {kind: part}, index in finished)
         for index in range(parallelism)
     ]
     state = OperatorState(uid, parallelism, max_parallelism, tuple(subtasks))
@@ -57,8 +58,20 @@ async def test_the_whole_place_and_who_had_finished_are_known(tmp_path: Path) ->
 
 
 async def test_all_that_had_finished_have_at_another_parallelism(tmp_path: Path) -> None:
-    point = await found(tmp_path, parallelism=3, finished=(0, 1, 2))
+    point = await found(tmp_path, parallelism=3, finished=(0, 1, 2), kind=StateKind.OUTPUT)
     assert point.finished == {(VERTEX.id, 0), (VERTEX.id, 1)}
+
+
+async def test_who_had_finished_and_has_state_left_is_restored(tmp_path: Path) -> None:
+    """O2: that is of what it has still to commit."""
+    point = await found(tmp_path, finished=(0, 1))
+    assert point.finished == {(VERTEX.id, 1)}
+
+
+async def test_state_that_is_left_may_be_of_any_at_another_parallelism(tmp_path: Path) -> None:
+    """O2"""
+    point = await found(tmp_path, parallelism=3, finished=(0, 1, 2))
+    assert point.finished == set()
 
 
 async def test_some_that_had_finished_hold_the_parallelism(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
 from flinknet.cluster.control.messages import (
     AcknowledgeCheckpoint,
+    AwaitCheckpoint,
     DeclineCheckpoint,
     Message,
     Register,
@@ -32,7 +33,7 @@ async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
         await websocket.prepare(request)
         await websocket.receive_bytes()
         await websocket.send_bytes(encode(Registered(1000.0, 1000.0)))
-        for _ in range(2):
+        for _ in range(3):
             heard.put_nowait(decode(await websocket.receive_bytes()))
         return websocket
 
@@ -45,8 +46,10 @@ async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
         messages = CheckpointMessages("job", 2, link)
         await messages.acknowledge(7, (1, 0), report)
         await messages.decline(8, (1, 0), CheckpointFailureReason.DECLINED, "not now")
-        acknowledged, declined = await heard.get(), await heard.get()
+        await messages.await_checkpoint((1, 0), 8)
+        acknowledged, declined, awaiting = [await heard.get() for _ in range(3)]
     assert acknowledged == AcknowledgeCheckpoint(
         "job", 2, 7, 1, 0, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7, True]
     )
     assert declined == DeclineCheckpoint("job", 2, 8, 1, 0, "DECLINED", "not now")
+    assert awaiting == AwaitCheckpoint("job", 2, 1, 0, 8)
