@@ -99,12 +99,15 @@ class BlockSource(Source):
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
+        self._block: Block = []
 
     def batches(self, context: RuntimeContext) -> Iterator[Block]:
         """Hand it out, and leave in the metrics what it was."""
         stage = self._stage
         pin(stage.source_cpus[context.index])
-        feed = stage.round.feed(stage.case, stage.case.make_block())
+        # Kept until the subtask is gone: to free a million records stops the loop, too.
+        self._block = stage.case.make_block()
+        feed = stage.round.feed(stage.case, self._block)
         window = Window(stage.warm_up_s)
         for block in feed:
             window.look()

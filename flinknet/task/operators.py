@@ -357,14 +357,14 @@ async def pieces_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator
             yield piece
 
 
-def in_pieces(records: Iterator[Any], limit: int = BATCH_RECORDS) -> Iterator[list[Any]]:
-    """Cut records into lists of at most ``limit``; Arrow record batches come one by one."""
+def in_pieces(records: Iterator[Any]) -> Iterator[list[Any]]:
+    """Cut records into lists of at most ``BATCH_RECORDS``; Arrow record batches come one by one."""
     for first in records:
-        yield [first, *islice(records, _records_of_piece(first, limit) - 1)]
+        yield [first, *islice(records, _records_of_piece(first) - 1)]
 
 
-def _records_of_piece(first: Any, limit: int = BATCH_RECORDS) -> int:
-    return 1 if _is_columns(first) else limit
+def _records_of_piece(first: Any) -> int:
+    return 1 if _is_columns(first) else BATCH_RECORDS
 
 
 def _is_columns(value: Any) -> bool:

@@ -115,12 +115,13 @@ async def _each(batches: Batches) -> AsyncGenerator[Batch, None]:
 
 
 async def _pieces(batches: Batches) -> AsyncGenerator[list[Any], None]:
-    """Read batches, empty ones too; Arrow record batches one by one, as they are made."""
+    """Read batches, empty ones too, and large ones in pieces, so that a barrier does not wait for
+    long; Arrow record batches one by one, as they are made."""
     async with aclosing(_each(batches)) as each:
         async for batch in each:
             if not len(batch):
                 yield []
-            for piece in in_pieces(iter(batch), len(batch)):
+            for piece in in_pieces(iter(batch)):
                 yield piece
 
 

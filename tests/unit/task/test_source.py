@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +44,25 @@ async def test_arrow_record_batches_are_read_one_by_one() -> None:
 
     assert seen == [(number, 1) for number in range(1, 6)]
     assert operator.records_read == 5
+
+
+class OneBatch(Source):
+    """Has all its records in one list."""
+
+    def batches(self, context: RuntimeContext) -> Iterator[list[int]]:
+        yield list(range(2 * BATCH_RECORDS + 1))
+
+
+async def test_a_large_batch_is_taken_in_pieces() -> None:
+    """Between them a mail is run, as for a barrier that would else wait for all of it."""
+    operator, mailbox = SourceOperator(OneBatch()), Mailbox("tested", 1)
+    asked: list[int] = []
+    async with Harness(operator) as harness:
+        mailbox.post(lambda: mailbox.post(lambda: asked.append(operator.records_read)))
+        await operator.run(mailbox)
+    assert list(map(len, harness.batches)) == [BATCH_RECORDS, BATCH_RECORDS, 1]
+    assert harness.records == list(range(2 * BATCH_RECORDS + 1))
+    assert asked == [BATCH_RECORDS]
 
 
 @pytest.mark.parametrize("source", [Letters(), LettersLater()])
