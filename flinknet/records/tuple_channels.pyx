@@ -8,6 +8,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from operator import itemgetter
 
 from flinknet.records.compact_integer cimport compact_integer
+from flinknet.records.key_hash cimport begin_key_hashes, key_hash_of, over_byte
 from flinknet.records.remembered_channels cimport RememberedChannels
 
 __all__ = ["NOT_KNOWN", "TupleChannels"]
@@ -27,25 +28,7 @@ cdef extern from "Python.h":
     void PyErr_Clear()
 
 
-cdef uint32_t crc_table[256]
-
-
-cdef void fill_crc_table() noexcept:
-    """The polynomial is that of zlib's ``crc32``."""
-    cdef uint32_t value
-    cdef int byte
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (0xEDB88320U if value & 1 else 0)
-        crc_table[byte] = value
-
-
-fill_crc_table()
-
-
-cdef inline uint32_t _over(uint32_t crc, uint8_t byte) noexcept:
-    return crc_table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+begin_key_hashes()
 
 
 cdef inline uint32_t _over_number(uint32_t crc, uint64_t number, int size) noexcept:
@@ -53,7 +36,7 @@ cdef inline uint32_t _over_number(uint32_t crc, uint64_t number, int size) noexc
     cdef int shift = 8 * size
     while shift:
         shift -= 8
-        crc = _over(crc, <uint8_t>(number >> shift))
+        crc = over_byte(crc, <uint8_t>(number >> shift))
     return crc
 
 
@@ -62,30 +45,25 @@ cdef uint32_t _integer_hash(long long key) noexcept:
     cdef uint32_t crc = 0xFFFFFFFFU
     cdef uint64_t bits = <uint64_t>key
     if -0x20 <= key < 0x80:
-        crc = _over(crc, <uint8_t>bits)
+        crc = over_byte(crc, <uint8_t>bits)
     elif key >= 0:
         if bits < 0x100:
-            crc = _over_number(_over(crc, 0xCC), bits, 1)
+            crc = _over_number(over_byte(crc, 0xCC), bits, 1)
         elif bits < 0x10000:
-            crc = _over_number(_over(crc, 0xCD), bits, 2)
+            crc = _over_number(over_byte(crc, 0xCD), bits, 2)
         elif bits < 0x100000000ULL:
-            crc = _over_number(_over(crc, 0xCE), bits, 4)
+            crc = _over_number(over_byte(crc, 0xCE), bits, 4)
         else:
-            crc = _over_number(_over(crc, 0xCF), bits, 8)
+            crc = _over_number(over_byte(crc, 0xCF), bits, 8)
     elif key >= -0x80:
-        crc = _over_number(_over(crc, 0xD0), bits, 1)
+        crc = _over_number(over_byte(crc, 0xD0), bits, 1)
     elif key >= -0x8000:
-        crc = _over_number(_over(crc, 0xD1), bits, 2)
+        crc = _over_number(over_byte(crc, 0xD1), bits, 2)
     elif key >= -0x80000000LL:
-        crc = _over_number(_over(crc, 0xD2), bits, 4)
+        crc = _over_number(over_byte(crc, 0xD2), bits, 4)
     else:
-        crc = _over_number(_over(crc, 0xD3), bits, 8)
-    crc ^= 0xFFFFFFFFU
-    crc ^= crc >> 16
-    crc *= 0x85EBCA6BU
-    crc ^= crc >> 13
-    crc *= 0xC2B2AE35U
-    return crc ^ crc >> 16
+        crc = _over_number(over_byte(crc, 0xD3), bits, 8)
+    return key_hash_of(crc)
 
 
 @cython.final

@@ -58,14 +58,9 @@ class Front(dict[Any, Any]):
         self._copy = copy
 
     def __missing__(self, key: Any) -> Any:
-        value = self._found_below(key)
+        value = self._taken_from_below(key)
         if value is _ABSENT:
             raise KeyError(key)
-        if self.copies:
-            copy = self._copy(value)
-            if copy is not value:
-                self[key] = copy
-            return copy
         return value
 
     def __contains__(self, key: Any) -> bool:
@@ -73,10 +68,10 @@ class Front(dict[Any, Any]):
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value, or the default."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
+        value = dict.get(self, key, _ABSENT)
+        if value is _ABSENT:
+            value = self._taken_from_below(key)
+        return default if value is _ABSENT else value
 
     def pop(self, key: Any, default: Any = None) -> Any:
         """Remove the value, if there is one, and return it or the default."""
@@ -87,6 +82,15 @@ class Front(dict[Any, Any]):
             if value is _ABSENT:
                 return self._copy(below) if self.copies else below
         return default if value is _ABSENT else value
+
+    def _taken_from_below(self, key: Any) -> Any:
+        value = self._found_below(key)
+        if not self.copies or value is _ABSENT:
+            return value
+        copy = self._copy(value)
+        if copy is not value:
+            self[key] = copy
+        return copy
 
     def _found_below(self, key: Any) -> Any:
         if key in self.deleted:
@@ -107,6 +111,8 @@ class TableCapture:
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
         """Iterate over keys and values, which must not be changed, until the capture is closed."""
+        if len(self._layers) == 1:
+            return iter(self._layers[0].items())
         return _items(self._layers)
 
     def entries_in_memory(self) -> Iterator[tuple[Any, Any]]:
@@ -193,13 +199,7 @@ class StateTable:
         base = frozen[0]
         upper = frozen[1] if len(frozen) > 1 else self.live
         assert isinstance(upper, Front), "every layer but the lowest was a front"
-        while upper.deleted and entries_max:
-            base.pop(upper.deleted.pop(), None)
-            entries_max -= 1
-        while upper and entries_max:
-            key, value = upper.popitem()
-            base[key] = value
-            entries_max -= 1
+        _move(upper, base, entries_max)
         if upper or upper.deleted:
             return True
         if upper is not self.live:
@@ -230,6 +230,17 @@ class StateTable:
             assert self.live.copies or not self._captures, "what is captured may be changed"
         for holder in self._holders:
             assert holder._entries is self.live, "a holder has what is not live"
+
+
+def _move(upper: Front, base: Entries, entries_max: int) -> None:
+    """Have the layer below delete what was deleted, and take over what was written."""
+    while upper.deleted and entries_max:
+        base.pop(upper.deleted.pop(), None)
+        entries_max -= 1
+    while upper and entries_max:
+        key, value = upper.popitem()
+        base[key] = value
+        entries_max -= 1
 
 
 def _items(layers: tuple[Entries, ...]) -> Iterator[tuple[Any, Any]]:

@@ -76,6 +76,7 @@ class ValueSerializer:
         known = StateTypes(RecordTypes.of(types))
         packer = RecordPacker(known)
         self.encode, self.form, self.options = packer.encode, packer.form, packer.options
+        self.direct = packer.direct
         """As those of ``RecordPacker``, for values without a list in them."""
         self._pack_otherwise = packer.pack_otherwise
         self.unpack: Callable[[bytes | memoryview], Any] = _unpacker(known)
