@@ -407,6 +407,26 @@ def test_the_overtaken_part_of_a_record_goes_on_in_another_reader(spill: int) ->
     other.close()
 
 
+@pytest.mark.parametrize("spill", [50, 1_000])
+def test_nothing_is_left_of_a_channel_that_has_ended(spill: int) -> None:
+    """N5: a checkpoint behind its end has nothing to store of it, and no memory is held for it."""
+    record, cut_at = packed("x" * 100), 60
+    handler = Handler(record_spill_bytes=spill)
+    arranged = handler.arranged
+    arranged.arrive(record[:cut_at], data_type=DataType.DATA_BUFFER, unfinished=cut_at)
+    arranged.arrive(record[cut_at:], continued=len(record) - cut_at)
+    arranged.end()
+    assert list(arranged.batch()) == []
+    assert b"".join(arranged.reader.unconsumed(0)) == record[:cut_at]
+    assert list(arranged.batch()) == ["x" * 100]
+    arranged.arrive(b"\x90", channel=1, data_type=DataType.EVENT_BUFFER)
+    arranged.end(1)
+    assert run(arranged.reader.next_batch()) is None
+    assert [list(arranged.reader.unconsumed(channel)) for channel in range(2)] == [[], []]
+    assert arranged.memory.statistics().records == 0
+    arranged.close()
+
+
 def test_what_has_priority_need_not_wait_for_the_next_batch() -> None:
     """It is handled in the middle of one, and nothing else is."""
     handler = Handler()
@@ -637,7 +657,7 @@ def test_the_reader_says_whether_a_buffer_takes_it_long() -> None:
 
 
 def test_a_handler_may_ask_for_its_turn() -> None:
-    """The task gets an empty batch, before anything behind the event is read."""
+    """N5: the task gets an empty batch, before anything behind the event is read."""
 
     class Asking:
         def on_event(self, channel: int, event: Event) -> bool:
