@@ -36,6 +36,10 @@ class ClusterConfig:
     coordinator_port: int = 0
     """Port of the control plane; 0 takes a free one. Flink: rest.port."""
 
+    rest_flink_version: str = "1.20.3"
+    """Version of Flink that the REST interface under /v1 says it is: the one whose clients it is
+    tested with."""
+
     data_port: int = 0
     """First data port: worker i listens on data_port + i; 0 takes free ones. Flink:
     taskmanager.data.port."""

@@ -268,7 +268,7 @@ class CoordinatorClient:
             async with self._session.request(method, path, data=body, timeout=timeout) as response:
                 self._has_answered = True
                 if response.status >= 400:
-                    raise _refusal((await response.json())["error"])
+                    raise _refusal(response.status, await response.json())
                 if response.content_type == "application/msgpack":
                     return msgpack.unpackb(await response.read())
                 return await response.json()
@@ -288,5 +288,9 @@ def _not_let_go(progress: JobProgress) -> str:
     )
 
 
-def _refusal(error: dict[str, str]) -> FlinknetError:
-    return _REFUSALS.get(error["type"], JobError)(error["message"])
+def _refusal(status: int, body: dict[str, Any]) -> FlinknetError:
+    """The error that an answer stands for, whose body may have Flink's shape."""
+    if "errors" in body:
+        kind = ConfigurationError if status == 400 else JobError
+        return kind("; ".join(body["errors"]))
+    return _REFUSALS.get(body["error"]["type"], JobError)(body["error"]["message"])

@@ -41,6 +41,8 @@ class AttemptRecord:
     """What each finished subtask uploaded: counters, metrics, collected records (opaque bytes)."""
     committables: dict[SubtaskKey, bytes] = field(default_factory=dict, repr=False)
     """What its two-phase sinks have prepared (opaque bytes)."""
+    finished_at: dict[SubtaskKey, float] = field(default_factory=dict)
+    """When each finished subtask's result was taken in."""
 
     @property
     def number(self) -> int:

@@ -160,6 +160,10 @@ class Dispatcher:
         )
         self._jobs: dict[str, JobRecord] = {}
 
+    def wall_ms(self, at: float) -> int:
+        """A time of the coordinator's clock in milliseconds since 1970."""
+        return round((self._epoch_s + at) * 1000)
+
     # -- jobs, as clients see them
 
     def jobs(self) -> tuple[JobRecord, ...]:
@@ -311,6 +315,7 @@ class Dispatcher:
         taken = result.pop("checkpoint_taken")
         before = record.result_before(subtask)
         attempt.note_result(subtask, result if before is None else before)
+        attempt.finished_at[subtask] = now
         self._order(record, attempt, record.checkpoints.subtask_finished(subtask, taken), now)
         self._carry_out(record, attempt, attempt.execution.finished(subtask, now), now)
 
@@ -588,6 +593,7 @@ class Dispatcher:
                 record.restart_at = record.attempt_failed(now)
             if record.restart_at is None:
                 record.end(now)
+        record.note_state(now)
         self._write_down(record)
         for worker_id, message in commands:
             self._send(worker_id, message)

@@ -89,6 +89,9 @@ class JobRecord:
         self.waits_for_workers = False
         """The job was resumed, and no worker has come yet on which an attempt could begin."""
         self.backoff = RestartBackoff(submission.shape.restart)
+        self.state_since: dict[JobState, float] = {}
+        """When it came to each state that it has been in, for the last time."""
+        self._noted_state: JobState | None = None
         self._epoch_s = epoch_s
         self._cancelled = False
         self._lost: FailureCause | None = None
@@ -128,7 +131,18 @@ class JobRecord:
         """When the present attempt began to continue from a checkpoint, in milliseconds since 1970;
         -1 if it did not."""
         present = self.present
-        return round((self._epoch_s + present.begun_at) * 1000) if present.restored_from else -1
+        return self.wall_ms(present.begun_at) if present.restored_from else -1
+
+    def wall_ms(self, at: float) -> int:
+        """A time of the coordinator's clock in milliseconds since 1970."""
+        return round((self._epoch_s + at) * 1000)
+
+    def note_state(self, now: float) -> None:
+        """Remember since when the job is in its present state; call after each change."""
+        state = self.state
+        if state is not self._noted_state:
+            self._noted_state = state
+            self.state_since[state] = now
 
     def attempt(self, number: int) -> AttemptRecord | None:
         """One attempt, or None if it is forgotten or never was."""
@@ -238,6 +252,7 @@ class JobRecord:
         self.restart_at = None
         self._cancelled = cancelled
         self.ended_at = now
+        self.note_state(now)
         self.submission = self.submission.without_graph()
 
     def keep_results(self) -> None:

@@ -1,12 +1,13 @@
 """The control plane's HTTP interface: who may ask what, and how a refusal looks.
 
 The routes stand in ``public_routes.py``, which is open to everyone who can reach the port, and in
-``client_routes.py``, ``checkpoint_routes.py``, ``savepoint_routes.py``, ``metrics_routes.py`` and
-``worker_routes.py``, which take the cluster token (``Authorization: Bearer``). The token is checked
-before a body is read.
+``client_routes.py``, ``checkpoint_routes.py``, ``savepoint_routes.py``, ``metrics_routes.py``,
+``worker_routes.py`` and ``flink_rest/``, which take the cluster token (``Authorization: Bearer``).
+The token is checked before a body is read.
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
-408 too slow, 409 not in this state, 413 too large.
+408 too slow, 409 not in this state, 413 too large. Under ``/v1``, where everything has the shape of
+Flink's REST, it is ``{"errors": [message]}``, with the same statuses.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from aiohttp.typedefs import Handler, Middleware
 from flinknet.cluster.control.credentials import is_authorized
 from flinknet.cluster.coordinator.checkpoint_routes import CheckpointRoutes
 from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
+from flinknet.cluster.coordinator.flink_rest.cluster_routes import ClusterRoutes
+from flinknet.cluster.coordinator.flink_rest.job_routes import JobRoutes
 from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
 from flinknet.cluster.coordinator.public_routes import PublicRoutes, Readiness
 from flinknet.cluster.coordinator.savepoint_routes import SavepointRoutes, Savepoints
@@ -55,6 +58,8 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     )
     application.add_routes(public)
     application.add_routes(ClientRoutes(coordinator).routes())
+    application.add_routes(ClusterRoutes(coordinator).routes())
+    application.add_routes(JobRoutes(coordinator).routes())
     application.add_routes(CheckpointRoutes(coordinator).routes())
     application.add_routes(SavepointRoutes(coordinator).routes())
     application.add_routes(MetricsRoutes(coordinator).routes())
@@ -79,13 +84,17 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except web.HTTPException as refusal:
-        return _error_response(refusal.status, FlinknetError(refusal.text or refusal.reason))
+        error = FlinknetError(refusal.text or refusal.reason)
+        return _error_response(request, refusal.status, error)
     except (ConfigurationError, CheckpointError, RemoteProtocolError) as error:
-        return _error_response(400, error)
+        return _error_response(request, 400, error)
     except JobError as error:
-        return _error_response(413, error)
+        return _error_response(request, 413, error)
 
 
-def _error_response(status: int, error: FlinknetError) -> web.Response:
-    body = {"error": {"type": type(error).__name__, "message": text_of(error)}}
+def _error_response(request: web.Request, status: int, error: FlinknetError) -> web.Response:
+    message = text_of(error)
+    if request.path.startswith("/v1/"):
+        return web.json_response({"errors": [message]}, status=status)
+    body = {"error": {"type": type(error).__name__, "message": message}}
     return web.json_response(body, status=status)

@@ -64,6 +64,11 @@ class SavepointRoutes:
     async def _savepoint(self, request: web.Request) -> web.Response:
         record = named_job(request, self._coordinator.dispatcher)
         body = await self._read_json(request)
+        if body.get("cancel-job"):
+            raise ConfigurationError(
+                "a job is not cancelled with a savepoint: have it stop with one "
+                "(POST /v1/jobs/JOB/stop, flink stop)"
+            )
         return self._trigger(record, CheckpointKind.SAVEPOINT, body.get("target-directory"))
 
     async def _stop(self, request: web.Request) -> web.Response:

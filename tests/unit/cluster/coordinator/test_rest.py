@@ -63,6 +63,16 @@ async def test_what_is_not_there_is_404_in_json(member: aiohttp.ClientSession) -
         assert set(body["error"]) == {"type", "message"}
 
 
+async def test_under_v1_a_refusal_has_flinks_shape(
+    anybody: aiohttp.ClientSession, member: aiohttp.ClientSession
+) -> None:
+    for path in ("/v1/jobs/x", "/v1/no/such/page"):
+        status, body = await get(member, path)
+        assert (status, list(body)) == (404, ["errors"])
+        status, body = await get(anybody, path)
+        assert (status, body) == (401, {"errors": ["the cluster token is missing or wrong"]})
+
+
 async def test_a_path_that_is_no_text_is_404_too(served: ServedCoordinator) -> None:
     url = URL(f"http://{served.address}/api/v1/jobs/%ED%A0%80%1B", encoded=True)
     headers = authorization_headers(served.token)

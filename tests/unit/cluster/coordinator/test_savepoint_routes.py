@@ -62,11 +62,13 @@ async def test_what_cannot_be_asked_for_is_refused() -> None:
                 (b"{", "is no JSON"),
                 (b"[]", "is no JSON object"),
                 (b'{"target-directory": 1}', "write a path or a URL"),
+                (b'{"cancel-job": true}', "have it stop with one"),
                 (b"", "has no place for a savepoint"),
             ):
                 async with session.post(path, data=body) as response:
                     assert response.status == 400
-                    assert why in (await response.json())["error"]["message"]
+                    (message,) = (await response.json())["errors"]
+                    assert why in message
             assert (await get(session, path + "/4711"))[0] == 404
             assert (await get(session, "/v1/jobs/4711/savepoints/1"))[0] == 404
         await cancel(cluster, record)

@@ -1,0 +1,84 @@
+"""What Flink's clients ask of the cluster.
+
+::
+
+    GET  /v1/config                  the version that is announced, features of the dashboard
+    GET  /v1/overview                counts of workers, slots and jobs
+    GET  /v1/taskmanagers            the workers that are there
+    GET  /v1/taskmanagers/{worker}   one of them, with its slots and its network memory
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from aiohttp import web
+
+from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.flink_rest.cluster_view import (
+    cluster_overview,
+    dashboard_configuration,
+    task_manager,
+    task_manager_details,
+)
+from flinknet.cluster.coordinator.metric_store import MetricStore
+from flinknet.config import ClusterConfig
+from flinknet.texts import printable
+
+__all__ = ["ClusterRoutes", "Seen"]
+
+
+class Seen(Protocol):
+    """What these routes need of the coordinator."""
+
+    config: ClusterConfig
+    dispatcher: Dispatcher
+    metrics: MetricStore
+
+
+class ClusterRoutes:
+    """The routes, bound to one coordinator."""
+
+    def __init__(self, coordinator: Seen) -> None:
+        self._coordinator = coordinator
+        self._dispatcher = coordinator.dispatcher
+        self._flink_version = coordinator.config.rest_flink_version
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        return [
+            web.get("/v1/config", self._config),
+            web.get("/v1/overview", self._overview),
+            web.get("/v1/taskmanagers", self._task_managers),
+            web.get("/v1/taskmanagers/{worker}", self._task_manager),
+        ]
+
+    async def _config(self, request: web.Request) -> web.Response:
+        now = datetime.now().astimezone()
+        return web.json_response(dashboard_configuration(self._flink_version, now))
+
+    async def _overview(self, request: web.Request) -> web.Response:
+        return web.json_response(cluster_overview(self._dispatcher, self._flink_version))
+
+    async def _task_managers(self, request: web.Request) -> web.Response:
+        rows = [
+            task_manager(
+                worker, self._dispatcher.wall_ms(worker.heard_at), self._pool(worker.worker_id)
+            )
+            for worker in self._dispatcher.workers.registered()
+        ]
+        return web.json_response({"taskmanagers": rows})
+
+    async def _task_manager(self, request: web.Request) -> web.Response:
+        worker_id = request.match_info["worker"]
+        worker = self._dispatcher.workers.get(worker_id)
+        if worker is None or worker.is_lost:
+            raise web.HTTPNotFound(text=printable(f"no worker {worker_id}"))
+        heard_ms = self._dispatcher.wall_ms(worker.heard_at)
+        return web.json_response(task_manager_details(worker, heard_ms, self._pool(worker_id)))
+
+    def _pool(self, worker_id: str) -> NetworkBufferPoolStatistics | None:
+        report = self._coordinator.metrics.latest().get(worker_id)
+        return None if report is None else report.statistics.network_pool

@@ -1,0 +1,31 @@
+import java.io.File;
+import org.apache.flink.runtime.rest.util.RestMapperUtils;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+
+/**
+ * Reads answers of a REST interface as Flink's strictest clients do, and writes them again: what comes out must be what
+ * went in, key by key. Arguments: the class of an answer, the file that it is in, and so on.
+ */
+public class ReadBodies {
+    public static void main(String[] arguments) throws Exception {
+        ObjectMapper mapper = RestMapperUtils.getStrictObjectMapper();
+        boolean failed = false;
+        for (int i = 0; i < arguments.length; i += 2) {
+            String name = "org.apache.flink.runtime." + arguments[i];
+            try {
+                JsonNode sent = mapper.readTree(new File(arguments[i + 1]));
+                Object body = mapper.readValue(new File(arguments[i + 1]), Class.forName(name));
+                JsonNode written = mapper.readTree(mapper.writeValueAsString(body));
+                if (!sent.equals(written)) {
+                    System.out.println(name + ": sent    " + sent + "\n" + name + ": written " + written);
+                    failed = true;
+                }
+            } catch (Exception | LinkageError error) {
+                System.out.println(name + ": " + error);
+                failed = true;
+            }
+        }
+        System.out.println(failed ? "some are not Flink's" : "all are Flink's");
+    }
+}

@@ -1,0 +1,53 @@
+"""What Flink's clients ask of jobs, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.submission import Submission
+from tests.unit.cluster.control_plane import get
+from tests.unit.cluster.graphs import endless_graph, keyed_graph
+from tests.unit.cluster.running_cluster import running_cluster
+
+
+async def test_flinks_clients_see_a_job_and_cancel_it() -> None:
+    async with running_cluster() as cluster:
+        coordinator = cluster.served.coordinator
+        record = coordinator.submit(Submission.of_graph(endless_graph()))
+        while not record.checkpoints.is_running:
+            await asyncio.sleep(0)
+        headers = authorization_headers(cluster.served.token)
+        url, job = f"http://{cluster.served.address}", f"/v1/jobs/{record.job_id}"
+        async with aiohttp.ClientSession(url, headers=headers) as session:
+            _, jobs = await get(session, "/v1/jobs")
+            assert jobs == {"jobs": [{"id": record.job_id, "status": "RUNNING"}]}
+            _, overview = await get(session, "/v1/jobs/overview")
+            assert [row["name"] for row in overview["jobs"]] == ["endless"]
+            _, details = await get(session, job)
+            assert {vertex["status"] for vertex in details["vertices"]} == {"RUNNING"}
+            assert (await get(session, f"{job}/plan"))[1] == {"plan": details["plan"]}
+            async with session.patch(job, params={"mode": "stop"}) as response:
+                assert response.status == 400
+            for _ in range(2):
+                async with session.patch(job) as response:
+                    assert (response.status, await response.json()) == (202, {})
+                await coordinator.wait_for_end(record, 60.0)
+            assert await get(session, f"{job}/status") == (200, {"status": "CANCELED"})
+
+
+async def test_a_job_that_has_finished_is_not_cancelled() -> None:
+    async with running_cluster() as cluster:
+        coordinator = cluster.served.coordinator
+        record = coordinator.submit(Submission.of_graph(keyed_graph()))
+        await coordinator.wait_for_end(record, 60.0)
+        headers = authorization_headers(cluster.served.token)
+        url = f"http://{cluster.served.address}"
+        async with (
+            aiohttp.ClientSession(url, headers=headers) as session,
+            session.patch(f"/v1/jobs/{record.job_id}", params={"mode": "cancel"}) as response,
+        ):
+            assert response.status == 409
+            assert await response.json() == {"errors": ['job "sums" is FINISHED already']}
