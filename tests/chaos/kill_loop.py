@@ -144,7 +144,6 @@ class KillLoop:
                 await asyncio.gather(self._follow, return_exceptions=True)
         assert self._progress is not None
         outcome.attempts += self._progress.attempt + 1
-        outcome.checkpoints = await self._newest()
         outcome.seconds = time.monotonic() - began
         return outcome
 
@@ -250,8 +249,11 @@ class KillLoop:
             raise AssertionError(f"the job has ended before its faults: {self._follow.result()}")
 
     async def _newest(self) -> int:
+        """The number of the last checkpoint; a job that has finished leaves none."""
         completed = await self._store.completed()
-        return completed[-1].directory.checkpoint_id if completed else 0
+        newest = completed[-1].directory.checkpoint_id if completed else 0
+        self.outcome.checkpoints = max(self.outcome.checkpoints, newest)
+        return newest
 
 
 def print_table(outcomes: Sequence[Outcome]) -> None:
