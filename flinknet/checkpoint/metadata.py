@@ -145,9 +145,12 @@ class OperatorState(NamedTuple):
     subtasks: tuple[SubtaskState, ...] = ()
 
     def finished_at(self, parallelism: int) -> set[int]:
-        """The subtasks that have finished, of so many: if all had, they all have at any number."""
+        """The subtasks that have finished, of so many: if all had, they all have at any number; if
+        some had, none of others, which share what the rest of them had left."""
         finished = {subtask.subtask_index for subtask in self.subtasks if subtask.finished}
-        return set(range(parallelism)) if len(finished) == self.parallelism else finished
+        if len(finished) == self.parallelism:
+            return set(range(parallelism))
+        return finished if parallelism == self.parallelism else set()
 
 
 class Exchange(NamedTuple):

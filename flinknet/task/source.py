@@ -154,18 +154,11 @@ class SourceOperator(Operator):
             self._shares = self._restored_shares(self._saved.get())
 
     def _restored_shares(self, saved: list[Any]) -> list[Share]:
-        """Return what this subtask goes on with; those that had finished have saved nothing."""
+        """Return what this subtask goes on with; those that had finished have left nothing."""
         context = self._context
         had = {subtask: [Share(*one) for one in shares] for subtask, _, shares in saved}
-        subtasks = {number for _, number, _ in saved}
-        if not saved or subtasks == {context.parallelism}:
+        if {number for _, number, _ in saved} <= {context.parallelism}:
             return had.get(context.index, [])
-        if subtasks != {len(had)}:
-            raise ConfigurationError(
-                f'source "{context.operator_name}" was read by {max(subtasks)} subtasks in the '
-                f"checkpoint, of which only {len(had)} had not finished: run it with "
-                f"{max(subtasks)}, not with {context.parallelism}"
-            )
         return shares_of(
             (share for shares in had.values() for share in shares),
             context.index,

@@ -36,6 +36,8 @@ def shares_of(
 ) -> list[Share]:
     """Return what subtask ``index`` of ``parallelism`` reads of all shares."""
     row: Sequence[Share] = sorted(shares)
+    if not row:
+        return []
     if len(row) >= parallelism:
         return list(row[index::parallelism])
     if not can_be_cut:

@@ -486,10 +486,9 @@ class SubtaskCheckpoints:
                 if pace.is_over(task_time()):
                     await asyncio.sleep(0)
                     pace.resume(task_time())
-            written = {
-                StateKind.KEYED: snapshot.keyed_pieces(),
-                StateKind.OPERATOR: snapshot.operator_pieces(),
-            }
+            written = {StateKind.OPERATOR: snapshot.operator_pieces()}
+            if not captured.has_finished:  # Nobody asks for a key any more.
+                written[StateKind.KEYED] = snapshot.keyed_pieces()
             parts: dict[StateKind, StatePart] = {}
             for kind, pieces in written.items():
                 blocks = labelled(kind, pieces)

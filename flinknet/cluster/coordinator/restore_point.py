@@ -2,7 +2,8 @@
 
 A job that is submitted with a checkpoint of another one is refused unless all of it has a place:
 the state of each operator (by uid), unless the client allows that some is left behind; as many key
-groups; and, where some subtasks of an operator had finished, as many subtasks. Flink:
+groups; and, where some subtasks of an operator had finished and left something to do, as many
+subtasks: of another number none has finished, and it would be done again. Flink:
 Checkpoints.loadAndValidateCheckpoint, VertexFinishedStateChecker.
 """
 
@@ -95,11 +96,11 @@ def _check_operator(vertex: JobVertex, operator: OperatorState, location: str) -
             f'"{vertex.name}" has {vertex.max_parallelism}: set_max_parallelism('
             f"{operator.max_parallelism}), which cannot change"
         )
-    finished = operator.finished_at(operator.parallelism)
-    some = 0 < len(finished) < operator.parallelism
-    if some and operator.parallelism != vertex.parallelism:
+    finished = [subtask for subtask in operator.subtasks if subtask.finished]
+    some = any(subtask.has_own_state for subtask in finished)
+    if some and len(finished) < operator.parallelism != vertex.parallelism:
         raise StateError(
             f"{len(finished)} of the {operator.parallelism} subtasks of operator {operator.uid} "
-            f'had finished in {location}: "{vertex.name}" must have that parallelism, not '
-            f"{vertex.parallelism}"
+            f"had finished in {location}, with something left to commit: "
+            f'"{vertex.name}" must have that parallelism, not {vertex.parallelism}'
         )

@@ -208,3 +208,15 @@ def test_metadata_without_state_is_metadata() -> None:
     empty: CheckpointMetadata = metadata()
     assert empty.size_bytes == 0
     assert decode_metadata(encode_metadata(empty, 4096), "m") == empty
+
+
+@pytest.mark.parametrize(
+    ("finished", "parallelism", "expected"),
+    [((), 3, set()), ((1,), 3, {1}), ((1,), 2, set()), ((0, 1, 2), 2, {0, 1})],
+)
+def test_who_has_finished_at_a_parallelism(
+    finished: tuple[int, ...], parallelism: int, expected: set[int]
+) -> None:
+    """O2"""
+    subtasks = tuple(SubtaskState(index, {}, index in finished) for index in range(3))
+    assert OperatorState("one", 3, 128, subtasks).finished_at(parallelism) == expected

@@ -67,10 +67,20 @@ class Answers:
             self._more.clear()
             await self._more.wait()
 
-    def metadata(self, graph: JobGraph) -> CheckpointMetadata:
-        """The checkpoint of which all subtasks have written their part."""
+    def metadata(self, graph: JobGraph, finished: Collection[SubtaskId] = ()) -> CheckpointMetadata:
+        """The checkpoint of which all subtasks have written their part, but for those that had
+        ``finished``."""
         operators = {
-            operator.uid: OperatorState(operator.uid, vertex.parallelism, vertex.max_parallelism)
+            operator.uid: OperatorState(
+                operator.uid,
+                vertex.parallelism,
+                vertex.max_parallelism,
+                tuple(
+                    SubtaskState(index, {}, finished=True)
+                    for index in range(vertex.parallelism)
+                    if (vertex.id, index) in finished
+                ),
+            )
             for vertex in graph.vertices
             for operator in vertex.operators
         }

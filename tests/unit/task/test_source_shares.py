@@ -36,6 +36,10 @@ def test_fewer_subtasks_read_several() -> None:
         ]
 
 
+def test_of_nothing_nobody_has_a_share() -> None:
+    assert at_parallelism([], 2, can_be_cut=True) == [[], []]
+
+
 def test_more_subtasks_read_parts() -> None:
     shares = [Share(0, 2, 5), Share(1, 2)]
     assert at_parallelism(shares, 3, can_be_cut=True) == [

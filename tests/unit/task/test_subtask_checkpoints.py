@@ -44,6 +44,7 @@ from flinknet.task.execution_state import ExecutionState
 from flinknet.task.graph import JobGraph
 from flinknet.task.processing_time import wall_clock_ms
 from flinknet.task.restored_state import RestoredState
+from flinknet.task.source import read
 from flinknet.task.subtask import Subtask
 from flinknet.wire.events import Alignment, CheckpointBarrier, CheckpointKind, CheckpointOptions
 from tests.unit.task.checkpointed import Answers, deploy, store_in, trigger
@@ -170,6 +171,60 @@ async def test_sources_go_on_at_another_parallelism(
     assert len(read) == after
     assert all(read), "every source has something left"
     assert sum(read) < RECORDS, "not from the beginning"
+
+
+class Uneven(Source):
+    """Its first subtask reads at once; the others read one batch, and then wait."""
+
+    replayable = deals_out_records = True
+    may_end: ClassVar[asyncio.Event]
+
+    async def batches_after(self, context: RuntimeContext, position: int) -> AsyncIterator[Any]:
+        numbers = GeneratorSource(lambda number: (number % KEYS, number), RECORDS)
+        async for batch in read(numbers, context, position):
+            yield batch
+            while context.index and not self.may_end.is_set():
+                await self.may_end.wait()
+
+    def batches(self, context: RuntimeContext) -> AsyncIterator[Any]:
+        return self.batches_after(context, 0)
+
+
+def uneven(sources: int) -> JobGraph:
+    environment = StreamExecutionEnvironment().set_parallelism(2).set_max_parallelism(8)
+    environment.enable_checkpointing(1000)
+    numbers = environment.from_source(Uneven())
+    totals = (
+        numbers.set_parallelism(sources)
+        .key_by(lambda record: record[0])
+        .reduce(lambda one, other: (one[0], one[1] + other[1]), emit="end_of_input")
+    )
+    totals.sink_to(CollectSink()).name("sums")
+    return environment.job_graph("uneven")
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+async def test_some_sources_had_finished_and_the_rest_goes_on_at_any_parallelism(
+    workers: list[NetworkEnvironment], store: CheckpointStore, after: int
+) -> None:
+    """O2: what the others had left is read once."""
+    Uneven.may_end = asyncio.Event()
+    graph, answers = uneven(3), Answers()
+    subtasks = deploy(graph, workers, store, answers)
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await tasks[list(subtasks).index("Source: Uneven (1/3)")]
+        trigger(subtasks, BARRIER)
+        await answers.until(reports=4)
+    metadata = answers.metadata(graph, finished=[(0, 0)])
+    Uneven.may_end.set()
+    restored = RestoredState(store, metadata)
+    restarted = deploy(uneven(after), workers, store, Answers(), attempt=1, restored=restored)
+    async with asyncio.timeout(60), running(restarted) as tasks:
+        results = await asyncio.gather(*tasks)
+    assert collected(results) == EXPECTED
+    named = zip(restarted, results, strict=True)
+    read = sum(result.records_in for name, result in named if name.startswith("Source"))
+    assert 0 < read < RECORDS * 2 // 3, "nothing of the first, and not from the beginning"
 
 
 async def test_a_collect_sink_has_each_record_once(

@@ -74,9 +74,14 @@ async def test_state_that_is_left_may_be_of_any_at_another_parallelism(tmp_path:
     assert point.finished == set()
 
 
-async def test_some_that_had_finished_hold_the_parallelism(tmp_path: Path) -> None:
+async def test_some_that_have_something_to_commit_hold_the_parallelism(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="1 of the 3 subtasks .* must have that parallelism"):
         await found(tmp_path, parallelism=3, finished=(0,))
+
+
+async def test_of_others_none_has_finished_at_another_parallelism(tmp_path: Path) -> None:
+    """O2: they share what those had left that had not."""
+    assert (await found(tmp_path, parallelism=3, finished=(1, 2))).finished == set()
 
 
 async def test_state_without_an_operator_is_left_behind_only_if_it_may_be(tmp_path: Path) -> None:
