@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 from flinknet.metrics.families import Family, Labels, Metric, families_of
 from flinknet.metrics.worker_statistics import METERED, SubtaskTotals
 
-__all__ = ["task_families", "task_labels"]
+__all__ = ["task_families", "task_labels", "task_values"]
 
 T = TypeVar("T")
 
@@ -148,6 +148,19 @@ def task_families(tasks: Sequence[tuple[Labels, SubtaskTotals]]) -> Iterator[Fam
     rates: list[tuple[Labels, Sequence[float]]] = [(who, task.rates) for who, task in tasks]
     yield from families_of(_COUNTS, counts)
     yield from families_of(_RATES, rates)
+
+
+def task_values(task: SubtaskTotals) -> dict[str, float]:
+    """The same by the names that Flink's REST has: ``Shuffle.Netty.Input.numBytesInLocal``."""
+    values = {metric.name: metric.value(task) for metric in _METRICS}
+    values |= {metric.name: metric.value(task.counts()) for metric in _COUNTS}
+    if task.rates:
+        values |= {metric.name: metric.value(task.rates) for metric in _RATES}
+    return {
+        name.removeprefix(_SCOPE).replace("_", "."): value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def task_labels(worker: Labels, task: SubtaskTotals) -> Labels:

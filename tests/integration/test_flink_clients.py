@@ -10,8 +10,9 @@ import json
 import os
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -20,6 +21,7 @@ from bench.peers.flink.installation import FLINK_VERSION, Installation, install
 from flinknet.cluster import JobProgress, JobResult, LocalCluster
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import JobCancelledError
 from tests.unit.cluster.graphs import endless_graph
 
@@ -27,9 +29,13 @@ pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
 
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
-    cluster=ClusterConfig(workers=2),
+    cluster=ClusterConfig(workers=2, statistics_interval_ms=50.0),
 )
 READ_BODIES = Path(__file__).with_name("ReadBodies.java")
+VERTEX = "jobs/{job}/vertices/{vertex}"
+OWN = {"start_delay", "alignment", "sync", "async"}
+"""What a checkpoint has beside what Flink's has."""
+
 ANSWERS = {
     "rest.messages.DashboardConfiguration": "config",
     "rest.handler.legacy.messages.ClusterOverviewWithVersion": "overview",
@@ -40,6 +46,20 @@ ANSWERS = {
     "messages.webmonitor.JobIdsWithStatusOverview": "jobs",
     "rest.messages.JobPlanInfo": "jobs/{job}/plan",
     "messages.webmonitor.JobStatusInfo": "jobs/{job}/status",
+    "rest.messages.JobConfigInfo": "jobs/{job}/config",
+    "rest.messages.JobExceptionsInfoWithHistory": "jobs/{job}/exceptions",
+    "rest.messages.JobAccumulatorsInfo": "jobs/{job}/accumulators",
+    "rest.messages.job.metrics.MetricCollectionResponseBody": "jobs/{job}/metrics?get=uptime",
+    "rest.messages.checkpoints.CheckpointingStatistics": "jobs/{job}/checkpoints",
+    "rest.messages.checkpoints.CheckpointStatistics": "jobs/{job}/checkpoints/details/1",
+    "rest.messages.checkpoints.CheckpointConfigInfo": "jobs/{job}/checkpoints/config",
+    "rest.messages.JobVertexDetailsInfo": f"{VERTEX}",
+    "rest.messages.JobVertexBackPressureInfo": f"{VERTEX}/backpressure",
+    "rest.messages.job.metrics.AggregatedMetricsResponseBody": (
+        f"{VERTEX}/subtasks/metrics?get=numRecordsIn,isBackPressured"
+    ),
+    "rest.messages.ConfigurationInfo": "jobmanager/config",
+    "rest.messages.EnvironmentInfo": "jobmanager/environment",
 }
 
 
@@ -96,6 +116,7 @@ class Client:
 class Running:
     """A cluster with an endless job, which runs, and who asks of it."""
 
+    cluster: LocalCluster
     client: Client
     job_id: str
     result: asyncio.Task[JobResult]
@@ -109,9 +130,11 @@ async def running(flink: Installation, tmp_path: Path) -> AsyncIterator[Running]
         if progress.state == "RUNNING" and not runs.done():
             runs.set_result(progress.job_id)
 
+    settings = JobCheckpointingConfig(1e9, directory=str(tmp_path / "checkpoints"))
+    graph = replace(endless_graph(), checkpointing=settings)
     async with LocalCluster(CONFIG, on_output=lambda process, line: None) as cluster:
-        result = asyncio.create_task(cluster.execute(endless_graph(), note))
-        yield Running(Client(flink, cluster, tmp_path), await runs, result)
+        result = asyncio.create_task(cluster.execute(graph, note))
+        yield Running(cluster, Client(flink, cluster, tmp_path), await runs, result)
         result.cancel()
         await asyncio.wait([result])
 
@@ -150,13 +173,36 @@ async def test_flinks_command_line_cancels_a_job(running: Running) -> None:
         await running.result
 
 
+def _without_own(answer: Any) -> Any:
+    if isinstance(answer, list):
+        return [_without_own(one) for one in answer]
+    if not isinstance(answer, dict):
+        return answer
+    is_checkpoint = "checkpoint_type" in answer
+    return {
+        key: _without_own(value)
+        for key, value in answer.items()
+        if not (is_checkpoint and key in OWN)
+    }
+
+
 async def test_every_answer_has_the_very_shape_of_flinks(running: Running, tmp_path: Path) -> None:
     workers = json.loads(await running.client.ask("taskmanagers"))["taskmanagers"]
-    names = {"job": running.job_id, "worker": workers[0]["id"]}
+    await running.cluster.savepoint(running.job_id, str(tmp_path / "saved"))
+    job = json.loads(await running.client.ask(f"jobs/{running.job_id}"))
+    names = {
+        "job": running.job_id,
+        "worker": workers[0]["id"],
+        "vertex": job["vertices"][0]["id"],
+    }
+    reported = f"jobs/{running.job_id}/vertices/{names['vertex']}/backpressure"
+    while json.loads(await running.client.ask(reported))["status"] != "ok":
+        pass  # The workers report now and then.
     arguments = []
     for number, (body, path) in enumerate(ANSWERS.items()):
         file = tmp_path / f"{number}.json"
-        file.write_bytes(await running.client.ask(path.format(**names)))
+        answer = await running.client.ask(path.format(**names))
+        file.write_text(json.dumps(_without_own(json.loads(answer))))
         arguments += [body, str(file)]
     status, said = await running.client.java(str(READ_BODIES), *arguments)
     assert status == 0, said

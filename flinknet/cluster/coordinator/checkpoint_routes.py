@@ -8,7 +8,8 @@
 
 The summary is of the completed ones that are remembered. Times are milliseconds, sizes bytes; those
 of a checkpoint are in sum over its subtasks. ``start_delay``, ``alignment``, ``sync`` and ``async``
-of a checkpoint, which Flink tells by subtask, are those of the slowest one.
+of one that has ended, which Flink tells by subtask, are those of the slowest one: the only keys
+that Flink's answers do not have, and that its clients pass over.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from flinknet.checkpoint.checkpoint_history import CheckpointStory
+from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.http_requests import named_job
@@ -67,8 +69,10 @@ class CheckpointRoutes:
                     "failed": history.failed,
                 },
                 "summary": {
+                    "checkpointed_size": _summary(one.metrics["state_bytes"] for one in completed),
                     "state_size": _summary(one.metrics["state_bytes"] for one in completed),
                     "end_to_end_duration": _summary(one.seconds * 1000 for one in completed),
+                    "alignment_buffered": _summary(()),
                     "processed_data": _summary(one.metrics["processed_bytes"] for one in completed),
                     "persisted_data": _summary(one.metrics["persisted_bytes"] for one in completed),
                 },
@@ -95,13 +99,23 @@ class CheckpointRoutes:
         return web.json_response(
             {
                 "mode": settings.mode,
-                "interval": settings.interval_ms,
-                "timeout": settings.timeout_ms,
-                "min_pause": settings.min_pause_ms,
+                "interval": round(settings.interval_ms),
+                "timeout": round(settings.timeout_ms),
+                "min_pause": round(settings.min_pause_ms),
                 "max_concurrent": settings.concurrent,
-                "tolerable_failed_checkpoints": settings.tolerable_failures,
+                "externalization": {
+                    "enabled": settings.retention != "no_externalized_checkpoints",
+                    "delete_on_cancellation": settings.retention != "retain_on_cancellation",
+                },
+                "state_backend": "",
+                "checkpoint_storage": settings.directory,
                 "unaligned_checkpoints": settings.unaligned,
-                "aligned_checkpoint_timeout": settings.aligned_timeout_ms,
+                "tolerable_failed_checkpoints": settings.tolerable_failures,
+                "aligned_checkpoint_timeout": round(settings.aligned_timeout_ms),
+                "checkpoints_after_tasks_finish": True,
+                "state_changelog_enabled": False,
+                "changelog_periodic_materialization_interval": 0,
+                "changelog_storage": "",
             }
         )
 
@@ -126,54 +140,77 @@ def _restored(record: JobRecord) -> dict[str, Any] | None:
     if not record.present.restored_from:
         return None
     place = record.present.restored_from
+    directory = CheckpointDirectory.parse(place.rstrip("/").rpartition("/")[2])
     return {
+        "id": 0 if directory is None else directory.checkpoint_id,
         "restore_timestamp": record.restored_ms,
+        "is_savepoint": directory is not None and directory.is_savepoint,
         "external_path": place,
-        "is_savepoint": "savepoint-" in place.rpartition("/")[2],
     }
 
 
 def _row(record: JobRecord, story: CheckpointStory) -> dict[str, Any]:
-    request = record.savepoints.get(story.checkpoint_id)
     ended_ms = story.timestamp_ms + round(story.seconds * 1000)
     row = {
-        "id": story.checkpoint_id,
-        "status": "COMPLETED" if story.reason is None else "FAILED",
-        "is_savepoint": story.kind.is_savepoint,
-        "trigger_timestamp": story.timestamp_ms,
+        **_common(story.checkpoint_id, story.kind, story.timestamp_ms),
         "latest_ack_timestamp": ended_ms,
-        "state_size": story.metrics["state_bytes"],
-        "checkpointed_size": story.metrics["state_bytes"],
+        "state_size": round(story.metrics["state_bytes"]),
+        "checkpointed_size": round(story.metrics["state_bytes"]),
         "end_to_end_duration": round(story.seconds * 1000),
-        "processed_data": story.metrics["processed_bytes"],
-        "persisted_data": story.metrics["persisted_bytes"],
+        "processed_data": round(story.metrics["processed_bytes"]),
+        "persisted_data": round(story.metrics["persisted_bytes"]),
         "start_delay": story.metrics["start_delay_ms"],
         "alignment": story.metrics["alignment_ms"],
         "sync": story.metrics["sync_ms"],
         "async": story.metrics["async_ms"],
         "num_subtasks": story.subtasks,
         "num_acknowledged_subtasks": story.acknowledged,
-        "checkpoint_type": _type(story.kind),
-        "external_path": "" if request is None else request.location,
     }
     if story.reason is not None:
         message = record.checkpoints.history.why_failed(story.checkpoint_id)
-        row |= {"failure_timestamp": ended_ms, "failure_message": message}
-    return row
+        return row | {
+            "className": "failed",
+            "status": "FAILED",
+            "failure_timestamp": ended_ms,
+            "failure_message": message,
+        }
+    request = record.savepoints.get(story.checkpoint_id)
+    return row | {
+        "className": "completed",
+        "status": "COMPLETED",
+        "external_path": "" if request is None else request.location,
+        "discarded": False,
+    }
 
 
 def _pending_row(checkpoint: PendingCheckpoint, now: float) -> dict[str, Any]:
     acknowledged = len(checkpoint.reports) + len(checkpoint.finished)
+    reports = checkpoint.reports.values()
+    state_bytes = sum(report.state_bytes for report in reports)
     return {
-        "id": checkpoint.checkpoint_id,
+        **_common(checkpoint.checkpoint_id, checkpoint.kind, checkpoint.timestamp_ms),
+        "className": "in_progress",
         "status": "IN_PROGRESS",
-        "is_savepoint": checkpoint.kind.is_savepoint,
-        "trigger_timestamp": checkpoint.timestamp_ms,
-        "state_size": sum(report.state_bytes for report in checkpoint.reports.values()),
+        "latest_ack_timestamp": -1,
+        "state_size": state_bytes,
+        "checkpointed_size": state_bytes,
         "end_to_end_duration": round((now - checkpoint.triggered_at) * 1000),
+        "processed_data": sum(report.processed_bytes for report in reports),
+        "persisted_data": sum(report.persisted_bytes for report in reports),
         "num_subtasks": acknowledged + len(checkpoint.missing),
         "num_acknowledged_subtasks": acknowledged,
-        "checkpoint_type": _type(checkpoint.kind),
+    }
+
+
+def _common(number: int, kind: CheckpointKind, timestamp_ms: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "is_savepoint": kind.is_savepoint,
+        "savepointFormat": "CANONICAL" if kind.is_savepoint else None,
+        "trigger_timestamp": timestamp_ms,
+        "alignment_buffered": 0,
+        "checkpoint_type": _type(kind),
+        "tasks": {},
     }
 
 
@@ -185,8 +222,8 @@ def _type(kind: CheckpointKind) -> str:
 
 def _summary(values: Iterable[float]) -> dict[str, float]:
     """Flink's shape; zeros if there is nothing to sum up."""
-    ordered = sorted(values) or [0]
+    ordered = [round(value) for value in sorted(values)] or [0]
     last = len(ordered) - 1
-    quantiles = {name: ordered[round(share * last)] for name, share in _QUANTILES.items()}
-    average = sum(ordered) / len(ordered)
+    quantiles = {name: float(ordered[round(share * last)]) for name, share in _QUANTILES.items()}
+    average = round(sum(ordered) / len(ordered))
     return {"min": ordered[0], "max": ordered[-1], "avg": average, **quantiles}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
@@ -11,7 +12,9 @@ from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.metrics.families import Family, Kind, Labels, Metric, families_of
 
-__all__ = ["coordinator_families"]
+__all__ = ["cluster_values", "coordinator_families", "job_values"]
+
+T = TypeVar("T")
 
 _SCOPE = "flink_jobmanager_"
 
@@ -123,6 +126,21 @@ def coordinator_families(
             for worker_id, report in store.latest().items()
         ],
     )
+
+
+def cluster_values(dispatcher: Dispatcher) -> dict[str, float]:
+    """What Flink exports of its JobManager, by the names that its REST has."""
+    return _values(_CLUSTER, _SCOPE, dispatcher)
+
+
+def job_values(job: JobRecord, now: float) -> dict[str, float]:
+    """What Flink exports of a job, by the names that its REST has."""
+    return _values((*_JOB, *_CHECKPOINTS, _uptime(now)), f"{_SCOPE}job_", job)
+
+
+def _values(metrics: Iterable[Metric[T]], scope: str, one: T) -> dict[str, float]:
+    values = {metric.name.removeprefix(scope): metric.value(one) for metric in metrics}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _living(dispatcher: Dispatcher) -> list[JobRecord]:

@@ -22,6 +22,7 @@ from flinknet.cluster.coordinator.checkpoint_routes import CheckpointRoutes
 from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
 from flinknet.cluster.coordinator.flink_rest.cluster_routes import ClusterRoutes
 from flinknet.cluster.coordinator.flink_rest.job_routes import JobRoutes
+from flinknet.cluster.coordinator.flink_rest.vertex_routes import VertexRoutes
 from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
 from flinknet.cluster.coordinator.public_routes import PublicRoutes, Readiness
 from flinknet.cluster.coordinator.savepoint_routes import SavepointRoutes, Savepoints
@@ -60,6 +61,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     application.add_routes(ClientRoutes(coordinator).routes())
     application.add_routes(ClusterRoutes(coordinator).routes())
     application.add_routes(JobRoutes(coordinator).routes())
+    application.add_routes(VertexRoutes(coordinator).routes())
     application.add_routes(CheckpointRoutes(coordinator).routes())
     application.add_routes(SavepointRoutes(coordinator).routes())
     application.add_routes(MetricsRoutes(coordinator).routes())

@@ -8,7 +8,7 @@ import pytest
 
 from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.metrics.families import Family, Kind
-from flinknet.metrics.task_families import task_families, task_labels
+from flinknet.metrics.task_families import task_families, task_labels, task_values
 from flinknet.metrics.worker_statistics import GateTotals, SubtaskTotals
 from tests.unit.metrics.samples import channel, gate, pool, subtask
 
@@ -113,3 +113,15 @@ def test_labels_are_those_of_flinks_reporter() -> None:
 def test_each_subtask_has_a_sample() -> None:
     family = families(subtask(0), subtask(1))[SCOPE + "numRecordsIn"]
     assert [labels["subtask_index"] for labels, _ in family.samples] == ["0", "1"]
+
+
+def test_flinks_rest_has_the_same_values_with_dots_in_their_names() -> None:
+    values = task_values(subtask())
+    exported = families(subtask())
+    assert {name.replace(".", "_") for name in values} == {
+        name.removeprefix(SCOPE) for name in exported
+    }
+    assert values["Shuffle.Netty.Input.numBytesInLocal"] == 600
+    assert values["numRecordsInPerSecond"] == 0.5
+    assert "debloatedBufferSize" not in values, "it is off"
+    assert "numRecordsInPerSecond" not in task_values(subtask(rates=()))

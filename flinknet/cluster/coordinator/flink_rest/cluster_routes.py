@@ -6,6 +6,9 @@
     GET  /v1/overview                counts of workers, slots and jobs
     GET  /v1/taskmanagers            the workers that are there
     GET  /v1/taskmanagers/{worker}   one of them, with its slots and its network memory
+    GET  /v1/jobmanager/config       the options of the cluster
+    GET  /v1/jobmanager/environment  the interpreter
+    GET  /v1/jobmanager/metrics      with ?get=taskSlotsTotal,numRunningJobs the values
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Protocol
 from aiohttp import web
 
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
+from flinknet.cluster.coordinator.coordinator_families import cluster_values
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.flink_rest.cluster_view import (
     cluster_overview,
@@ -23,6 +27,11 @@ from flinknet.cluster.coordinator.flink_rest.cluster_view import (
     task_manager,
     task_manager_details,
 )
+from flinknet.cluster.coordinator.flink_rest.environment_view import (
+    coordinator_configuration,
+    coordinator_environment,
+)
+from flinknet.cluster.coordinator.flink_rest.metrics_view import chosen_names, metric_list
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.config import ClusterConfig
 from flinknet.texts import printable
@@ -53,6 +62,9 @@ class ClusterRoutes:
             web.get("/v1/overview", self._overview),
             web.get("/v1/taskmanagers", self._task_managers),
             web.get("/v1/taskmanagers/{worker}", self._task_manager),
+            web.get("/v1/jobmanager/config", self._coordinator_config),
+            web.get("/v1/jobmanager/environment", self._environment),
+            web.get("/v1/jobmanager/metrics", self._metrics),
         ]
 
     async def _config(self, request: web.Request) -> web.Response:
@@ -78,6 +90,16 @@ class ClusterRoutes:
             raise web.HTTPNotFound(text=printable(f"no worker {worker_id}"))
         heard_ms = self._dispatcher.wall_ms(worker.heard_at)
         return web.json_response(task_manager_details(worker, heard_ms, self._pool(worker_id)))
+
+    async def _coordinator_config(self, request: web.Request) -> web.Response:
+        return web.json_response(coordinator_configuration(self._coordinator.config))
+
+    async def _environment(self, request: web.Request) -> web.Response:
+        return web.json_response(coordinator_environment())
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        values = cluster_values(self._dispatcher)
+        return web.json_response(metric_list(values, chosen_names(request.query.get("get"))))
 
     def _pool(self, worker_id: str) -> NetworkBufferPoolStatistics | None:
         report = self._coordinator.metrics.latest().get(worker_id)

@@ -7,9 +7,14 @@
     GET   /v1/jobs/{job}             details: vertices, counts, plan
     GET   /v1/jobs/{job}/plan
     GET   /v1/jobs/{job}/status
+    GET   /v1/jobs/{job}/config
+    GET   /v1/jobs/{job}/exceptions  with ?maxExceptions=N at most so many failures
+    GET   /v1/jobs/{job}/accumulators    none: jobs have none here
+    GET   /v1/jobs/{job}/metrics     with ?get=numRestarts,uptime the values
     PATCH /v1/jobs/{job}?mode=cancel 202, or 409 if the job has ended otherwise: ``flink cancel``
 
-Savepoints and checkpoints of jobs are in ``savepoint_routes.py`` and ``checkpoint_routes.py``.
+Savepoints and checkpoints of jobs are in ``savepoint_routes.py`` and ``checkpoint_routes.py``,
+their vertices in ``vertex_routes.py``.
 """
 
 from __future__ import annotations
@@ -19,10 +24,17 @@ from typing import Protocol
 from aiohttp import web
 
 from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.coordinator.coordinator_families import job_values
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.flink_rest.environment_view import job_configuration
+from flinknet.cluster.coordinator.flink_rest.exceptions_view import (
+    EXCEPTIONS_DEFAULT,
+    job_exceptions,
+)
 from flinknet.cluster.coordinator.flink_rest.job_view import job_details, job_overview, job_plan
+from flinknet.cluster.coordinator.flink_rest.metrics_view import chosen_names, metric_list
 from flinknet.cluster.coordinator.flink_rest.states import job_status
-from flinknet.cluster.coordinator.http_requests import named_job
+from flinknet.cluster.coordinator.http_requests import named_job, whole_number
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.errors import ConfigurationError
 from flinknet.texts import printable
@@ -54,6 +66,10 @@ class JobRoutes:
             web.get("/v1/jobs/{job}", self._job),
             web.get("/v1/jobs/{job}/plan", self._plan),
             web.get("/v1/jobs/{job}/status", self._status),
+            web.get("/v1/jobs/{job}/config", self._config),
+            web.get("/v1/jobs/{job}/exceptions", self._exceptions),
+            web.get("/v1/jobs/{job}/accumulators", self._accumulators),
+            web.get("/v1/jobs/{job}/metrics", self._metrics),
             web.patch("/v1/jobs/{job}", self._cancel),
         ]
 
@@ -79,6 +95,30 @@ class JobRoutes:
     async def _status(self, request: web.Request) -> web.Response:
         record = named_job(request, self._dispatcher)
         return web.json_response({"status": job_status(record.state)})
+
+    async def _config(self, request: web.Request) -> web.Response:
+        return web.json_response(job_configuration(named_job(request, self._dispatcher)))
+
+    async def _exceptions(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
+        limit = whole_number(request, "maxExceptions") or EXCEPTIONS_DEFAULT
+        return web.json_response(job_exceptions(record, workers, limit))
+
+    async def _accumulators(self, request: web.Request) -> web.Response:
+        named_job(request, self._dispatcher)
+        return web.json_response(
+            {
+                "job-accumulators": [],
+                "user-task-accumulators": [],
+                "serialized-user-task-accumulators": {},
+            }
+        )
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        values = job_values(record, self._coordinator.now())
+        return web.json_response(metric_list(values, chosen_names(request.query.get("get"))))
 
     async def _cancel(self, request: web.Request) -> web.Response:
         record = named_job(request, self._dispatcher)

@@ -26,7 +26,15 @@ from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.task.graph import JobVertex
 
-__all__ = ["end_ms", "io_metrics_view", "job_details", "job_overview", "job_plan", "vertex_id"]
+__all__ = [
+    "end_ms",
+    "io_metrics_view",
+    "job_details",
+    "job_overview",
+    "job_plan",
+    "span",
+    "vertex_id",
+]
 
 
 def vertex_id(vertex: JobVertex) -> str:
@@ -129,10 +137,10 @@ def io_metrics_view(metrics: IOMetrics, *, is_complete: bool) -> dict[str, Any]:
 def _job_span(record: JobRecord, now: float) -> dict[str, int]:
     start = record.wall_ms(record.submitted_at)
     end = -1 if record.ended_at is None else record.wall_ms(record.ended_at)
-    return _span(start, end, record.wall_ms(now))
+    return span(start, end, record.wall_ms(now))
 
 
-def _span(start: int, end: int, now: int) -> dict[str, int]:
+def span(start: int, end: int, now: int) -> dict[str, int]:
     """How long something has lasted, or lasts."""
     return {
         "start-time": start,
@@ -158,7 +166,7 @@ def _vertices(record: JobRecord, now: float) -> list[dict[str, Any]]:
                 "maxParallelism": vertex.max_parallelism,
                 "parallelism": vertex.parallelism,
                 "status": aggregate_state(counts),
-                **_span(start, end, record.wall_ms(now)),
+                **span(start, end, record.wall_ms(now)),
                 "tasks": {state: counts[state] for state in EXECUTION_STATES},
                 "metrics": io_metrics_view(
                     IOMetrics.total(counted), is_complete=len(counted) == len(subtasks)

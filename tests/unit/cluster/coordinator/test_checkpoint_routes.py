@@ -69,9 +69,11 @@ async def test_counts_latest_and_history_tell_of_savepoints(tmp_path: Path) -> N
         latest = told["latest"]["savepoint"]
         assert (latest["status"], latest["external_path"]) == ("COMPLETED", place)
         assert latest["checkpoint_type"] == "SAVEPOINT"
+        assert (latest["className"], latest["savepointFormat"]) == ("completed", "CANONICAL")
         assert latest["num_acknowledged_subtasks"] == latest["num_subtasks"] > 0
         assert told["summary"]["state_size"]["avg"] == latest["state_size"] > 0
         assert "Not a directory" in told["latest"]["failed"]["failure_message"]
+        assert "external_path" not in told["latest"]["failed"]
         assert told["latest"]["completed"] is None
         assert (await ask(cluster, record, "/details/1"))[1] == latest
         assert (await ask(cluster, record, "/details/99"))[0] == 404
@@ -80,6 +82,7 @@ async def test_counts_latest_and_history_tell_of_savepoints(tmp_path: Path) -> N
         again = await running(cluster, endless_graph(), RestoreSettings(place))
         restored = (await ask(cluster, again))[1]["latest"]["restored"]
         assert (restored["external_path"], restored["is_savepoint"]) == (place, True)
+        assert restored["id"] == 1
         await cancel(cluster, again)
 
 
@@ -94,7 +97,8 @@ async def test_one_under_way_is_in_the_history_and_the_settings_are_told(tmp_pat
             assert told["history"][0]["status"] == "IN_PROGRESS"
         assert told["history"][0]["checkpoint_type"] == "SYNC_SAVEPOINT"
         _, config = await ask(cluster, record, "/config")
-        assert (config["mode"], config["interval"]) == ("exactly_once", 60_000.0)
+        assert (config["mode"], config["interval"]) == ("exactly_once", 60_000)
+        assert config["externalization"] == {"enabled": True, "delete_on_cancellation": False}
         await coordinator.wait_for_end(record, 60.0)
         assert record.state.value == "FINISHED"
         await coordinator.finish_checkpoints()

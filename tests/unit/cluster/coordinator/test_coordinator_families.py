@@ -5,7 +5,11 @@ from __future__ import annotations
 from flinknet.checkpoint.pending_checkpoint import SubtaskReport
 from flinknet.cluster.control.messages import Opened, Register, StatisticsReport
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator.coordinator_families import coordinator_families
+from flinknet.cluster.coordinator.coordinator_families import (
+    cluster_values,
+    coordinator_families,
+    job_values,
+)
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.restore_point import RestorePoint
@@ -125,3 +129,18 @@ def test_reports_have_an_age() -> None:
     coordinator.store.take("worker-0", report, 2.0)
     [age] = coordinator.exported(4.5)["flinknet_coordinator_report_age_seconds"]
     assert age == ({**LABELS, "tm_id": "worker-0"}, 2.5)
+
+
+def test_flinks_rest_has_the_same_values() -> None:
+    coordinator = Coordinator()
+    body = Submission.of_graph(keyed_graph()).to_bytes()
+    record = coordinator.dispatcher.submit(Submission.from_bytes(body), 0.0)
+    exported = coordinator.exported(1.0)
+    values = cluster_values(coordinator.dispatcher)
+    assert values["taskSlotsAvailable"] == 2
+    for name, value in values.items():
+        assert exported[f"flink_jobmanager_{name}"] == [(LABELS, value)]
+    values = job_values(record, 1.0)
+    assert values["numRestarts"] == 0
+    for name, value in values.items():
+        assert exported[f"flink_jobmanager_job_{name}"][0][1] == value

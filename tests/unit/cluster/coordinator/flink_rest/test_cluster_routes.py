@@ -27,6 +27,12 @@ async def test_flinks_clients_learn_what_the_cluster_is() -> None:
             _, one = await get(session, f"/v1/taskmanagers/{ids[0]}")
             total = cluster.environments[0].statistics().network_pool.total
             assert one["metrics"]["memorySegmentsTotal"] == total
+            _, options = await get(session, "/v1/jobmanager/config")
+            assert {"key": "cluster.workers", "value": "2"} in options
+            _, environment = await get(session, "/v1/jobmanager/environment")
+            assert environment["jvm"]["version"]
+            _, values = await get(session, "/v1/jobmanager/metrics?get=taskSlotsTotal")
+            assert values == [{"id": "taskSlotsTotal", "value": "4"}]
             cluster.stops[0].set()
             await asyncio.wait([cluster.workers[0]])
             lost = next(iter(cluster.environments)).worker_id

@@ -29,6 +29,14 @@ async def test_flinks_clients_see_a_job_and_cancel_it() -> None:
             _, details = await get(session, job)
             assert {vertex["status"] for vertex in details["vertices"]} == {"RUNNING"}
             assert (await get(session, f"{job}/plan"))[1] == {"plan": details["plan"]}
+            _, config = await get(session, f"{job}/config")
+            assert config["execution-config"]["job-parallelism"] == 2
+            _, exceptions = await get(session, f"{job}/exceptions?maxExceptions=3")
+            assert exceptions["exceptionHistory"] == {"entries": [], "truncated": False}
+            _, accumulators = await get(session, f"{job}/accumulators")
+            assert accumulators["job-accumulators"] == []
+            _, values = await get(session, f"{job}/metrics?get=numRestarts")
+            assert values == [{"id": "numRestarts", "value": "0"}]
             async with session.patch(job, params={"mode": "stop"}) as response:
                 assert response.status == 400
             for _ in range(2):

@@ -1,0 +1,92 @@
+"""Metrics as Flink's REST tells of them: names, values as texts, or aggregated over subtasks.
+
+Without ``get`` the names are told, with it those of the names that exist. ``subtasks`` names some
+by index, ``0-3,7``; ``agg`` which aggregates are told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from flinknet.errors import ConfigurationError
+from flinknet.metrics.task_families import task_values
+from flinknet.metrics.worker_statistics import SubtaskTotals
+
+__all__ = ["aggregated_metrics", "chosen_names", "metric_list", "subtask_values"]
+
+Values = Mapping[str, float]
+
+_AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "avg": fmean,
+    "sum": sum,
+}
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
+
+def chosen_names(text: str | None) -> list[str] | None:
+    """Names with commas between them; None without any."""
+    return None if text is None else [name for name in text.split(",") if name]
+
+
+def metric_list(values: Values, get: Collection[str] | None) -> list[dict[str, str]]:
+    """Flink's MetricCollectionResponseBody."""
+    if get is None:
+        return [{"id": name} for name in sorted(values)]
+    return [{"id": name, "value": _text(values[name])} for name in get if name in values]
+
+
+def subtask_values(subtasks: Sequence[SubtaskTotals]) -> dict[str, float]:
+    """The values of a vertex, each name behind the index of its subtask: ``0.numRecordsIn``."""
+    return {
+        f"{one.subtask_index}.{name}": value
+        for one in subtasks
+        for name, value in task_values(one).items()
+    }
+
+
+def aggregated_metrics(
+    tasks: Sequence[SubtaskTotals],
+    get: Collection[str] | None,
+    aggregates: Collection[str] | None = None,
+    subtasks: str | None = None,
+) -> list[dict[str, Any]]:
+    """Flink's AggregatedMetricsResponseBody; ConfigurationError says what is asked wrongly."""
+    chosen = [one for one in tasks if subtasks is None or _is_in(one.subtask_index, subtasks)]
+    rows = [task_values(one) for one in chosen]
+    names = sorted({name for row in rows for name in row})
+    if get is None:
+        return [{"id": name} for name in names]
+    wanted = _AGGREGATES if aggregates is None else aggregates
+    unknown = set(wanted) - set(_AGGREGATES)
+    if unknown:
+        raise ConfigurationError(f"agg is {sorted(unknown)}: choose of {', '.join(_AGGREGATES)}")
+    return [
+        {"id": name}
+        | {
+            aggregate: float(_AGGREGATES[aggregate]([row[name] for row in rows if name in row]))
+            for aggregate in wanted
+        }
+        for name in get
+        if name in names
+    ]
+
+
+def _is_in(index: int, ranges: str) -> bool:
+    for part in ranges.split(","):
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            raise ConfigurationError(f"subtasks is {ranges[:40]!r}: write indices, 0-3,7")
+        first = int(found[1])
+        if first <= index <= int(found[2] or first):
+            return True
+    return False
+
+
+def _text(value: float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,89 @@
+"""What Flink's clients and its dashboard ask of the vertices of a job.
+
+::
+
+    GET  /v1/jobs/{job}/vertices/{vertex}                     its subtasks
+    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure
+    GET  /v1/jobs/{job}/vertices/{vertex}/metrics             with ?get=0.numRecordsIn the values
+    GET  /v1/jobs/{job}/vertices/{vertex}/subtasks/metrics    with ?get=numRecordsIn aggregates
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.flink_rest.metrics_view import (
+    aggregated_metrics,
+    chosen_names,
+    metric_list,
+    subtask_values,
+)
+from flinknet.cluster.coordinator.flink_rest.vertex_view import (
+    find_vertex,
+    subtasks_of,
+    vertex_backpressure,
+    vertex_details,
+)
+from flinknet.cluster.coordinator.http_requests import named_job
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.metrics_routes import Measured
+from flinknet.metrics.worker_statistics import SubtaskTotals
+from flinknet.task.graph import JobVertex
+from flinknet.texts import printable
+
+__all__ = ["VertexRoutes"]
+
+
+class VertexRoutes:
+    """The routes, bound to one coordinator."""
+
+    def __init__(self, coordinator: Measured) -> None:
+        self._coordinator = coordinator
+        self._dispatcher: Dispatcher = coordinator.dispatcher
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        vertex = "/v1/jobs/{job}/vertices/{vertex}"
+        return [
+            web.get(vertex, self._details),
+            web.get(f"{vertex}/backpressure", self._backpressure),
+            web.get(f"{vertex}/metrics", self._metrics),
+            web.get(f"{vertex}/subtasks/metrics", self._aggregated),
+        ]
+
+    async def _details(self, request: web.Request) -> web.Response:
+        record, vertex = self._named(request)
+        workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
+        return web.json_response(vertex_details(record, vertex, workers, self._coordinator.now()))
+
+    async def _backpressure(self, request: web.Request) -> web.Response:
+        record, vertex = self._named(request)
+        subtasks = self._reported(record, vertex)
+        return web.json_response(vertex_backpressure(record, subtasks, self._coordinator.now()))
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        values = subtask_values(self._reported(*self._named(request)))
+        return web.json_response(metric_list(values, chosen_names(request.query.get("get"))))
+
+    async def _aggregated(self, request: web.Request) -> web.Response:
+        query = request.query
+        rows = aggregated_metrics(
+            self._reported(*self._named(request)),
+            chosen_names(query.get("get")),
+            chosen_names(query.get("agg")),
+            query.get("subtasks"),
+        )
+        return web.json_response(rows)
+
+    def _named(self, request: web.Request) -> tuple[JobRecord, JobVertex]:
+        record = named_job(request, self._dispatcher)
+        vertex = find_vertex(record, request.match_info["vertex"])
+        if vertex is None:
+            name, vid = record.submission.name, request.match_info["vertex"]
+            raise web.HTTPNotFound(text=printable(f'job "{name}" has no vertex {vid}'))
+        return record, vertex
+
+    def _reported(self, record: JobRecord, vertex: JobVertex) -> list[SubtaskTotals]:
+        reports = self._coordinator.metrics.of_job(record.job_id).values()
+        return subtasks_of(record, vertex, [one for report in reports for one in report])

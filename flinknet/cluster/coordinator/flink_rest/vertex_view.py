@@ -1,0 +1,171 @@
+"""A vertex as Flink's REST tells of it: its subtasks, and how backpressured they are.
+
+Views are plain JSON types. What is told is of the present attempt; subtasks are listed by index.
+They are deployed together and run from when all of them are; -1 is a state that does not exist here
+or has not been reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.coordinator.flink_rest.job_view import (
+    end_ms,
+    io_metrics_view,
+    span,
+    vertex_id,
+)
+from flinknet.cluster.coordinator.flink_rest.states import task_states
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.metrics.task_times import BackpressureLevel, TaskTimesStatistics
+from flinknet.metrics.worker_statistics import SubtaskTotals
+from flinknet.task.graph import JobVertex
+
+__all__ = ["find_vertex", "subtasks_of", "vertex_backpressure", "vertex_details"]
+
+_PERCENTILES = {"median": 0.5, "p25": 0.25, "p75": 0.75, "p95": 0.95}
+
+_LEVELS = list(BackpressureLevel)
+
+
+def find_vertex(record: JobRecord, vid: str) -> JobVertex | None:
+    """The vertex of that id, or None."""
+    return next((one for one in record.submission.shape.vertices if vertex_id(one) == vid), None)
+
+
+def subtasks_of(
+    record: JobRecord, vertex: JobVertex, reported: Iterable[SubtaskTotals]
+) -> list[SubtaskTotals]:
+    """Of all that was reported of the job, what is of the vertex in the present attempt."""
+    mine = (vertex.id, record.present.number)
+    found = [one for one in reported if (one.vertex, one.attempt) == mine]
+    return sorted(found, key=lambda one: one.subtask_index)
+
+
+def vertex_details(
+    record: JobRecord, vertex: JobVertex, workers: Mapping[str, WorkerRecord], now: float
+) -> dict[str, Any]:
+    """Flink's JobVertexDetailsInfo; ``workers`` are those that are known, by id."""
+    states = task_states(record)
+    start, now_ms = record.wall_ms(record.present.begun_at), record.wall_ms(now)
+    subtasks: list[dict[str, Any]] = []
+    for index in range(vertex.parallelism):
+        key = vertex.id, index
+        worker_id = record.execution.worker_of(key)
+        address = workers[worker_id].address if worker_id in workers else "(unassigned)"
+        counters = record.present.counters.get(key)
+        subtasks.append(
+            {
+                "subtask": index,
+                "status": states[key],
+                "attempt": record.present.number,
+                "host": address.rpartition(":")[0] or address,
+                "endpoint": address,
+                **span(start, end_ms(record, [key]), now_ms),
+                "metrics": io_metrics_view(
+                    counters or IOMetrics.total(()), is_complete=counters is not None
+                ),
+                "taskmanager-id": worker_id,
+                "status-duration": _durations(record, end_ms(record, [key]), now_ms),
+                "start_time": start,
+            }
+        )
+    return {
+        "id": vertex_id(vertex),
+        "name": vertex.name,
+        "parallelism": vertex.parallelism,
+        "maxParallelism": vertex.max_parallelism,
+        "now": now_ms,
+        "subtasks": subtasks,
+        "aggregated": {
+            name: _aggregated([subtask[name] for subtask in subtasks])
+            for name in ("metrics", "status-duration")
+        },
+    }
+
+
+def vertex_backpressure(
+    record: JobRecord, subtasks: Sequence[SubtaskTotals], now: float
+) -> dict[str, Any]:
+    """Flink's JobVertexBackPressureInfo of what subtasks have reported; ``deprecated`` is its word
+    for nothing yet."""
+    if not subtasks:
+        return {"status": "deprecated", "subtasks": None} | _level(None) | {"end-timestamp": None}
+    levels = [one.times.backpressure_level for one in subtasks]
+    return {
+        "status": "ok",
+        **_level(max(levels, key=_LEVELS.index)),
+        "end-timestamp": record.wall_ms(now),
+        "subtasks": [
+            {
+                "subtask": one.subtask_index,
+                "attempt-number": one.attempt,
+                **_level(level),
+                **_ratios(one.times),
+            }
+            for one, level in zip(subtasks, levels, strict=True)
+        ],
+    }
+
+
+def _level(level: BackpressureLevel | None) -> dict[str, str | None]:
+    """By both names that Flink's answers have had for it."""
+    name = None if level is None else level.name.lower()
+    return {"backpressure-level": name, "backpressureLevel": name}
+
+
+def _ratios(times: TaskTimesStatistics) -> dict[str, float]:
+    return {
+        "ratio": times.backpressured_time_ms_per_second / 1000,
+        "idleRatio": times.idle_time_ms_per_second / 1000,
+        "busyRatio": times.busy_time_ms_per_second / 1000,
+    }
+
+
+def _durations(record: JobRecord, end: int, now_ms: int) -> dict[str, int]:
+    """How long a subtask was in each state before its last one, in milliseconds."""
+    begun = record.present.begun_at
+    runs_since = record.state_since.get(JobState.RUNNING, -1.0)
+    start = record.wall_ms(begun)
+    runs = record.wall_ms(runs_since) if runs_since >= begun else None
+    until = now_ms if end == -1 else end
+    deploys_until = until if runs is None else min(runs, until)
+    return {
+        "CREATED": -1,
+        "SCHEDULED": -1,
+        "DEPLOYING": deploys_until - start,
+        "INITIALIZING": -1,
+        "RUNNING": -1 if runs is None else max(0, until - runs),
+    }
+
+
+def _aggregated(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Each number over all subtasks (Flink's AggregatedTaskDetailsInfo)."""
+    names = [name for name, value in rows[0].items() if not isinstance(value, bool)]
+    return {name: _statistics(sorted(int(row[name]) for row in rows)) for name in names}
+
+
+def _statistics(ordered: Sequence[int]) -> dict[str, int]:
+    """Flink's MetricsStatistics of what is sorted."""
+    return {
+        "min": ordered[0],
+        "max": ordered[-1],
+        "avg": sum(ordered) // len(ordered),
+        "sum": sum(ordered),
+        **{name: _percentile(ordered, share) for name, share in _PERCENTILES.items()},
+    }
+
+
+def _percentile(ordered: Sequence[int], share: float) -> int:
+    """Between two of them as far as it is from each, as Flink's histograms have it."""
+    position = share * (len(ordered) + 1) - 1
+    if position <= 0:
+        return ordered[0]
+    if position >= len(ordered) - 1:
+        return ordered[-1]
+    lower = int(position)
+    return int(ordered[lower] + (position - lower) * (ordered[lower + 1] - ordered[lower]))

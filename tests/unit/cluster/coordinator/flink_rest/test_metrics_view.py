@@ -1,0 +1,52 @@
+"""Metrics by Flink's names: listed, told, aggregated."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.cluster.coordinator.flink_rest.metrics_view import (
+    aggregated_metrics,
+    chosen_names,
+    metric_list,
+    subtask_values,
+)
+from flinknet.errors import ConfigurationError
+from tests.unit.cluster.coordinator.flink_rest.reports import reported
+
+TASKS = [reported(index, records_in=10 * index) for index in range(4)]
+NAME = "numRecordsIn"
+
+
+def test_names_are_listed_and_values_are_texts() -> None:
+    values = {"b": 2, "a": 1.5, "c": True}
+    assert metric_list(values, None) == [{"id": "a"}, {"id": "b"}, {"id": "c"}]
+    assert metric_list(values, chosen_names("c,b,,none")) == [
+        {"id": "c", "value": "true"},
+        {"id": "b", "value": "2"},
+    ]
+    assert chosen_names(None) is None
+
+
+def test_those_of_a_vertex_begin_with_the_subtask() -> None:
+    values = subtask_values(TASKS)
+    assert [values[f"{index}.{NAME}"] for index in range(4)] == [0, 10, 20, 30]
+    assert values["0.numRecordsInPerSecond"] == 0.5
+
+
+def test_numbers_are_aggregated_over_the_subtasks_that_are_asked_for() -> None:
+    assert {"id": NAME} in aggregated_metrics(TASKS, None)
+    assert aggregated_metrics(TASKS, [NAME, "none"]) == [
+        {"id": NAME, "min": 0.0, "max": 30.0, "avg": 15.0, "sum": 60.0}
+    ]
+    assert aggregated_metrics(TASKS, [NAME], ["max"], "0-1,2") == [{"id": NAME, "max": 20.0}]
+    assert aggregated_metrics([], [NAME]) == []
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "subtasks", "why"), [(["mode"], None, "agg is"), (None, "x", "subtasks is")]
+)
+def test_what_is_asked_wrongly_is_refused(
+    aggregates: list[str] | None, subtasks: str | None, why: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        aggregated_metrics(TASKS, [NAME], aggregates, subtasks)

@@ -1,0 +1,46 @@
+"""What Flink's clients ask of vertices, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.cluster.control.submission import Submission
+from tests.unit.cluster.control_plane import get
+from tests.unit.cluster.graphs import endless_graph
+from tests.unit.cluster.running_cluster import running_cluster
+
+
+async def test_flinks_dashboard_sees_a_vertex() -> None:
+    async with running_cluster() as cluster:
+        coordinator = cluster.served.coordinator
+        record = coordinator.submit(Submission.of_graph(endless_graph()))
+        while not record.checkpoints.is_running:
+            await asyncio.sleep(0)
+        for worker in record.execution.workers:
+            await coordinator.metrics.fetch(worker, channels_max=0, timeout_s=60.0)
+        headers = authorization_headers(cluster.served.token)
+        url, job = f"http://{cluster.served.address}", f"/v1/jobs/{record.job_id}"
+        async with aiohttp.ClientSession(url, headers=headers) as session:
+            _, details = await get(session, job)
+            vertex = details["vertices"][1]
+            path = f"{job}/vertices/{vertex['id']}"
+            _, told = await get(session, path)
+            assert (told["name"], len(told["subtasks"])) == (vertex["name"], 2)
+            _, told = await get(session, f"{path}/backpressure")
+            assert [one["subtask"] for one in told["subtasks"]] == [0, 1]
+            _, names = await get(session, f"{path}/metrics")
+            assert {"id": "1.Shuffle.Netty.Input.Buffers.inPoolUsage"} in names
+            _, (one,) = await get(session, f"{path}/metrics?get=0.numRecordsIn")
+            assert one["value"].isdecimal()
+            _, (one,) = await get(session, f"{path}/subtasks/metrics?get=numRecordsIn&agg=sum")
+            assert set(one) == {"id", "sum"}
+            status, told = await get(session, f"{job}/vertices/{'0' * 32}")
+            assert (status, told) == (
+                404,
+                {"errors": [f'job "endless" has no vertex {"0" * 32}']},
+            )
+        coordinator.cancel(record)
+        await coordinator.wait_for_end(record, 60.0)
