@@ -155,9 +155,16 @@ async def test_flinks_command_line_lists_saves_and_stops_a_job(
     assert f"Path: {first}" in said
     assert (first / "metadata").is_file()
 
+    file = tmp_path / "file \N{GRINNING FACE}"
+    file.write_text("no directory")
+    status, said = await client.flink("savepoint", job_id, str(file))
+    assert status == 1, said
+    (reason,) = (line for line in said.splitlines() if "Caused by: CheckpointError: " in line)
+    assert f"{file}/{job_id}/savepoint-2-attempt-0/metadata: Not a directory" in reason
+
     status, said = await client.flink("stop", "--savepointPath", str(tmp_path / "last"), job_id)
     assert status == 0, said
-    assert f"Path: {tmp_path}/last/{job_id}/savepoint-2-attempt-0" in said
+    assert f"Path: {tmp_path}/last/{job_id}/savepoint-3-attempt-0" in said
     assert (await running.result).state == "FINISHED"
     status, said = await client.flink("list", "--all")
     assert f"{job_id} : endless (FINISHED)" in said

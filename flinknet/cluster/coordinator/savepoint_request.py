@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.cluster.coordinator.serialized_throwable import failure_cause
 from flinknet.wire.checkpoint_options import CheckpointKind
 
 __all__ = ["SavepointRequest"]
@@ -65,6 +66,5 @@ class SavepointRequest:
             return {"status": {"id": "IN_PROGRESS"}, "operation": None}
         operation: dict[str, Any] = {"location": self.location}
         if self.failure is not None:
-            cause = {"class": "CheckpointError", "stack-trace": self.failure}
-            operation = {"failure-cause": cause}
+            operation = {"failure-cause": failure_cause("CheckpointError", self.failure)}
         return {"status": {"id": "COMPLETED"}, "operation": operation}

@@ -1,0 +1,92 @@
+"""A failure as Flink's clients read it: Java's serialization of a ``SerializedThrowable``.
+
+Flink's REST sends exceptions as objects of that class, beside their texts, and its clients read
+nothing but the object. It holds texts only here, and no exception that could be made again from
+bytes. The stream is that of Java's Object Serialization Specification, chapter 6.
+
+Flink: SerializedThrowableSerializer, org.apache.flink.util.SerializedThrowable.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from struct import pack
+
+__all__ = ["failure_cause"]
+
+_MAGIC = b"\xac\xed\x00\x05"
+_NULL, _REFERENCE, _CLASS, _OBJECT, _TEXT, _ARRAY, _LONG_TEXT = map(
+    bytes, ([0x70], [0x71], [0x72], [0x73], [0x74], [0x75], [0x7C])
+)
+_END = b"\x78"
+_SERIALIZABLE, _WRITES_ITSELF = 2, 3
+_STRING_TYPE = _REFERENCE + b"\x00\x7e\x00\x01"
+"""The second thing in the stream that can be referred to is the name of String's type."""
+
+
+def failure_cause(kind: str, message: str) -> dict[str, str]:
+    """What stands under ``failure-cause`` in an answer."""
+    text = f"{kind}: {message}"
+    body = _serialized_throwable(kind, text)
+    return {
+        "class": kind,
+        "stack-trace": message,
+        "serialized-throwable": b64encode(body).decode(),
+    }
+
+
+def _serialized_throwable(kind: str, text: str) -> bytes:
+    throwable = _class(
+        "java.lang.Throwable",
+        0xD5C635273977B8CB,
+        _field("L", "cause", _name_of_type("Ljava/lang/Throwable;")),
+        _field("L", "detailMessage", _STRING_TYPE),
+        _field("[", "stackTrace", _name_of_type("[Ljava/lang/StackTraceElement;")),
+        _field("L", "suppressedExceptions", _name_of_type("Ljava/util/List;")),
+        flags=_WRITES_ITSELF,
+        parent=_NULL,
+    )
+    description = _class(
+        "org.apache.flink.util.SerializedThrowable",
+        0x65169DF51FA713F3,
+        _field("L", "fullStringifiedStackTrace", _name_of_type("Ljava/lang/String;")),
+        _field("L", "originalErrorClassName", _STRING_TYPE),
+        _field("[", "serializedException", _name_of_type("[B")),
+        parent=_class("java.lang.Exception", 0xD0FD1F3E1A3B1CC4, parent=throwable),
+    )
+    no_frames = _ARRAY + _class("[Ljava.lang.StackTraceElement;", 0x02462A3C3CFD2239, parent=_NULL)
+    no_frames += pack(">i", 0)
+    own = _NULL + _text(text) + no_frames + _NULL + _END
+    return _MAGIC + _OBJECT + description + own + _text(text) + _text(kind) + _NULL
+
+
+def _class(
+    name: str, version: int, *fields: bytes, parent: bytes, flags: int = _SERIALIZABLE
+) -> bytes:
+    head = _CLASS + _utf(name) + pack(">QBH", version, flags, len(fields))
+    return head + b"".join(fields) + _END + parent
+
+
+def _field(code: str, name: str, type_name: bytes) -> bytes:
+    return code.encode() + _utf(name) + type_name
+
+
+def _name_of_type(name: str) -> bytes:
+    return _TEXT + _utf(name)
+
+
+def _utf(text: str) -> bytes:
+    encoded = _modified_utf8(text)
+    return pack(">H", len(encoded)) + encoded
+
+
+def _text(text: str) -> bytes:
+    encoded = _modified_utf8(text)
+    return _LONG_TEXT + pack(">Q", len(encoded)) + encoded
+
+
+def _modified_utf8(text: str) -> bytes:
+    """Java's: characters beyond the 16-bit ones are two, and 0 is not a byte of its own."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    halves = "".join(chr(units[i] << 8 | units[i + 1]) for i in range(0, len(units), 2))
+    return halves.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
