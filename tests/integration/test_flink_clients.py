@@ -22,8 +22,8 @@ from flinknet.cluster import JobProgress, JobResult, LocalCluster
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
-from flinknet.errors import JobCancelledError
-from tests.unit.cluster.graphs import endless_graph
+from flinknet.errors import JobCancelledError, JobFailedError
+from tests.unit.cluster.graphs import endless_graph, keyed_graph
 
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
 
@@ -46,6 +46,7 @@ ANSWERS = {
     "messages.webmonitor.JobIdsWithStatusOverview": "jobs",
     "rest.messages.JobPlanInfo": "jobs/{job}/plan",
     "messages.webmonitor.JobStatusInfo": "jobs/{job}/status",
+    "rest.messages.job.JobExecutionResultResponseBody": "jobs/{job}/execution-result",
     "rest.messages.JobConfigInfo": "jobs/{job}/config",
     "rest.messages.JobExceptionsInfoWithHistory": "jobs/{job}/exceptions",
     "rest.messages.JobAccumulatorsInfo": "jobs/{job}/accumulators",
@@ -54,12 +55,21 @@ ANSWERS = {
     "rest.messages.checkpoints.CheckpointStatistics": "jobs/{job}/checkpoints/details/1",
     "rest.messages.checkpoints.CheckpointConfigInfo": "jobs/{job}/checkpoints/config",
     "rest.messages.JobVertexDetailsInfo": f"{VERTEX}",
+    "rest.messages.JobVertexTaskManagersInfo": f"{VERTEX}/taskmanagers",
+    "rest.messages.SubtasksTimesInfo": f"{VERTEX}/subtasktimes",
     "rest.messages.JobVertexBackPressureInfo": f"{VERTEX}/backpressure",
     "rest.messages.job.metrics.AggregatedMetricsResponseBody": (
         f"{VERTEX}/subtasks/metrics?get=numRecordsIn,isBackPressured"
     ),
     "rest.messages.ConfigurationInfo": "jobmanager/config",
     "rest.messages.EnvironmentInfo": "jobmanager/environment",
+}
+
+
+OF_A_FAILED_JOB = {
+    "rest.messages.JobExceptionsInfoWithHistory": "jobs/{job}/exceptions",
+    "rest.messages.job.JobExecutionResultResponseBody": "jobs/{job}/execution-result",
+    "rest.messages.job.JobDetailsInfo": "jobs/{job}",
 }
 
 
@@ -205,10 +215,16 @@ async def test_every_answer_has_the_very_shape_of_flinks(running: Running, tmp_p
     reported = f"jobs/{running.job_id}/vertices/{names['vertex']}/backpressure"
     while json.loads(await running.client.ask(reported))["status"] != "ok":
         pass  # The workers report now and then.
+    with pytest.raises(JobFailedError, match="division by zero"):
+        await running.cluster.execute(keyed_graph("failing", function=lambda record: 1 / 0))
+    jobs = json.loads(await running.client.ask("jobs/overview"))["jobs"]
+    (failed,) = (job["jid"] for job in jobs if job["state"] == "FAILED")
+    asked = [(body, path.format(**names)) for body, path in ANSWERS.items()]
+    asked += [(body, path.format(job=failed)) for body, path in OF_A_FAILED_JOB.items()]
     arguments = []
-    for number, (body, path) in enumerate(ANSWERS.items()):
+    for number, (body, path) in enumerate(asked):
         file = tmp_path / f"{number}.json"
-        answer = await running.client.ask(path.format(**names))
+        answer = await running.client.ask(path)
         file.write_text(json.dumps(_without_own(json.loads(answer))))
         arguments += [body, str(file)]
     status, said = await running.client.java(str(READ_BODIES), *arguments)

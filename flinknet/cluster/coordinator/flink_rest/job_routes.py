@@ -7,6 +7,7 @@
     GET   /v1/jobs/{job}             details: vertices, counts, plan
     GET   /v1/jobs/{job}/plan
     GET   /v1/jobs/{job}/status
+    GET   /v1/jobs/{job}/execution-result    how it has ended, once it has
     GET   /v1/jobs/{job}/config
     GET   /v1/jobs/{job}/exceptions  with ?maxExceptions=N at most so many failures
     GET   /v1/jobs/{job}/accumulators    none: jobs have none here
@@ -33,6 +34,7 @@ from flinknet.cluster.coordinator.flink_rest.exceptions_view import (
 )
 from flinknet.cluster.coordinator.flink_rest.job_view import job_details, job_overview, job_plan
 from flinknet.cluster.coordinator.flink_rest.metrics_view import chosen_names, metric_list
+from flinknet.cluster.coordinator.flink_rest.result_view import job_result
 from flinknet.cluster.coordinator.flink_rest.states import job_status
 from flinknet.cluster.coordinator.http_requests import named_job, whole_number
 from flinknet.cluster.coordinator.job_record import JobRecord
@@ -66,6 +68,7 @@ class JobRoutes:
             web.get("/v1/jobs/{job}", self._job),
             web.get("/v1/jobs/{job}/plan", self._plan),
             web.get("/v1/jobs/{job}/status", self._status),
+            web.get("/v1/jobs/{job}/execution-result", self._result),
             web.get("/v1/jobs/{job}/config", self._config),
             web.get("/v1/jobs/{job}/exceptions", self._exceptions),
             web.get("/v1/jobs/{job}/accumulators", self._accumulators),
@@ -95,6 +98,9 @@ class JobRoutes:
     async def _status(self, request: web.Request) -> web.Response:
         record = named_job(request, self._dispatcher)
         return web.json_response({"status": job_status(record.state)})
+
+    async def _result(self, request: web.Request) -> web.Response:
+        return web.json_response(job_result(named_job(request, self._dispatcher)))
 
     async def _config(self, request: web.Request) -> web.Response:
         return web.json_response(job_configuration(named_job(request, self._dispatcher)))

@@ -33,6 +33,7 @@ __all__ = [
     "job_overview",
     "job_plan",
     "span",
+    "total_io_metrics",
     "vertex_id",
 ]
 
@@ -134,6 +135,13 @@ def io_metrics_view(metrics: IOMetrics, *, is_complete: bool) -> dict[str, Any]:
     }
 
 
+def total_io_metrics(record: JobRecord, subtasks: Sequence[SubtaskKey]) -> dict[str, Any]:
+    """The IOMetricsInfo of some subtasks together."""
+    counters = record.present.counters
+    counted = [counters[subtask] for subtask in subtasks if subtask in counters]
+    return io_metrics_view(IOMetrics.total(counted), is_complete=len(counted) == len(subtasks))
+
+
 def _job_span(record: JobRecord, now: float) -> dict[str, int]:
     start = record.wall_ms(record.submitted_at)
     end = -1 if record.ended_at is None else record.wall_ms(record.ended_at)
@@ -151,12 +159,10 @@ def span(start: int, end: int, now: int) -> dict[str, int]:
 
 def _vertices(record: JobRecord, now: float) -> list[dict[str, Any]]:
     states = task_states(record)
-    counters = record.present.counters
     rows = []
     for vertex in record.submission.shape.vertices:
         subtasks = [(vertex.id, index) for index in range(vertex.parallelism)]
         counts = Counter(states[subtask] for subtask in subtasks)
-        counted = [counters[subtask] for subtask in subtasks if subtask in counters]
         start, end = record.wall_ms(record.present.begun_at), end_ms(record, subtasks)
         rows.append(
             {
@@ -168,9 +174,7 @@ def _vertices(record: JobRecord, now: float) -> list[dict[str, Any]]:
                 "status": aggregate_state(counts),
                 **span(start, end, record.wall_ms(now)),
                 "tasks": {state: counts[state] for state in EXECUTION_STATES},
-                "metrics": io_metrics_view(
-                    IOMetrics.total(counted), is_complete=len(counted) == len(subtasks)
-                ),
+                "metrics": total_io_metrics(record, subtasks),
             }
         )
     return rows

@@ -3,6 +3,8 @@
 ::
 
     GET  /v1/jobs/{job}/vertices/{vertex}                     its subtasks
+    GET  /v1/jobs/{job}/vertices/{vertex}/taskmanagers        them by worker
+    GET  /v1/jobs/{job}/vertices/{vertex}/subtasktimes        when each came to each state
     GET  /v1/jobs/{job}/vertices/{vertex}/backpressure
     GET  /v1/jobs/{job}/vertices/{vertex}/metrics             with ?get=0.numRecordsIn the values
     GET  /v1/jobs/{job}/vertices/{vertex}/subtasks/metrics    with ?get=numRecordsIn aggregates
@@ -10,7 +12,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.flink_rest.metrics_view import (
@@ -24,15 +30,22 @@ from flinknet.cluster.coordinator.flink_rest.vertex_view import (
     subtasks_of,
     vertex_backpressure,
     vertex_details,
+    vertex_task_managers,
+    vertex_times,
 )
 from flinknet.cluster.coordinator.http_requests import named_job
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metrics_routes import Measured
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.metrics.worker_statistics import SubtaskTotals
 from flinknet.task.graph import JobVertex
 from flinknet.texts import printable
 
 __all__ = ["VertexRoutes"]
+
+View: TypeAlias = Callable[
+    [JobRecord, JobVertex, Mapping[str, WorkerRecord], float], dict[str, Any]
+]
 
 
 class VertexRoutes:
@@ -46,16 +59,23 @@ class VertexRoutes:
         """What to add to an application."""
         vertex = "/v1/jobs/{job}/vertices/{vertex}"
         return [
-            web.get(vertex, self._details),
+            web.get(vertex, self._viewed(vertex_details)),
+            web.get(f"{vertex}/taskmanagers", self._viewed(vertex_task_managers)),
+            web.get(f"{vertex}/subtasktimes", self._viewed(vertex_times)),
             web.get(f"{vertex}/backpressure", self._backpressure),
             web.get(f"{vertex}/metrics", self._metrics),
             web.get(f"{vertex}/subtasks/metrics", self._aggregated),
         ]
 
-    async def _details(self, request: web.Request) -> web.Response:
-        record, vertex = self._named(request)
-        workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
-        return web.json_response(vertex_details(record, vertex, workers, self._coordinator.now()))
+    def _viewed(self, view: View) -> Handler:
+        """A route that answers with a view of the vertex and its workers."""
+
+        async def answer(request: web.Request) -> web.Response:
+            record, vertex = self._named(request)
+            workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
+            return web.json_response(view(record, vertex, workers, self._coordinator.now()))
+
+        return answer
 
     async def _backpressure(self, request: web.Request) -> web.Response:
         record, vertex = self._named(request)

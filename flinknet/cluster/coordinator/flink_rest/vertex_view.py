@@ -7,25 +7,39 @@ or has not been reached.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.flink_rest.job_view import (
     end_ms,
-    io_metrics_view,
     span,
+    total_io_metrics,
     vertex_id,
 )
-from flinknet.cluster.coordinator.flink_rest.states import task_states
+from flinknet.cluster.coordinator.flink_rest.states import (
+    EXECUTION_STATES,
+    aggregate_state,
+    task_states,
+)
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
-from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import BackpressureLevel, TaskTimesStatistics
 from flinknet.metrics.worker_statistics import SubtaskTotals
 from flinknet.task.graph import JobVertex
 
-__all__ = ["find_vertex", "subtasks_of", "vertex_backpressure", "vertex_details"]
+__all__ = [
+    "find_vertex",
+    "subtasks_of",
+    "vertex_backpressure",
+    "vertex_details",
+    "vertex_task_managers",
+    "vertex_times",
+]
+
+Workers = Mapping[str, WorkerRecord]
+"""Those that are known, by id."""
 
 _PERCENTILES = {"median": 0.5, "p25": 0.25, "p75": 0.75, "p95": 0.95}
 
@@ -47,17 +61,79 @@ def subtasks_of(
 
 
 def vertex_details(
-    record: JobRecord, vertex: JobVertex, workers: Mapping[str, WorkerRecord], now: float
+    record: JobRecord, vertex: JobVertex, workers: Workers, now: float
 ) -> dict[str, Any]:
-    """Flink's JobVertexDetailsInfo; ``workers`` are those that are known, by id."""
+    """Flink's JobVertexDetailsInfo."""
+    subtasks = _subtasks(record, vertex, workers, now)
+    return {
+        "id": vertex_id(vertex),
+        "name": vertex.name,
+        "parallelism": vertex.parallelism,
+        "maxParallelism": vertex.max_parallelism,
+        "now": record.wall_ms(now),
+        "subtasks": subtasks,
+        "aggregated": _all_aggregated(subtasks),
+    }
+
+
+def vertex_task_managers(
+    record: JobRecord, vertex: JobVertex, workers: Workers, now: float
+) -> dict[str, Any]:
+    """Flink's JobVertexTaskManagersInfo: the subtasks by the worker that they are on."""
+    by_worker: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for subtask in _subtasks(record, vertex, workers, now):
+        by_worker[subtask["taskmanager-id"]].append(subtask)
+    rows = []
+    for worker_id, subtasks in by_worker.items():
+        keys = [(vertex.id, subtask["subtask"]) for subtask in subtasks]
+        counts = Counter(subtask["status"] for subtask in subtasks)
+        start, end = record.wall_ms(record.present.begun_at), end_ms(record, keys)
+        rows.append(
+            {
+                "host": subtasks[0]["host"],
+                "endpoint": subtasks[0]["endpoint"],
+                "status": aggregate_state(counts),
+                **span(start, end, record.wall_ms(now)),
+                "metrics": total_io_metrics(record, keys),
+                "status-counts": {state: counts[state] for state in EXECUTION_STATES},
+                "taskmanager-id": worker_id,
+                "aggregated": _all_aggregated(subtasks),
+            }
+        )
+    now_ms = record.wall_ms(now)
+    return {"id": vertex_id(vertex), "name": vertex.name, "now": now_ms, "taskmanagers": rows}
+
+
+def vertex_times(
+    record: JobRecord, vertex: JobVertex, workers: Workers, now: float
+) -> dict[str, Any]:
+    """Flink's SubtasksTimesInfo: when each subtask came to each state, 0 for never."""
+    rows = []
+    for subtask in _subtasks(record, vertex, workers, now):
+        start, end = subtask["start-time"], subtask["end-time"]
+        times = dict.fromkeys(EXECUTION_STATES, 0) | {"DEPLOYING": start}
+        if subtask["status-duration"]["RUNNING"] >= 0:
+            times["RUNNING"] = start + subtask["status-duration"]["DEPLOYING"]
+        if end >= 0:
+            times[subtask["status"]] = end
+        told = {name: subtask[name] for name in ("subtask", "host", "endpoint", "duration")}
+        rows.append({**told, "timestamps": times})
+    now_ms = record.wall_ms(now)
+    return {"id": vertex_id(vertex), "name": vertex.name, "now": now_ms, "subtasks": rows}
+
+
+def _subtasks(
+    record: JobRecord, vertex: JobVertex, workers: Workers, now: float
+) -> list[dict[str, Any]]:
+    """Flink's SubtaskExecutionAttemptDetailsInfo of each subtask."""
     states = task_states(record)
     start, now_ms = record.wall_ms(record.present.begun_at), record.wall_ms(now)
-    subtasks: list[dict[str, Any]] = []
+    subtasks = []
     for index in range(vertex.parallelism):
         key = vertex.id, index
         worker_id = record.execution.worker_of(key)
         address = workers[worker_id].address if worker_id in workers else "(unassigned)"
-        counters = record.present.counters.get(key)
+        end = end_ms(record, [key])
         subtasks.append(
             {
                 "subtask": index,
@@ -65,27 +141,14 @@ def vertex_details(
                 "attempt": record.present.number,
                 "host": address.rpartition(":")[0] or address,
                 "endpoint": address,
-                **span(start, end_ms(record, [key]), now_ms),
-                "metrics": io_metrics_view(
-                    counters or IOMetrics.total(()), is_complete=counters is not None
-                ),
+                **span(start, end, now_ms),
+                "metrics": total_io_metrics(record, [key]),
                 "taskmanager-id": worker_id,
-                "status-duration": _durations(record, end_ms(record, [key]), now_ms),
+                "status-duration": _durations(record, end, now_ms),
                 "start_time": start,
             }
         )
-    return {
-        "id": vertex_id(vertex),
-        "name": vertex.name,
-        "parallelism": vertex.parallelism,
-        "maxParallelism": vertex.max_parallelism,
-        "now": now_ms,
-        "subtasks": subtasks,
-        "aggregated": {
-            name: _aggregated([subtask[name] for subtask in subtasks])
-            for name in ("metrics", "status-duration")
-        },
-    }
+    return subtasks
 
 
 def vertex_backpressure(
@@ -140,6 +203,13 @@ def _durations(record: JobRecord, end: int, now_ms: int) -> dict[str, int]:
         "DEPLOYING": deploys_until - start,
         "INITIALIZING": -1,
         "RUNNING": -1 if runs is None else max(0, until - runs),
+    }
+
+
+def _all_aggregated(subtasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        name: _aggregated([subtask[name] for subtask in subtasks])
+        for name in ("metrics", "status-duration")
     }
 
 

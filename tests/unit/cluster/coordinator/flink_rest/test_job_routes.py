@@ -44,6 +44,8 @@ async def test_flinks_clients_see_a_job_and_cancel_it() -> None:
                     assert (response.status, await response.json()) == (202, {})
                 await coordinator.wait_for_end(record, 60.0)
             assert await get(session, f"{job}/status") == (200, {"status": "CANCELED"})
+            _, result = await get(session, f"{job}/execution-result")
+            assert result["job-execution-result"]["application-status"] == "CANCELED"
 
 
 async def test_a_job_that_has_finished_is_not_cancelled() -> None:

@@ -29,6 +29,11 @@ async def test_flinks_dashboard_sees_a_vertex() -> None:
             path = f"{job}/vertices/{vertex['id']}"
             _, told = await get(session, path)
             assert (told["name"], len(told["subtasks"])) == (vertex["name"], 2)
+            _, told = await get(session, f"{path}/subtasktimes")
+            assert [one["subtask"] for one in told["subtasks"]] == [0, 1]
+            _, told = await get(session, f"{path}/taskmanagers")
+            ids = {one["taskmanager-id"] for one in told["taskmanagers"]}
+            assert ids == set(record.execution.workers)
             _, told = await get(session, f"{path}/backpressure")
             assert [one["subtask"] for one in told["subtasks"]] == [0, 1]
             _, names = await get(session, f"{path}/metrics")

@@ -10,6 +10,8 @@ from flinknet.cluster.coordinator.flink_rest.vertex_view import (
     subtasks_of,
     vertex_backpressure,
     vertex_details,
+    vertex_task_managers,
+    vertex_times,
 )
 from flinknet.metrics.io_metrics import IOMetrics
 from tests.unit.cluster.coordinator.flink_rest.jobs import (
@@ -124,3 +126,32 @@ def test_a_vertex_is_as_backpressured_as_its_worst_subtask() -> None:
     assert [one["backpressure-level"] for one in told["subtasks"]] == ["high", "ok", "low"]
     first = told["subtasks"][0]
     assert (first["ratio"], first["idleRatio"], first["busyRatio"]) == (0.6, 0.05, 0.35)
+
+
+def test_subtasks_are_told_by_worker() -> None:
+    dispatcher, record = submitted(1.0)
+    workers = {worker.worker_id: worker for worker in dispatcher.workers.workers()}
+    open_all(dispatcher, record, 2.0)
+    dispatcher.take_result(record, record.present, FIRST, result(10), 4.0)
+    vertex = record.submission.shape.vertices[1]
+    (row,) = vertex_task_managers(record, vertex, workers, 5.0)["taskmanagers"]
+    assert (row["taskmanager-id"], row["endpoint"]) == ("worker-0", "127.0.0.1:1000")
+    assert (row["status"], row["end-time"], row["duration"]) == ("RUNNING", -1, 4000)
+    assert (row["status-counts"]["RUNNING"], row["status-counts"]["FINISHED"]) == (1, 1)
+    assert row["metrics"]["read-records"] == 10
+    assert row["aggregated"]["metrics"]["read-records"]["max"] == 10
+
+
+def test_the_times_of_a_subtask_are_when_it_came_to_each_state() -> None:
+    dispatcher, record = submitted(1.0)
+    vertex = record.submission.shape.vertices[1]
+
+    def reached(now: float) -> list[dict[str, int]]:
+        rows = vertex_times(record, vertex, {}, now)["subtasks"]
+        return [{state: at for state, at in row["timestamps"].items() if at} for row in rows]
+
+    assert reached(1.5) == [{"DEPLOYING": ms(1.0)}] * 2
+    open_all(dispatcher, record, 2.0)
+    dispatcher.take_result(record, record.present, FIRST, result(10), 4.0)
+    runs = {"DEPLOYING": ms(1.0), "RUNNING": ms(2.0)}
+    assert reached(5.0) == [{**runs, "FINISHED": ms(4.0)}, runs]
