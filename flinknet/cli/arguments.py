@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from contextlib import AbstractContextManager, redirect_stdout
@@ -12,6 +13,7 @@ import typer
 
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import load_settings
+from flinknet.texts import printable
 
 __all__ = [
     "AllowNonRestoredState",
@@ -29,9 +31,45 @@ __all__ = [
     "output_redirected",
 ]
 
-JobFile = Annotated[Path, typer.Argument(metavar="JOB.py", help="The job file.")]
+_SIMILAR = 0.8
+"""From here on an option that is passed on may have been meant for flinknet."""
+
+
+def _no_option(context: typer.Context, value: Path) -> Path:
+    """Refuse an option in the place of the job file: those in front of it are flinknet's."""
+    if str(value).startswith("-"):
+        near = _nearest_option(context, str(value))
+        hint = f" Did you mean {near}?" if near else ""
+        raise typer.BadParameter(f"No such option: {value}.{hint} The job's own follow JOB.py.")
+    return value
+
+
+def _tell_of_likely_mistakes(context: typer.Context, value: list[str] | None) -> list[str] | None:
+    for argument in value or ():
+        near = argument.startswith("--") and _nearest_option(context, argument)
+        if near and near != argument.partition("=")[0]:
+            text = f"flinknet: {argument} goes to the job file; did you mean flinknet's {near}?"
+            print(printable(text), file=sys.stderr)
+    return value
+
+
+def _nearest_option(context: typer.Context, written: str) -> str | None:
+    known = [name for parameter in context.command.params for name in parameter.opts]
+    near = difflib.get_close_matches(written.partition("=")[0], known, n=1, cutoff=_SIMILAR)
+    return near[0] if near else None
+
+
+JobFile = Annotated[
+    Path, typer.Argument(metavar="JOB.py", help="The job file.", callback=_no_option)
+]
 JobArguments = Annotated[
-    list[str] | None, typer.Argument(help="Arguments for the job file; put its options after --.")
+    list[str] | None,
+    typer.Argument(
+        metavar="ARGUMENTS",
+        help="Arguments and options for the job file: what is none of those below, and all that "
+        "follows --.",
+        callback=_tell_of_likely_mistakes,
+    ),
 ]
 Workers = Annotated[int | None, typer.Option(help="Worker processes.")]
 Slots = Annotated[int | None, typer.Option(help="Slots of each worker.")]
@@ -39,14 +77,21 @@ EventLoop = Annotated[
     Literal["auto", "uvloop", "asyncio"] | None, typer.Option(help="Event loop of the workers.")
 ]
 ConfigFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A TOML file, as deploy/cluster.toml.")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="A TOML file: `flinknet config template` prints one. [FLINKNET_CONFIG]"
+    ),
 ]
 FromCheckpoint = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="Continue from this checkpoint or savepoint."),
 ]
 AllowNonRestoredState = Annotated[
-    bool, typer.Option(help="Leave state of operators behind that the job does not have.")
+    bool,
+    typer.Option(
+        "--allow-non-restored-state",
+        help="Leave state of operators behind that the job does not have.",
+    ),
 ]
 SavedJob = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or its name.")]
 CoordinatorAddress = Annotated[

@@ -26,7 +26,9 @@ from flinknet.texts import printable
 
 __all__ = ["checkpoints_app"]
 
-checkpoints_app = typer.Typer(help="Look at the checkpoints of jobs.", no_args_is_help=True)
+checkpoints_app = typer.Typer(
+    help="Look at the checkpoints of jobs.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Directory = Annotated[
     str,

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+import flinknet
 from flinknet.cli.arguments import AsJson, ConfigFile
 from flinknet.config.loading import Settings, load_settings, options
+from flinknet.errors import ConfigurationError
 
 __all__ = ["config_app"]
 
-config_app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+config_app = typer.Typer(
+    help="Look at the configuration.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @config_app.command("show")
@@ -31,6 +36,25 @@ def show(
         Console().print(_settings_table(settings))
 
 
+@config_app.command("template")
+def template() -> None:
+    """Print a configuration file with every option at its default, explained."""
+    print(_template().read_text(encoding="utf-8"), end="")
+
+
+def _template() -> Path:
+    """In an installed package beside its modules, in the sources beside the package."""
+    package = Path(flinknet.__file__).parent
+    places = [above / "deploy" / "cluster.toml" for above in (package, package.parent)]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise ConfigurationError(
+            f"the template {places[0]} is missing: the installation is not complete, install "
+            "flinknet again"
+        )
+    return found
+
+
 def _settings_json(settings: Settings) -> dict[str, dict[str, object]]:
     return {
         name: {"value": settings.value(name), "origin": origin.kind, "source": origin.source}
@@ -41,7 +65,7 @@ def _settings_json(settings: Settings) -> dict[str, dict[str, object]]:
 def _settings_table(settings: Settings) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("option", no_wrap=True)
-    table.add_column("value", no_wrap=True)
+    table.add_column("value", overflow="fold")
     table.add_column("origin", overflow="fold")
     for name, origin in settings.origins.items():
         style = "dim" if origin.kind == "default" else "bold"

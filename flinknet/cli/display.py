@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from rich import box
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from flinknet.cli.fitting_table import FittingTable
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
 from flinknet.cluster.local.process_output import COORDINATOR
 from flinknet.texts import printable
@@ -19,6 +18,9 @@ __all__ = ["JobDisplay", "result_table"]
 
 LINE_INTERVAL_S = 2.0
 """Pause between two lines where there is no terminal: enough to see life, too few to fill a log."""
+
+
+_COUNTS = ("records in", "records out", "records in/s", "MB in", "MB out")
 
 
 class JobDisplay:
@@ -68,18 +70,13 @@ class JobDisplay:
         self._console.print(text, soft_wrap=True, highlight=False)
 
 
-def result_table(result: JobResult) -> Table:
+def result_table(result: JobResult) -> FittingTable:
     """The end of a job that went well: what each subtask did."""
-    table = Table(
+    table = FittingTable(
         title=_text(f"{result.name}: {result.state} after {result.seconds:.2f} s"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
+        names=("subtask", "worker"),
+        numbers=(*_COUNTS, "busy", "backpressured"),
     )
-    table.add_column("subtask")
-    table.add_column("worker")
-    for heading in ("records in", "records out", "records in/s", "MB in", "MB out"):
-        table.add_column(heading, justify="right")
-    table.add_column("busy, backpressured", justify="right")
     for row in result.vertices:
         table.add_row(
             _text(row["name"]),
@@ -89,23 +86,30 @@ def result_table(result: JobResult) -> Table:
             _rate(row["records_in"], result.seconds),
             _megabytes(row["bytes_in"]),
             _megabytes(row["bytes_out"]),
-            _busy_and_backpressured(row),
+            *_busy_and_backpressured(
+                row["idle_time_ms"], row["busy_time_ms"], row["backpressured_time_ms"]
+            ),
         )
     return table
 
 
-def _progress_table(progress: JobProgress, previous: JobProgress | None) -> Table:
-    table = Table(
+def _progress_table(progress: JobProgress, previous: JobProgress | None) -> FittingTable:
+    table = FittingTable(
         title=_text(f"{progress.name}: {progress.state}, {progress.seconds:.1f} s"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
+        names=("vertex", "subtasks"),
+        numbers=(*_COUNTS, "busy", "backpressured"),
     )
-    table.add_column("vertex")
-    table.add_column("subtasks")
-    for heading in ("records in", "records out", "records in/s", "MB in", "MB out"):
-        table.add_column(heading, justify="right")
     for vertex in progress.vertices:
-        records, seconds = _since(vertex, progress, previous)
+        before = _before(vertex, progress, previous)
+        records, seconds = vertex.records_in, progress.seconds
+        idle_ms, busy_ms = vertex.idle_time_ms, vertex.busy_time_ms
+        backpressured_ms = vertex.backpressured_time_ms
+        if previous is not None and before is not None:
+            records -= before.records_in
+            seconds -= previous.seconds
+            idle_ms -= before.idle_time_ms
+            busy_ms -= before.busy_time_ms
+            backpressured_ms -= before.backpressured_time_ms
         table.add_row(
             _text(vertex.name),
             ", ".join(f"{count} {state.lower()}" for state, count in vertex.states.items()),
@@ -114,6 +118,7 @@ def _progress_table(progress: JobProgress, previous: JobProgress | None) -> Tabl
             _rate(records, seconds),
             _megabytes(vertex.bytes_in),
             _megabytes(vertex.bytes_out),
+            *_busy_and_backpressured(idle_ms, busy_ms, backpressured_ms),
         )
     return table
 
@@ -131,14 +136,16 @@ def _text(text: str) -> Text:
     return Text(printable(text))
 
 
-def _since(
+def _before(
     vertex: VertexProgress, progress: JobProgress, previous: JobProgress | None
-) -> tuple[int, float]:
-    """Records that went into the vertex since the previous report, and the seconds it took."""
-    if previous is None or previous.job_id != progress.job_id:
-        return vertex.records_in, progress.seconds
-    before = previous.vertices[vertex.id]
-    return vertex.records_in - before.records_in, progress.seconds - previous.seconds
+) -> VertexProgress | None:
+    """The vertex in the previous report of the same attempt: another one counts from 0."""
+    if previous is None or (previous.job_id, previous.attempt) != (
+        progress.job_id,
+        progress.attempt,
+    ):
+        return None
+    return previous.vertices[vertex.id]
 
 
 def _rate(records: int, seconds: float) -> str:
@@ -149,8 +156,9 @@ def _megabytes(number: int) -> str:
     return f"{number / 1e6:,.1f}"
 
 
-def _busy_and_backpressured(row: dict[str, Any]) -> str:
-    """Two parts of the subtask's time; the rest is idle."""
-    busy_ms, backpressured_ms = row["busy_time_ms"], row["backpressured_time_ms"]
-    total_ms = row["idle_time_ms"] + busy_ms + backpressured_ms
-    return f"{busy_ms / total_ms:.0%}, {backpressured_ms / total_ms:.0%}" if total_ms else "-"
+def _busy_and_backpressured(idle_ms: int, busy_ms: int, backpressured_ms: int) -> tuple[str, str]:
+    """Two parts of the time; the rest is idle."""
+    total_ms = idle_ms + busy_ms + backpressured_ms
+    if total_ms <= 0:
+        return "-", "-"
+    return f"{busy_ms / total_ms:.0%}", f"{backpressured_ms / total_ms:.0%}"

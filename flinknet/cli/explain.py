@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from flinknet.cli.arguments import (
@@ -17,7 +19,7 @@ from flinknet.cli.arguments import (
     cluster_config,
     output_redirected,
 )
-from flinknet.cli.explanation_table import explanation
+from flinknet.cli.explanation_table import explanation, summary
 from flinknet.cli.job_file import first_job
 from flinknet.cluster.local.preflight import explain_job
 
@@ -32,9 +34,12 @@ def explain(
     slots: Slots = None,
     event_loop: EventLoop = None,
     config: ConfigFile = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show who needs which buffers, in Flink's words.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what network memory a job needs, and the most memory that its workers can hold.
+    """Show whether a job fits the workers, and the most memory that its exchange takes there.
 
     The file runs up to its first execute(); nothing is started. Exit status: 0 explained, 2 no job
     or not enough slots.
@@ -46,4 +51,4 @@ def explain(
     if as_json:
         print(json.dumps(memory.to_dict(), indent=2))
     else:
-        Console().print(explanation(memory))
+        Console().print(explanation(memory) if verbose else summary(memory))

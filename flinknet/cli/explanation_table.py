@@ -1,4 +1,4 @@
-"""What ``flinknet explain`` shows: a job's network memory, worker by worker."""
+"""What ``flinknet explain`` shows: whether a job fits, and on request who needs which memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from flinknet.cli.fitting_table import FittingTable
 from flinknet.cluster.local.job_memory import JobMemory, Level
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.task.buffer_needs import BufferNeed, Verdict, WorkerNeeds
 from flinknet.task.channel_state_bound import ChannelStateBound
 from flinknet.texts import printable
 
-__all__ = ["explanation"]
+__all__ = ["explanation", "summary"]
 
 _MEANINGS = {
     Verdict.COMFORTABLE: "everybody gets the most that it can use",
@@ -62,6 +63,65 @@ _LEVELS: dict[Level, str] = {
 }
 
 
+_SUMMARIES = {
+    Verdict.COMFORTABLE: "fits: more network memory would change nothing",
+    Verdict.FITS: "fits: it runs as configured, and faster with more network memory",
+    Verdict.DEGRADED: "runs, but with less network memory than it should have, so slower",
+    Verdict.TOO_SMALL: "does not fit: there is too little network memory, and it is refused",
+}
+_WISHES: dict[Level, str] = {
+    "minimum": "so that it runs at all",
+    "required": "so that it runs as configured",
+    "comfortable": "so that it runs as fast as it can",
+}
+
+
+def summary(memory: JobMemory) -> Group:
+    """Whether the job fits, how much memory it takes, and what to set if that is too little."""
+    cluster, network = memory.config.cluster, memory.config.network
+    bounds = memory.bounds()
+    table = FittingTable(
+        names=("worker",),
+        numbers=("needs, MiB", "uses at most", "has", "exchange at most"),
+    )
+    for worker in memory.workers:
+        need = memory.needs[worker.worker_id]
+        table.add_row(
+            worker.worker_id,
+            _mebibytes(need.required * network.segment_bytes),
+            _mebibytes(need.comfortable * network.segment_bytes),
+            _mebibytes(network.network_memory_bytes),
+            _mebibytes(bounds[worker.worker_id].total),
+        )
+    workers, slots = cluster.workers, cluster.slots_per_worker
+    lines = [
+        f'Job "{memory.job}" {_SUMMARIES[memory.verdict]}.',
+        f"It takes {_counted(workers, 'worker')} with {_counted(slots, 'slot')} each.",
+    ]
+    for level, setting in memory.settings().items():
+        rounded = f"{-(-setting // 2**20)}MiB"
+        lines.append(
+            f"Set network.network_memory_bytes to {rounded} "
+            f"(FLINKNET_NETWORK_NETWORK_MEMORY_BYTES={rounded}) {_WISHES[level]}."
+        )
+    stored = sum(bound.at_once for bound in memory.channel_state().values())
+    if stored:
+        lines.append(f"A checkpoint may store {_mebibytes(stored)} MiB of records on their way.")
+    return Group(
+        Text("\n".join(printable(line) for line in lines)),
+        table,
+        Text(
+            "Network memory holds the records between two subtasks. The last column is the most "
+            "that the exchange adds to a worker, its network memory included; what functions keep "
+            "comes on top. --verbose shows who needs what."
+        ),
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def explanation(memory: JobMemory) -> Group:
     """Tables of who needs what, the verdict with what would better it, and the memory bound."""
     return Group(
@@ -72,17 +132,14 @@ def explanation(memory: JobMemory) -> Group:
     )
 
 
-def _needs_table(memory: JobMemory, worker: WorkerNeeds) -> Table:
+def _needs_table(memory: JobMemory, worker: WorkerNeeds) -> FittingTable:
     network = memory.config.network
-    table = Table(
-        title=f"{worker.worker_id}: {memory.worker_verdict(worker.worker_id)}",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
+    table = FittingTable(
+        title=Text(f"{worker.worker_id}: {memory.worker_verdict(worker.worker_id)}"),
+        names=("subtask", "buffers of"),
+        numbers=("local", "remote", "minimum", "required", "comfortable", "overdraft"),
     )
-    table.add_column("subtask", overflow="fold")
-    table.add_column("buffers of", overflow="fold")
-    for heading in ("local", "remote", "minimum", "required", "comfortable", "overdraft"):
-        table.add_column(heading, justify="right")
+    last = worker.owners[-1] if worker.owners else None
     for owner in worker.owners:
         table.add_row(
             Text(printable(owner.subtask)),
@@ -90,9 +147,9 @@ def _needs_table(memory: JobMemory, worker: WorkerNeeds) -> Table:
             f"{owner.local:,}",
             f"{owner.remote:,}",
             *_counts(owner.need(network)),
+            line_below=owner is last,
         )
     need = memory.needs[worker.worker_id]
-    table.add_section()
     table.add_row("all", "", "", "", *_counts(need))
     table.add_row("in bytes", "", "", "", *_counts(need, network.segment_bytes))
     return table
@@ -122,10 +179,10 @@ def _verdict(memory: JobMemory) -> list[str]:
 
 def _bounds_table(bounds: dict[str, MemoryBound]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("part")
+    table.add_column("part", overflow="fold")
     for worker_id in bounds:
-        table.add_column(worker_id, justify="right")
-    table.add_column("set by")
+        table.add_column(worker_id, justify="right", no_wrap=True)
+    table.add_column("set by", overflow="fold")
     for part in MemoryBound._fields:
         sizes = (_mebibytes(getattr(bound, part)) for bound in bounds.values())
         table.add_row(part.replace("_", " "), *sizes, _LIMITS[part])
@@ -140,7 +197,7 @@ def _channel_state(bounds: dict[str, ChannelStateBound]) -> tuple[Text | Table, 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("in flight")
     for heading in (*bounds, "job"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("set by", overflow="fold")
     for part, limit in _CHANNEL_STATE_LIMITS.items():
         sizes = [int(getattr(bound, part)) for bound in bounds.values()]

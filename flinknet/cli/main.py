@@ -1,7 +1,7 @@
 """The command line: ``flinknet``.
 
-Each command has a module of its own, which is named here and imported when the command is called,
-so that ``flinknet --help`` needs no optional library.
+Each command has a module of its own, which is named here and imported when the command is called
+(``lazy_group.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
@@ -18,6 +17,7 @@ import typer
 import flinknet
 from flinknet.cli.checkpoints import checkpoints_app
 from flinknet.cli.config import config_app
+from flinknet.cli.lazy_group import LazyGroup, add_command
 from flinknet.compiled_modules import IMPLEMENTATION, REASON
 from flinknet.errors import FlinknetError, JobError
 from flinknet.interpreter import INTERPRETER
@@ -26,10 +26,14 @@ from flinknet.texts import printable, traceback_of
 __all__ = ["app", "main"]
 
 app = typer.Typer(
+    cls=LazyGroup,
     help="flinknet: a data-exchange runtime for asyncio.",
+    epilog="--install-completion lets your shell complete all this: bash, zsh or fish.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain text wraps where the boxes of Rich cut off what does not fit.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(config_app, name="config")
 app.add_typer(checkpoints_app, name="checkpoints")
@@ -81,26 +85,11 @@ def root(
     invocation.verbose = invocation.verbose or verbose
 
 
-def add_command(group: typer.Typer, name: str, module: str, summary: str) -> None:
-    """Add the function ``name`` of ``module`` to ``group``; the module is imported by the call."""
+_RUN = "Run a job file on a local cluster."
+_EXPLAIN = "Show whether a job fits, and what memory it needs."
 
-    @group.command(
-        name,
-        help=summary,
-        add_help_option=False,
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    )
-    def forward(
-        context: typer.Context,
-        arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    ) -> None:
-        command = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        command.command(name)(getattr(import_module(module), name))
-        command(args=arguments or [], prog_name=f"flinknet {name}", obj=context.obj)
-
-
-add_command(app, "run", "flinknet.cli.run", "Run a job file on a local cluster.")
+add_command(app, "run", "flinknet.cli.run", _RUN, passes_options_on=True)
 add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a running job.")
 add_command(app, "stop", "flinknet.cli.stop", "End a running job with a savepoint.")
-add_command(app, "explain", "flinknet.cli.explain", "Show what memory a job needs.")
+add_command(app, "explain", "flinknet.cli.explain", _EXPLAIN, passes_options_on=True)
 add_command(app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.")

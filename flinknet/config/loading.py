@@ -35,10 +35,18 @@ from flinknet.errors import ConfigurationError
 __all__ = ["Option", "Origin", "Settings", "load_settings", "options"]
 
 VARIABLE_PREFIX = "FLINKNET_"
+FILE_VARIABLE = "FLINKNET_CONFIG"
+"""Names the TOML file where no flag does."""
 NOT_OPTIONS = frozenset(
-    {"FLINKNET_CLUSTER_TOKEN", "FLINKNET_COMPILE", PURE_VARIABLE, "FLINKNET_TRACEBACK"}
+    {
+        "FLINKNET_CLUSTER_TOKEN",
+        "FLINKNET_COMPILE",
+        FILE_VARIABLE,
+        PURE_VARIABLE,
+        "FLINKNET_TRACEBACK",
+    }
 )
-"""Variables that other modules read: a secret, and a wish of the command line's user."""
+"""Variables that are read elsewhere: a secret, and wishes of the command line's user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +173,14 @@ def load_settings(
 ) -> Settings:
     """Return the effective settings; a later source wins.
 
-    ``path`` is a TOML file, or None for no file. ``overrides`` maps option names to values from
-    flags; None stands for a flag that was not given. Raises ConfigurationError for a file that
-    cannot be read, an unknown section, key or ``FLINKNET_*`` variable, and a value of the wrong
-    type or out of range; the message names the option, its value, its origin and what is accepted.
+    ``path`` is a TOML file, or None for that which ``FLINKNET_CONFIG`` names, if any. ``overrides``
+    maps option names to values from flags; None stands for a flag that was not given. Raises
+    ConfigurationError for a file that cannot be read, an unknown section, key or ``FLINKNET_*``
+    variable, and a value of the wrong type or out of range; the message names the option, its
+    value, its origin and what is accepted.
     """
+    if path is None and environ.get(FILE_VARIABLE):
+        path = Path(environ[FILE_VARIABLE])
     values: dict[str, object] = {}
     origins = dict.fromkeys(options(), Origin("default"))
     for name, written, origin in [

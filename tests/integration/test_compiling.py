@@ -48,6 +48,7 @@ class Tree:
         shutil.copytree(ROOT / "flinknet", folder / "flinknet", ignore=ignored)
         for name in ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore"):
             shutil.copy(ROOT / name, folder)
+        shutil.copytree(ROOT / "deploy", folder / "deploy")
         self.module = folder / MODULE
         self.module.with_suffix(".pxd").write_text("# nothing is typed\n")
 
@@ -213,7 +214,9 @@ def test_a_wheel_without_compiled_modules_is_for_everybody(compiled: Tree, tmp_p
     wheel = built(compiled, "wheel", tmp_path, FLINKNET_PURE="1")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
-        assert not [name for name in archive.namelist() if name.endswith((".so", ".json"))]
+        names = archive.namelist()
+        assert not [name for name in names if name.endswith((".so", ".json"))]
+        assert "flinknet/deploy/cluster.toml" in names, "what the command line's help refers to"
 
 
 @needs_compiler

@@ -51,7 +51,7 @@ def explain(
 
 
 def test_a_job_is_explained_and_not_run(tmp_path: Path) -> None:
-    run = explain(tmp_path, "a b")
+    run = explain(tmp_path, "--verbose", "a b")
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("before\n")
     assert "after" not in run.stdout
@@ -80,7 +80,7 @@ def test_options_shape_the_cluster(tmp_path: Path) -> None:
 
 def test_a_cluster_that_is_too_small_is_told_what_would_do(tmp_path: Path) -> None:
     (tmp_path / "cluster.toml").write_text('[network]\nnetwork_memory_bytes = "192KiB"\n')
-    run = explain(tmp_path, "--config", "cluster.toml", "a b")
+    run = explain(tmp_path, "--verbose", "--config", "cluster.toml", "a b")
     assert run.returncode == 0, run.stderr
     assert "too small; it is refused" in run.stdout
     for setting in (231168, 297216, 1122816):

@@ -101,8 +101,8 @@ def test_json_is_alone_on_standard_output(tmp_path: Path) -> None:
 
 def test_options_of_the_job_file_come_after_a_double_dash(tmp_path: Path) -> None:
     path = job(tmp_path, "import sys; print('arguments', sys.argv[1:]); sys.exit(7)")
-    run = flinknet_run("--workers=2", path, "one", "--", "--scale", "3", cwd=tmp_path)
-    assert (run.returncode, run.stdout) == (7, "arguments ['one', '--scale', '3']\n")
+    run = flinknet_run("--workers=2", path, "one", "--", "--workers", "3", cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (7, "arguments ['one', '--workers', '3']\n")
 
 
 def test_a_blocked_event_loop_is_no_lost_worker(tmp_path: Path) -> None:
@@ -305,7 +305,6 @@ def test_a_port_in_use_is_refused(tmp_path: Path, refused: Refused, option: str)
         (["--slots", "-1"], "slots_per_worker"),
         (["--event-loop", "trio"], "event-loop"),
         (["--config", "nothing.toml"], "nothing.toml"),
-        (["--speed", "9"], "--speed"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.cli.arguments import cluster_config, output_redirected
+from flinknet.cli.main import main
 from flinknet.errors import ConfigurationError
 
 
@@ -32,3 +33,46 @@ def test_flags_come_before_the_file_and_the_environment(
 def test_a_flag_that_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="workers is 0"):
         cluster_config(None, 0, None, None)
+
+
+def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, workers in (("named.toml", 3), ("flag.toml", 4)):
+        (tmp_path / name).write_text(f"[cluster]\nworkers = {workers}\n")
+    monkeypatch.setenv("FLINKNET_CONFIG", str(tmp_path / "named.toml"))
+    assert cluster_config(None, None, None, None).cluster.workers == 3
+    assert cluster_config(tmp_path / "flag.toml", None, None, None).cluster.workers == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--wrokers", "4", "job.py"), "No such option: --wrokers. Did you mean --workers?"),
+        (("--speed", "4", "job.py"), "No such option: --speed. The job's own follow JOB.py."),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_an_unknown_option_before_the_job_file_is_misuse(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as exit_:
+        main(("explain", *arguments))
+    assert exit_.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_may_have_been_meant_for_flinknet_is_passed_on_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.py"
+    job.write_text("import sys; print(sys.argv[1:]); sys.exit(7)")
+    with pytest.raises(SystemExit) as exit_:
+        main(("explain", str(job), "--n", "5", "--worker=3"))
+    assert exit_.value.code == 7
+    assert capsys.readouterr() == (
+        "['--n', '5', '--worker=3']\n",
+        "flinknet: --worker=3 goes to the job file; did you mean flinknet's --workers?\n",
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.cli.main import main
 from flinknet.config import FlinknetConfig
-from flinknet.config.loading import options
+from flinknet.config.loading import load_settings, options
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +69,25 @@ def test_config_show_refuses_what_nothing_would_start_with(
         "flinknet: cluster.workers is 'many' (environment FLINKNET_CLUSTER_WORKERS): "
         "write a whole number\n"
     )
+
+
+def test_the_template_is_a_file_that_sets_every_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("config", "template") == 0
+    file = tmp_path / "cluster.toml"
+    file.write_text(capsys.readouterr().out)
+    origins = load_settings(file, {}, {}).origins
+    assert {origin.kind for origin in origins.values()} == {"file"}
+
+
+def test_a_value_that_is_long_is_shown_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    directory = "/state/" + "x" * 90
+    monkeypatch.setenv("FLINKNET_CLUSTER_STATE_DIRECTORY", directory)
+    assert exit_code("config", "show") == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert shown.count("x") >= 90

@@ -64,6 +64,31 @@ def test_a_terminal_gets_a_live_table_with_the_rate_of_the_moment() -> None:
     assert "1 running, 1 finished" in shown
 
 
+def test_a_terminal_sees_who_is_held_back_at_the_moment() -> None:
+    """Since the report before: 1,000 ms more, of which 750 backpressured and 150 busy."""
+    target, written = console(terminal=True)
+    later = replace(SOURCE, idle_time_ms=100, busy_time_ms=1050, backpressured_time_ms=850)
+    with JobDisplay(target) as display:
+        display.show(progress(1.0))
+        written.seek(0)
+        written.truncate()
+        display.show(replace(progress(2.0), vertices=(later, SINK)))
+    shown = written.getvalue()
+    assert "backpressured" in shown
+    assert "75%" in shown
+    assert "15%" in shown
+
+
+def test_another_attempt_counts_anew() -> None:
+    target, written = console(terminal=True)
+    with JobDisplay(target) as display:
+        display.show(progress(1.0, 9000))
+        written.seek(0)
+        written.truncate()
+        display.show(replace(progress(2.0, 500), attempt=1))
+    assert "250" in written.getvalue(), "500 records in the 2 s of the job, and none less"
+
+
 def test_elsewhere_there_is_a_line_now_and_then() -> None:
     target, written = console(terminal=False)
     with JobDisplay(target) as display:
@@ -137,4 +162,5 @@ def test_the_result_has_a_row_for_each_subtask() -> None:
     shown = written.getvalue()
     for text in ("flights: FINISHED after 2.00 s", "Reduce (1/2)", "worker-0", "1,500", "2.5"):
         assert text in shown
-    assert "35%, 3%" in shown, "of its time it was busy and backpressured"
+    assert "35%" in shown, "of its time it was busy"
+    assert "3%" in shown, "of its time it was backpressured"

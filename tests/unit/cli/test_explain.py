@@ -40,6 +40,13 @@ def test_memory_is_shown_and_nothing_is_run(
     assert "numbers" in shown
 
 
+def test_who_needs_what_is_shown_on_request(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    explain(job)
+    assert "overdraft" not in capsys.readouterr().out
+    explain(job, verbose=True)
+    assert "overdraft" in capsys.readouterr().out
+
+
 def test_json_is_one_document_on_standard_output(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

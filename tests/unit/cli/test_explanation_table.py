@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from flinknet.cli.explanation_table import explanation
+from flinknet.cli.explanation_table import explanation, summary
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
 from flinknet.net.memory_bound import MemoryBound
@@ -22,6 +22,34 @@ def shown(buffers: int) -> list[str]:
     return rendered(
         JobMemory.of_graph(keyed_graph(parallelism=4), replace(config, network=network))
     )
+
+
+def summed_up(buffers: int) -> list[str]:
+    config = FlinknetConfig()
+    network = replace(config.network, network_memory_bytes=buffers * config.network.segment_bytes)
+    memory = JobMemory.of_graph(keyed_graph(parallelism=4), replace(config, network=network))
+    written = io.StringIO()
+    Console(file=written, width=80, color_system=None).print(summary(memory))
+    return [" ".join(line.split()) for line in written.getvalue().splitlines()]
+
+
+def test_first_comes_whether_it_fits_and_what_to_do() -> None:
+    assert summed_up(20)[:2] == [
+        'Job "sums" fits: more network memory would change nothing.',
+        "It takes 2 workers with 2 slots each.",
+    ]
+    text = " ".join(summed_up(5))
+    assert "runs, but with less network memory than it should have" in text
+    assert (
+        "Set network.network_memory_bytes to 1MiB (FLINKNET_NETWORK_NETWORK_MEMORY_BYTES=1MiB) so "
+        "that it runs as configured."
+    ) in text
+    assert "does not fit: there is too little network memory, and it is refused" in summed_up(4)[0]
+
+
+def test_flinks_words_are_kept_for_who_asks_for_them() -> None:
+    text = " ".join(summed_up(6))
+    assert not any(word in text for word in ("overdraft", "comfortable", "floating", "gate"))
 
 
 def rendered(memory: JobMemory) -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 import typer
 
 import flinknet
-from flinknet.cli.main import add_command, main
+from flinknet.cli.lazy_group import LazyGroup, add_command
+from flinknet.cli.main import main
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 
 
@@ -47,8 +48,9 @@ def test_version_says_what_runs(
     assert capsys.readouterr().out == f"flinknet {flinknet.__version__} {said}\n"
 
 
-def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code("--help") == 0
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert exit_code(option) == 0
     shown = capsys.readouterr().out
     assert all(command in shown for command in ("run", "explain", "demo", "config"))
 
@@ -71,6 +73,24 @@ def test_help_imports_no_optional_library() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.parametrize("command", ["run", "explain", "demo", "config", "checkpoints", "stop"])
+def test_help_wraps_and_cuts_nothing_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert exit_code(command, "-h") == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+
+
+def test_the_package_is_the_command() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "flinknet", "-h"], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.startswith("Usage: flinknet [OPTIONS] COMMAND")
+
+
 # -- errors
 
 
@@ -81,7 +101,7 @@ class Failing:
         self._path = tmp_path / "failing_commands.py"
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "failing_commands", raising=False)
-        self.group = typer.Typer(pretty_exceptions_enable=False)
+        self.group = typer.Typer(cls=LazyGroup, pretty_exceptions_enable=False)
         self.group.callback()(lambda: None)
         add_command(self.group, "work", "failing_commands", "Work.")
         monkeypatch.setattr("flinknet.cli.main.app", self.group)

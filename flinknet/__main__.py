@@ -1,0 +1,7 @@
+"""``python -m flinknet``: the same as the command ``flinknet``."""
+
+from __future__ import annotations
+
+from flinknet.cli.main import main
+
+main()

