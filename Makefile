@@ -40,10 +40,10 @@ coverage: $(VENV)/.dev ## cover each module without I/O by its own test file alo
 	@FLINKNET_PURE=1 $(BIN)/python -m tests.coverage_by_module $(ARGS)
 
 model: $(VENV)/.dev compiled ## explore every interleaving of larger worlds (takes many minutes)
-	@$(BIN)/python -m pytest --no-header -s -m "deep or not deep" tests/model $(ARGS)
+	@$(BIN)/python -m pytest --no-header -s -o faulthandler_timeout=7200 -m "deep or not deep" tests/model $(ARGS)
 
 chaos: $(VENV)/.dev compiled ## kill, stop, reset and flood local clusters at random (takes minutes)
-	@$(BIN)/python -m pytest --no-header -s -p no:randomly -m chaos tests/chaos $(ARGS)
+	@$(BIN)/python -m pytest --no-header -s -o faulthandler_timeout=7200 -p no:randomly -m chaos tests/chaos $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types and the import directions
 	@$(BIN)/ruff check $(SOURCES)
