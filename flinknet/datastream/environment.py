@@ -15,9 +15,9 @@ from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.state_backends import StateBackend
 from flinknet.datastream.streams import DataStream, checked_parallelism
 from flinknet.errors import ConfigurationError
-from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.graph import JobGraph, OperatorFactory
 from flinknet.task.graph_generator import GraphDefaults, generate_job_graph
+from flinknet.task.own_types import record_types
 from flinknet.task.source import Source, SourceOperator
 from flinknet.task.transformation import OperatorKind, StreamInput, Transformation
 
@@ -108,7 +108,7 @@ class StreamExecutionEnvironment:
         ConfigurationError for any other class.
         """
         registered = tuple(dict.fromkeys((*self._defaults.types, *types)))
-        RecordTypes(registered)
+        record_types(registered)
         self._defaults.types = registered
         return self
 

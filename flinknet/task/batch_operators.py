@@ -66,7 +66,7 @@ class ProcessBatchOperator(StatefulOperator):
                     group = groups.setdefault(comparable_key(key), [])
                 group.append(record)
             except Exception as error:
-                self._fail(error, on_records((record,)))
+                self.fail(error, on_records((record,)))
         return groups
 
     def _results(self, groups: Groups) -> Iterator[Any]:

@@ -5,7 +5,9 @@ operators behind it and to the record writers of its edges; with one of them, ``
 method, so that nothing stands between two operators. Operators are opened from the end to the
 start, so that whoever emits finds its successors ready; they end in the direction of the data, so
 that what one emits at the end of its input is processed by those behind it before these end too.
-Watermarks go the way of the records, to all operators behind and to all subpartitions.
+Watermarks go the way of the records, to all operators behind and to all subpartitions. In between
+stands what a program asks for: what makes records of the type that is declared (`typed_records.py`)
+and what copies those that can be changed (`record_copies.py`).
 
 Behind the end of the input the chain *awaits its final checkpoint*, if an operator has something to
 do when that is complete: one that was captured after every operator had ended (FLIP-147).
@@ -23,7 +25,9 @@ from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
 from flinknet.task.operators import Emit, Operator, PassOn, on_records
+from flinknet.task.record_copies import with_copies
 from flinknet.task.side_outputs import split_outputs
+from flinknet.task.typed_records import restored, typed
 from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
 from flinknet.task.watermark_valve import MAX_WATERMARK, WatermarkElement
 from flinknet.texts import text_of
@@ -98,6 +102,7 @@ class OperatorChain:
     ) -> None:
         chained = vertex.own_operators()
         self._operators = [one.factory() for one in chained]
+        self._reuses_objects = vertex.object_reuse
         self._contexts = [_own_context(context, one) for one in chained]
         self.uids = [one.uid for one in chained]
         """Of the operators, first to last."""
@@ -109,6 +114,8 @@ class OperatorChain:
         for index, one in enumerate(chained):
             self._connect(index, one, chained, outputs.get(index, ()))
         self.head = self._operators[0]
+        if chained[0].input_types:
+            self.head.process = restored(self.head, self._contexts[0], chained[0].input_types)
 
     def _connect(
         self,
@@ -121,16 +128,29 @@ class OperatorChain:
         told: list[PassOn] = []
         for other, behind in zip(self._operators, chained, strict=True):
             if behind.input == index:
-                targets.setdefault(behind.tag, []).append(other.process)
+                targets.setdefault(behind.tag, []).append(self._take(one, behind, other))
                 told.append(other.process_event_time)
         for output in outputs:
             targets.setdefault(output.tag, []).append(output.emit)
             told.append(output.pass_on)
         emit = _to_all(targets.pop(None, []))
+        if one.converts and one.output_type is not None:
+            emit = typed(emit, self._operators[index], one.output_type, stamped=one.stamped)
         if one.splits_outputs:
             sides = {tag: _to_all(some) for tag, some in targets.items() if tag is not None}
             emit = split_outputs(emit, sides, stamped=one.stamped)
         self._operators[index].connect(emit, _to_all(told))
+
+    def _take(self, one: ChainedOperator, behind: ChainedOperator, other: Operator) -> Emit:
+        """Return what takes the records of the one operator, for the other one behind it."""
+        known = one.output_type if behind.tag is None else None
+        if self._reuses_objects or (known is not None and known.is_unchanging):
+            return other.process
+
+        def fail(error: Exception) -> None:
+            other.fail(error, "to copy a record; get_config().enable_object_reuse() does without")
+
+        return with_copies(other.process, fail, stamped=one.stamped)
 
     def set_channel(self, channel: int) -> None:
         """Tell process functions which input channel the next batch came through."""

@@ -1,4 +1,4 @@
-"""Spans of time, in PyFlink's two names for them, both in whole milliseconds."""
+"""Spans of time, in PyFlink's two names for them, both in whole milliseconds; and its Instant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from flinknet.errors import ConfigurationError
 
-__all__ = ["Duration", "Time"]
+__all__ = ["Duration", "Instant", "Time"]
+
+NANOSECONDS_PER_SECOND = 1_000_000_000
+NANOSECONDS_PER_MS = 1_000_000
 
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
@@ -56,6 +59,16 @@ class Duration(Span):
         """Return so many milliseconds."""
         return cls(millis)
 
+    @classmethod
+    def of_nanos(cls, nanos: int) -> Duration:
+        """Return so many nanoseconds; ConfigurationError if they are not whole milliseconds."""
+        count, rest = divmod(nanos, NANOSECONDS_PER_MS)
+        if rest:
+            raise ConfigurationError(
+                f"a span of {nanos} ns is no whole number of milliseconds, the shortest there is"
+            )
+        return cls(count)
+
     def to_millis(self) -> int:
         """Return it in milliseconds."""
         return self.milliseconds_count
@@ -94,3 +107,21 @@ class Time(Span):
     def to_milliseconds(self) -> int:
         """Return it in milliseconds."""
         return self.milliseconds_count
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Instant:
+    """A point of time: seconds since 1970, and nanoseconds behind them (PyFlink's Instant)."""
+
+    seconds: int
+    nanos: int
+
+    def to_epoch_milli(self) -> int:
+        """Return milliseconds since 1970, rounded down."""
+        return self.seconds * SECOND_MS + self.nanos // NANOSECONDS_PER_MS
+
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> Instant:
+        """Return the point so many milliseconds after 1970."""
+        seconds, milliseconds = divmod(epoch_milli, SECOND_MS)
+        return Instant(seconds, milliseconds * NANOSECONDS_PER_MS)

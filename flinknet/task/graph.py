@@ -25,6 +25,8 @@ from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.operators import Operator
 from flinknet.task.pickler import dumps
 from flinknet.task.sink import SinkOperator, TwoPhaseSink
+from flinknet.task.type_information import TypeInformation
+from flinknet.task.typed_records import InputType
 from flinknet.texts import text_of
 
 if TYPE_CHECKING:
@@ -60,6 +62,13 @@ class ChainedOperator:
     """Whether what it emits are tuples ``(timestamp, value)``."""
     splits_outputs: bool = False
     """Whether it may emit ``(tag, value)``, for a side output."""
+    output_type: TypeInformation | None = None
+    """What the program has declared its records to be."""
+    converts: bool = False
+    """Whether they are made so; else they are so already."""
+    input_types: tuple[InputType, ...] = ()
+    """What the records of its inputs are, where they come over the network and that has to be
+    restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,8 @@ class JobVertex:
     max_parallelism: int
     slot_sharing_group: str
     operators: tuple[ChainedOperator, ...]
+    object_reuse: bool = False
+    """Whether functions leave alone what they get, so that operators share records."""
 
     def own_operators(self) -> tuple[ChainedOperator, ...]:
         """Return a copy of the operators with user functions of its own, for one subtask."""

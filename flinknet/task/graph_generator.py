@@ -21,6 +21,7 @@ from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.key_groups import default_max_parallelism
 from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex, OperatorFactory
 from flinknet.task.stamps import with_timestamps
+from flinknet.task.typed_records import InputType
 from flinknet.task.transformation import (
     FORWARD,
     REBALANCE,
@@ -29,6 +30,7 @@ from flinknet.task.transformation import (
     Partitioning,
     StreamInput,
     Transformation,
+    common_type,
 )
 from flinknet.texts import printable
 
@@ -47,6 +49,7 @@ class GraphDefaults:
     chaining: bool = True
     types: tuple[type, ...] = ()
     auto_watermark_interval_ms: int = 200
+    object_reuse: bool = False
 
 
 def generate_job_graph(
@@ -317,6 +320,9 @@ class _Generator:
                 stamped=self._stamped[placed.transformation],
                 splits_outputs=placed.transformation.yields_tags
                 or (self._splits and placed.transformation.side_outputs),
+                output_type=placed.transformation.output_type,
+                converts=placed.transformation.converts,
+                input_types=self._input_types(placed.transformation) if feeder is None else (),
             )
             for index, (placed, feeder) in enumerate(
                 zip(chain.operators, chain.inputs, strict=True)
@@ -329,4 +335,14 @@ class _Generator:
             max_parallelism=head.max_parallelism,
             slot_sharing_group=head.slot_sharing_group,
             operators=tuple(operators),
+            object_reuse=self._defaults.object_reuse,
         )
+
+    def _input_types(self, transformation: Transformation) -> tuple[InputType, ...]:
+        """What comes over the network, if there are lists in it, which arrive as tuples."""
+        inputs = transformation.logical_inputs
+        kinds = [common_type(read) for read in inputs]
+        if not any(kind is not None and kind.has_lists for kind in kinds):
+            return ()
+        stamped = [self._stamped[read[0].transformation] for read in inputs]
+        return tuple(map(InputType, kinds, stamped))

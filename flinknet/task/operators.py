@@ -118,7 +118,7 @@ class Operator:
     async def close(self) -> None:
         """Release what ``open`` acquired."""
 
-    def _fail(self, error: Exception, what: str) -> NoReturn:
+    def fail(self, error: Exception, what: str) -> NoReturn:
         """Raise an error of a user's function with its place in the job.
 
         An error of flinknet's own says what happened, and is raised as it is.
@@ -153,19 +153,19 @@ class FunctionOperator(Operator):
         try:
             context.state.initialize(self._function)
         except Exception as error:
-            self._fail(error, "in initialize_state()")
+            self.fail(error, "in initialize_state()")
         if isinstance(self._function, Function):
             try:
                 await value_of(self._function.open(context))
             except Exception as error:
-                self._fail(error, "in open()")
+                self.fail(error, "in open()")
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         if isinstance(self._function, CheckpointListener):
             try:
                 await value_of(self._function.notify_checkpoint_complete(checkpoint_id))
             except Exception as error:
-                self._fail(error, "in notify_checkpoint_complete()")
+                self.fail(error, "in notify_checkpoint_complete()")
 
     async def end_of_input(self) -> None:
         if isinstance(self._function, Function):
@@ -179,7 +179,7 @@ class FunctionOperator(Operator):
             try:
                 await value_of(self._function.close())
             except Exception as error:
-                self._fail(error, "in close()")
+                self.fail(error, "in close()")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         """Apply a plain function to all records, as a generator of batches, which may be empty.
@@ -202,7 +202,7 @@ class FunctionOperator(Operator):
                 try:
                     piece = await anext(pieces, None)
                 except Exception as error:
-                    self._fail(error, where())
+                    self.fail(error, where())
                 if piece is None:
                     return
                 await self._emit(piece)
@@ -215,7 +215,7 @@ class FunctionOperator(Operator):
                 batch = next(batches, None)
             except Exception as error:
                 failed = records[len(records) - length_hint(position) - 1]
-                self._fail(error, on_records((failed,)))
+                self.fail(error, on_records((failed,)))
             if batch is None:
                 return
             if batch:
@@ -226,7 +226,7 @@ class FunctionOperator(Operator):
             try:
                 results = list(await self._apply_awaiting(record))
             except Exception as error:
-                self._fail(error, on_records((record,)))
+                self.fail(error, on_records((record,)))
             if results:
                 await self._emit(results)
 

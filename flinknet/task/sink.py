@@ -168,12 +168,12 @@ class SinkOperator(Operator):
             context.state.initialize(self.sink)
             await value_of(self.sink.open(context))
         except Exception as error:
-            self._fail(error, "in open()")
+            self.fail(error, "in open()")
         if commits and isinstance(self.sink, CheckpointedSink):
             try:
                 await self._take_over(self.sink, context)
             except Exception as error:
-                self._fail(error, "in publish()")
+                self.fail(error, "in publish()")
 
     async def _take_over(self, sink: CheckpointedSink, context: RuntimeContext) -> None:
         """Make visible what the checkpoint that the job goes on from has, and remove what came
@@ -235,13 +235,13 @@ class SinkOperator(Operator):
                 await asyncio.to_thread(self.sink.publish, due)
                 self._pending = [one for one in self._pending if one[0] > checkpoint_id]
         except Exception as error:
-            self._fail(error, "when a checkpoint was complete")
+            self.fail(error, "when a checkpoint was complete")
 
     def _check_nothing_is_lost(self) -> None:
         """A checkpoint that fails does not fail its job; but what a sink could not end or make
         durable may be gone, and must come again."""
         if self._failure is not None:
-            self._fail(self._failure, "for a checkpoint")
+            self.fail(self._failure, "for a checkpoint")
 
     async def end_of_input(self) -> None:
         self._check_nothing_is_lost()
@@ -252,13 +252,13 @@ class SinkOperator(Operator):
             elif isinstance(self.sink, TwoPhaseSink):
                 self._context.committables.append(await value_of(self.sink.prepare_commit()))
         except Exception as error:
-            self._fail(error, "in finish()")
+            self.fail(error, "in finish()")
 
     async def close(self) -> None:
         try:
             await value_of(self.sink.close())
         except Exception as error:
-            self._fail(error, "in close()")
+            self.fail(error, "in close()")
 
     async def _write(self, records: list[Any]) -> None:
         if self._failure is not None:
@@ -266,4 +266,4 @@ class SinkOperator(Operator):
         try:
             await value_of(self.sink.write(records))
         except Exception as error:
-            self._fail(error, on_records(records))
+            self.fail(error, on_records(records))

@@ -195,7 +195,7 @@ class SourceOperator(Operator):
                 try:
                     records = await anext(pieces, None)
                 except Exception as error:
-                    self._fail(error, f"after {self.records_read} records")
+                    self.fail(error, f"after {self.records_read} records")
                 if records is None:
                     reading.popleft()
                     continue
@@ -221,7 +221,7 @@ class SourceOperator(Operator):
             else:
                 batches = self._source.batches(context)
         except Exception as error:
-            self._fail(error, "after 0 records")
+            self.fail(error, "after 0 records")
         pieces = _pieces(batches)
         if not isinstance(batches, AsyncIterator):
             return pieces

@@ -49,7 +49,6 @@ from flinknet.net.task_clock import task_time
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.task.chain import OperatorChain, RecordWriterOutput
 from flinknet.task.context import RuntimeContext
@@ -58,6 +57,7 @@ from flinknet.task.execution_state import ExecutionState, ExecutionStep
 from flinknet.task.graph import JobEdge, JobGraph
 from flinknet.task.input_events import InputEvents
 from flinknet.task.mailbox import Mailbox, MailboxStatistics
+from flinknet.task.own_types import record_types
 from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.record_slices import RecordSlices
 from flinknet.task.restored_state import RestoredState
@@ -128,7 +128,7 @@ class Subtask:
         self.state = ExecutionState.CREATED
         self._graph = graph
         self._vertex = graph.vertices[descriptor.vertex]
-        self._types = RecordTypes(graph.types)
+        self._types = record_types(graph.types)
         self._environment = environment
         self._outputs: list[RecordWriterOutput] = []
         self._gates: list[InputGate] = []

@@ -73,7 +73,7 @@ class AssignTimestampsOperator(Operator):
         try:
             stamped = self._with_timestamps(records)
         except Exception as error:
-            self._fail(error, on_records(records))
+            self.fail(error, on_records(records))
         await self._activate()
         await self._emit(stamped)
         self._generator.on_batch(max(stamp for stamp, _ in stamped), self._now_ms())

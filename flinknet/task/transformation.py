@@ -7,7 +7,7 @@ inputs, not operators of their own (Flink's virtual nodes).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -32,6 +32,7 @@ from flinknet.records.partitioner import (
 )
 from flinknet.task.functions import find_attributes_fast, key_of_value
 from flinknet.task.graph import OperatorFactory, PartitionerFactory
+from flinknet.task.type_information import TypeInformation
 
 __all__ = [
     "ADAPTIVE_REBALANCE",
@@ -48,6 +49,7 @@ __all__ = [
     "StreamInput",
     "Transformation",
     "column_hash_partitioning",
+    "common_type",
     "custom_partitioning",
     "hash_partitioning",
 ]
@@ -188,6 +190,12 @@ class Transformation:
     """Whether its function may yield ``tag, value``."""
     yields_tags: bool = False
     """Whether it does so even if nobody reads a side output."""
+    output_type: TypeInformation | None = None
+    """What its records are; None if the program does not say."""
+    converts: bool = True
+    """Whether they are made so; else they are what its input has."""
+    description: str | None = None
+    """What it is, at more length than its name."""
 
     @property
     def display_name(self) -> str:
@@ -213,3 +221,17 @@ class StreamInput:
     exchange_mode: ExchangeMode = ExchangeMode.PIPELINED_BOUNDED
     tag: str | None = None
     """The side output that is read; None for the main output."""
+    tag_type: TypeInformation | None = None
+    """What the records of that are."""
+
+    @property
+    def type(self) -> TypeInformation | None:
+        """What the records are declared to be."""
+        return self.transformation.output_type if self.tag is None else self.tag_type
+
+
+def common_type(inputs: Iterable[StreamInput]) -> TypeInformation | None:
+    """Return the type of all inputs, None if they differ or it was not declared."""
+    first, *others = [one.type for one in inputs]
+    return first if all(one == first for one in others) else None
+

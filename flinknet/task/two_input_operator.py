@@ -112,7 +112,7 @@ class TwoInputOperator(FunctionOperator):
             try:
                 await self._take(None, pieces_of(self._function.finish))
             except Exception as error:
-                self._fail(error, "in finish()")
+                self.fail(error, "in finish()")
         await self._emit_out()
 
     def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
@@ -130,7 +130,7 @@ class TwoInputOperator(FunctionOperator):
                 view.current_key = None if key_of is None else key_of(value)
                 await self._take(stamp, self._pieces(side, value))
             except Exception as error:
-                self._fail(error, on_records((value,)))
+                self.fail(error, on_records((value,)))
         await self._emit_out()
 
     async def _take(self, stamp: int | None, pieces: AsyncGenerator[list[Any], None]) -> None:

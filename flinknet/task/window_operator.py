@@ -178,12 +178,12 @@ class WindowOperator(Operator):
             try:
                 context.state.initialize(function)
             except Exception as error:
-                self._fail(error, "in initialize_state()")
+                self.fail(error, "in initialize_state()")
             if isinstance(function, Function):
                 try:
                     await value_of(function.open(context))
                 except Exception as error:
-                    self._fail(error, "in open()")
+                    self.fail(error, "in open()")
 
     def _restore_timers(self) -> None:
         for key, panes in self._table.entries():
@@ -201,7 +201,7 @@ class WindowOperator(Operator):
                 try:
                     await self._emit_each(None, function.finish)
                 except Exception as error:
-                    self._fail(error, "in finish()")
+                    self.fail(error, "in finish()")
         await self._emit_results()
 
     async def close(self) -> None:
@@ -215,7 +215,7 @@ class WindowOperator(Operator):
                 except Exception as error:
                     failure = failure or error
         if failure is not None:
-            self._fail(failure, "in close()")
+            self.fail(failure, "in close()")
 
     # -- records ----------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class WindowOperator(Operator):
             try:
                 late = self._add(stamp, value)
             except Exception as error:
-                self._fail(error, on_records((value,)))
+                self.fail(error, on_records((value,)))
             if late:
                 self._on_late(stamp, value)
             if self._fired:
@@ -365,7 +365,7 @@ class WindowOperator(Operator):
                     if not panes:
                         self._entries.pop(key, None)
             except Exception as error:
-                self._fail(error, f"on window {window} of the key {reprlib.repr(key)}")
+                self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
             if self._fired:
                 await self._speak()
             if is_end:
@@ -379,7 +379,7 @@ class WindowOperator(Operator):
             try:
                 await value_of(self._clear(place))
             except Exception as error:
-                self._fail(error, f"in clear() of window {window} of the key {reprlib.repr(key)}")
+                self.fail(error, f"in clear() of window {window} of the key {reprlib.repr(key)}")
         self._window_state.remove()
 
     def _place_of(self, key: Any, window: Window) -> WindowContext:
@@ -444,7 +444,7 @@ class WindowOperator(Operator):
             try:
                 await self._emit_each(stamp, self._call, *arguments)
             except Exception as error:
-                self._fail(error, f"on window {window} of the key {reprlib.repr(key)}")
+                self.fail(error, f"on window {window} of the key {reprlib.repr(key)}")
         if len(self._results) >= BATCH_RECORDS:
             await self._emit_results()
 
