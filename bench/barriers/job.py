@@ -146,7 +146,7 @@ def _graph(setting: Setting) -> JobGraph:
         config.enable_unaligned_checkpoints()
         config.set_aligned_checkpoint_timeout(setting.aligned_timeout_ms)
     numbered = (
-        environment.from_source(GeneratorSource(record), "source")
+        environment.from_source(GeneratorSource(record), name="source")
         .key_by(key_of)
         .process(Numbered())
         .name("numbered")

@@ -254,7 +254,7 @@ def _run(stage: Stage, variation: Variation) -> Result:
     environment = StreamExecutionEnvironment.get_execution_environment(variation.config)
     variation.prepare(environment)
     environment.set_parallelism(len(stage.sink_cpus))
-    sent = environment.from_source(BlockSource(stage), SOURCE)
+    sent = environment.from_source(BlockSource(stage), name=SOURCE)
     if not stage.is_keyed:
         sent.slot_sharing_group(SOURCE)
     sent = sent.map(passed)

@@ -10,6 +10,7 @@ from flinknet.datastream.checkpoint_config import (
     CheckpointingMode,
     ExternalizedCheckpointRetention,
 )
+from flinknet.datastream.configuration import Configuration, RuntimeExecutionMode
 from flinknet.datastream.connected_streams import (
     BroadcastConnectedStream,
     ConnectedStreams,
@@ -21,6 +22,7 @@ from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.sources import (
     CollectionSource,
     GeneratorSource,
+    NumberSequenceSource,
     RateLimitedSource,
     append_time,
 )
@@ -44,7 +46,7 @@ from flinknet.task.broadcast_context import (
     ReadOnlyBroadcastState,
 )
 from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
-from flinknet.task.durations import Duration, Time
+from flinknet.task.durations import Duration, Instant, Time
 from flinknet.task.evictors import (
     CountEvictor,
     DeltaEvictor,
@@ -68,6 +70,7 @@ from flinknet.task.functions import (
     ReduceFunction,
     SinkFunction,
 )
+from flinknet.task.row import Row, RowKind
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.sink import CheckpointedSink, CommitContext, Committer, Sink, TwoPhaseSink
 from flinknet.task.source import Source
@@ -112,6 +115,7 @@ from flinknet.task.two_input_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
+from flinknet.task.type_information import TypeInformation, Types
 from flinknet.task.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from flinknet.task.window_functions import (
     AllWindowFunction,
@@ -155,6 +159,7 @@ __all__ = [
     "CollectionSource",
     "CommitContext",
     "Committer",
+    "Configuration",
     "ConnectedStreams",
     "CountEvictor",
     "CountTrigger",
@@ -179,6 +184,7 @@ __all__ = [
     "GlobalWindow",
     "GlobalWindows",
     "HashMapStateBackend",
+    "Instant",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -191,6 +197,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "NeverTrigger",
+    "NumberSequenceSource",
     "OnTimerBroadcastContext",
     "OnTimerContext",
     "OperatorListState",
@@ -212,7 +219,10 @@ __all__ = [
     "ReducingState",
     "ReducingStateDescriptor",
     "RestartStrategies",
+    "Row",
+    "RowKind",
     "RuntimeContext",
+    "RuntimeExecutionMode",
     "Sink",
     "SinkFunction",
     "SlidingEventTimeWindows",
@@ -234,6 +244,8 @@ __all__ = [
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
     "TwoPhaseSink",
+    "TypeInformation",
+    "Types",
     "ValueState",
     "ValueStateDescriptor",
     "WatermarkStrategy",

@@ -22,6 +22,7 @@ from flinknet.task.two_input_operator import (
     CoMapOperator,
     CoProcessOperator,
 )
+from flinknet.task.type_information import TypeInformation
 
 __all__ = ["BroadcastConnectedStream", "ConnectedStreams"]
 
@@ -33,7 +34,14 @@ KeyOf = Callable[[Any], Any]
 class AddTwoInputs(Protocol[S_co]):
     """Adds the operator to the program, and returns its stream."""
 
-    def __call__(self, name: str, factory: OperatorFactory, *, side_outputs: bool) -> S_co: ...
+    def __call__(
+        self,
+        name: str,
+        factory: OperatorFactory,
+        output_type: TypeInformation | None,
+        *,
+        side_outputs: bool,
+    ) -> S_co: ...
 
 
 class ConnectedStreams(Generic[S]):
@@ -43,31 +51,36 @@ class ConnectedStreams(Generic[S]):
         self,
         add: AddTwoInputs[S],
         keys: tuple[KeyOf | None, KeyOf | None],
-        key_by: Callable[[Any, Any], ConnectedStreams[S]],
+        key_by: Callable[[Any, Any, TypeInformation | None], ConnectedStreams[S]],
     ) -> None:
         self._add = add
         self._keys = keys
         self._key_by = key_by
 
-    def key_by(self, key_selector1: Any, key_selector2: Any) -> ConnectedStreams[S]:
+    def key_by(
+        self,
+        key_selector1: Any,
+        key_selector2: Any,
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams[S]:
         """Let records of one key, from either stream, meet in one subtask."""
-        return self._key_by(key_selector1, key_selector2)
+        return self._key_by(key_selector1, key_selector2, key_type)
 
-    def map(self, func: CoMapFunction) -> S:
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> S:
         """Replace every record by what ``map1`` or ``map2`` returns for it."""
         factory = partial(CoMapOperator, _checked(func, CoMapFunction), self._keys)
-        return self._add("Co-Map", factory, side_outputs=False)
+        return self._add("Co-Map", factory, output_type, side_outputs=False)
 
-    def flat_map(self, func: CoFlatMapFunction) -> S:
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> S:
         """Replace every record by those that ``flat_map1`` or ``flat_map2`` yields for it."""
         factory = partial(CoFlatMapOperator, _checked(func, CoFlatMapFunction), self._keys)
-        return self._add("Co-Flat Map", factory, side_outputs=False)
+        return self._add("Co-Flat Map", factory, output_type, side_outputs=False)
 
-    def process(self, func: CoProcessFunction) -> S:
+    def process(self, func: CoProcessFunction, output_type: TypeInformation | None = None) -> S:
         """As ``flat_map``; the methods take the record and a ``ProcessContext``."""
         _check_keys(func, KeyedCoProcessFunction, self._keys)
         factory = partial(CoProcessOperator, _checked(func, CoProcessFunction), self._keys)
-        return self._add("Co-Process", factory, side_outputs=True)
+        return self._add("Co-Process", factory, output_type, side_outputs=True)
 
 
 class BroadcastConnectedStream(Generic[S]):
@@ -83,7 +96,7 @@ class BroadcastConnectedStream(Generic[S]):
         self._keys = (key, None)
         self._descriptors = descriptors
 
-    def process(self, func: Any) -> S:
+    def process(self, func: Any, output_type: TypeInformation | None = None) -> S:
         """Call a BroadcastProcessFunction, or a KeyedBroadcastProcessFunction on a keyed stream."""
         if isinstance(func, KeyedBroadcastProcessFunction) and self._keys[0] is None:
             raise ConfigurationError(
@@ -91,7 +104,7 @@ class BroadcastConnectedStream(Generic[S]):
                 "key: call key_by first"
             )
         factory = partial(BroadcastProcessOperator, func, self._keys, self._descriptors)
-        return self._add("Co-Process-Broadcast", factory, side_outputs=True)
+        return self._add("Co-Process-Broadcast", factory, output_type, side_outputs=True)
 
 
 def _checked(function: Any, kind: type) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,20 @@ from flinknet.config import BufferTimeout, FlinknetConfig, check_buffer_timeout
 from flinknet.config.restart_strategy import NO_RESTART, ExponentialDelayRestart, RestartStrategy
 from flinknet.datastream import executor
 from flinknet.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
+from flinknet.datastream.configuration import Configuration, RuntimeExecutionMode, configure
+from flinknet.datastream.execution_plan import execution_plan
+from flinknet.datastream.operator_settings import checked_parallelism
 from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.state_backends import StateBackend
-from flinknet.datastream.streams import DataStream, checked_parallelism
+from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph, OperatorFactory
-from flinknet.task.graph_generator import GraphDefaults, generate_job_graph
+from flinknet.task.graph_generator import GraphDefaults, RuntimeMode, generate_job_graph, is_batch
 from flinknet.task.own_types import record_types
 from flinknet.task.source import Source, SourceOperator
 from flinknet.task.transformation import OperatorKind, StreamInput, Transformation
+from flinknet.task.type_information import TypeInformation, converter
+from flinknet.task.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
@@ -27,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["ExecutionConfig", "StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "flinknet job"
+
+
+_NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 
 
 class ExecutionConfig:
@@ -49,6 +57,40 @@ class ExecutionConfig:
         """Return the interval in milliseconds."""
         return self._defaults.auto_watermark_interval_ms
 
+    def enable_object_reuse(self) -> ExecutionConfig:
+        """Let operators of a task share records: no function changes what it has got, or gives away
+        what it changes later. Otherwise a chain copies records that can be changed."""
+        self._defaults.object_reuse = True
+        return self
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        """Have records copied that can be changed, which is the default."""
+        self._defaults.object_reuse = False
+        return self
+
+    def is_object_reuse_enabled(self) -> bool:
+        """Whether operators share records."""
+        return self._defaults.object_reuse
+
+    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        """As the environment's."""
+        self._defaults.parallelism = checked_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """Return the parallelism of operators that do not say otherwise."""
+        return self._defaults.parallelism
+
+    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        """As the environment's."""
+        self._defaults.max_parallelism = checked_parallelism(max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Return the number of key groups of operators that do not say otherwise; -1 if it follows
+        from their parallelism."""
+        return self._defaults.max_parallelism or -1
+
 
 class StreamExecutionEnvironment:
     """Collects the operators of a program and executes them as a job.
@@ -67,10 +109,36 @@ class StreamExecutionEnvironment:
 
     @classmethod
     def get_execution_environment(
-        cls, config: FlinknetConfig | None = None
+        cls, configuration: Configuration | FlinknetConfig | None = None
     ) -> StreamExecutionEnvironment:
-        """Return a new environment; PyFlink's way to call the constructor."""
-        return cls(config)
+        """Return a new environment, with the options of a Configuration, if it is one; PyFlink's
+        way to call the constructor."""
+        if isinstance(configuration, Configuration):
+            environment = cls()
+            environment.configure(configuration)
+            return environment
+        return cls(configuration)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Set options by Flink's names. Raises ConfigurationError for one that means nothing
+        here."""
+        configure(self, configuration)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Say when results are: STREAMING, the default, gives them while the input comes; BATCH
+        gives one reduced record per key, and all event time, when it has ended, and takes no
+        checkpoints. The order of records is the same in both, and no stage waits for another."""
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise ConfigurationError(
+                f"the runtime mode is {execution_mode!r}: choose one of RuntimeExecutionMode"
+            )
+        modes: dict[RuntimeExecutionMode, RuntimeMode] = {
+            RuntimeExecutionMode.STREAMING: "streaming",
+            RuntimeExecutionMode.BATCH: "batch",
+            RuntimeExecutionMode.AUTOMATIC: "automatic",
+        }
+        self._defaults.mode = modes[execution_mode]
+        return self
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """Run operators that do not say otherwise in this many subtasks; the default is 1."""
@@ -89,15 +157,24 @@ class StreamExecutionEnvironment:
         self._defaults.max_parallelism = checked_parallelism(max_parallelism)
         return self
 
-    def set_buffer_timeout(self, timeout_ms: BufferTimeout) -> StreamExecutionEnvironment:
+    def get_max_parallelism(self) -> int:
+        """Return the number of key groups of operators that do not say otherwise; -1 if it follows
+        from their parallelism."""
+        return self._defaults.max_parallelism or -1
+
+    def set_buffer_timeout(self, timeout_millis: BufferTimeout) -> StreamExecutionEnvironment:
         """Set how long a record may wait in a network buffer that is not full.
 
         -1 until it is full, 0 not at all, else milliseconds, or ``"adaptive"``; by default the
         workers' configuration decides.
         """
-        check_buffer_timeout(timeout_ms)
-        self._defaults.buffer_timeout_ms = timeout_ms
+        check_buffer_timeout(timeout_millis)
+        self._defaults.buffer_timeout_ms = timeout_millis
         return self
+
+    def get_buffer_timeout(self) -> BufferTimeout | None:
+        """Return the buffer timeout; None if the workers' configuration decides."""
+        return self._defaults.buffer_timeout_ms
 
     def register_type(self, *types: type) -> StreamExecutionEnvironment:
         """Let objects of these classes be records, or stand in them: dataclasses, named tuples,
@@ -117,12 +194,26 @@ class StreamExecutionEnvironment:
         return ExecutionConfig(self._defaults)
 
     def enable_checkpointing(
-        self, interval: float, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+        self, interval: float, mode: CheckpointingMode | None = None
     ) -> StreamExecutionEnvironment:
         """Take a checkpoint every ``interval`` milliseconds, from which the job goes on after a
         failure."""
-        self._checkpoint_config.set_checkpoint_interval(interval).set_checkpointing_mode(mode)
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
         return self
+
+    def get_checkpoint_interval(self) -> float:
+        """Return the interval of checkpoints in milliseconds; -1 if there are none."""
+        return self._checkpoint_config.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Return what a failure may do."""
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether barriers may overtake data."""
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
 
     def get_checkpoint_config(self) -> CheckpointConfig:
         """Return what else can be set about checkpoints."""
@@ -155,17 +246,67 @@ class StreamExecutionEnvironment:
         self._defaults.chaining = False
         return self
 
-    def from_source(self, source: Source, name: str = "") -> DataStream:
-        """Return the stream of a source's records; each subtask reads its share."""
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators share tasks."""
+        return self._defaults.chaining
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "",
+        type_info: TypeInformation | None = None,
+        *,
+        name: str = "",
+    ) -> DataStream:
+        """Return the stream of a source's records; each subtask reads its share.
+
+        With a watermark strategy its records have the timestamps that this gives them. ``name`` is
+        ``source_name`` where there is no strategy to stand between.
+        """
+        if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
+            raise ConfigurationError(
+                f"from_source needs a WatermarkStrategy, not {watermark_strategy!r}: the name of a "
+                "source is name=..."
+            )
+        converter(type_info)
         factory = partial(SourceOperator, source)
-        kind_name = name or type(source).__name__.removesuffix("Source")
+        kind_name = name or source_name or type(source).__name__.removesuffix("Source")
         transformation = self.add_operator(OperatorKind.SOURCE, kind_name, factory, ())
         transformation.parallelism = source.parallelism
-        return DataStream(self, (StreamInput(transformation),))
+        transformation.is_bounded = source.is_bounded
+        transformation.output_type = type_info
+        stream = DataStream(self, (StreamInput(transformation),))
+        if watermark_strategy in (None, _NO_WATERMARKS):
+            return stream
+        assert watermark_strategy is not None, "it is one"
+        return stream.assign_timestamps_and_watermarks(watermark_strategy)
 
-    def from_collection(self, collection: Iterable[Any]) -> DataStream:
-        """Return the stream of the records of a collection, read by one subtask as in PyFlink."""
-        return self.from_source(CollectionSource(collection))
+    def add_source(
+        self,
+        source_func: Source,
+        source_name: str = "",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """As ``from_source``, in PyFlink's older shape."""
+        return self.from_source(source_func, None, source_name, type_info)
+
+    def from_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """Return the stream of the records of a collection, made what ``type_info`` says, read by
+        one subtask as in PyFlink. Raises ConfigurationError for a record that cannot be that."""
+        convert = converter(type_info)
+        if convert is not None:
+            collection = [_converted(convert, record) for record in collection]
+        stream = self.from_source(CollectionSource(collection), type_info=type_info)
+        (read,) = stream.inputs
+        read.transformation.converts = False
+        return stream
+
+    def get_execution_plan(self) -> str:
+        """Return the program as JSON, in the shape of Flink's plan."""
+        return execution_plan(self._transformations, self._defaults)
 
     def execute(self, job_name: str | None = None) -> JobResult:
         """Run everything that was defined since the last job, wait for its end, return its result.
@@ -180,6 +321,8 @@ class StreamExecutionEnvironment:
         name = job_name or DEFAULT_JOB_NAME
         graph = generate_job_graph(name, self._transformations, self._defaults)
         checkpointing = self._checkpoint_config.job_checkpointing()
+        if self._defaults.mode != "streaming" and is_batch(self._transformations, self._defaults):
+            checkpointing = None
         default = NO_RESTART if checkpointing is None else ExponentialDelayRestart()
         graph = replace(
             graph,
@@ -206,3 +349,10 @@ class StreamExecutionEnvironment:
         transformation = Transformation(kind, name, factory, inputs)
         self._transformations.append(transformation)
         return transformation
+
+
+def _converted(convert: Callable[[Any], Any], record: Any) -> Any:
+    try:
+        return convert(record)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"a record of the collection has another type: {error}") from error

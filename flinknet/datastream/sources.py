@@ -15,7 +15,9 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
+from functools import partial
 from itertools import islice
+from operator import add
 from typing import Any
 
 from flinknet.errors import ConfigurationError
@@ -23,7 +25,13 @@ from flinknet.task.context import RuntimeContext
 from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.source import Batch, Source, read
 
-__all__ = ["CollectionSource", "GeneratorSource", "RateLimitedSource", "append_time"]
+__all__ = [
+    "CollectionSource",
+    "GeneratorSource",
+    "NumberSequenceSource",
+    "RateLimitedSource",
+    "append_time",
+]
 
 NANOSECONDS = 1_000_000_000
 
@@ -72,6 +80,7 @@ class GeneratorSource(Source):
             raise ConfigurationError(f"count is {count}: choose 0 or more records, or None")
         self._function = function
         self._count = count
+        self.is_bounded = count is not None
 
     def batches(self, context: RuntimeContext) -> Iterator[Batch]:
         return self.batches_after(context, 0)
@@ -82,6 +91,15 @@ class GeneratorSource(Source):
         for start in range(context.index + position * step, end, step * BATCH_RECORDS):
             numbers = range(start, min(end, start + step * BATCH_RECORDS), step)
             yield _GeneratedBatch(self._function, numbers)
+
+
+class NumberSequenceSource(GeneratorSource):
+    """The whole numbers from ``start`` to ``end``, both included (PyFlink's)."""
+
+    def __init__(self, start: int, end: int) -> None:
+        if start > end:
+            raise ConfigurationError(f"a sequence of numbers ends at {end}, before it begins")
+        super().__init__(partial(add, start), end - start + 1)
 
 
 class _GeneratedBatch:
@@ -127,6 +145,7 @@ class RateLimitedSource(Source):
         self.parallelism = source.parallelism
         self.replayable = source.replayable
         self.deals_out_records = source.deals_out_records
+        self.is_bounded = source.is_bounded
         self._source = source
         self._records_per_s = records_per_s
         self._stamp = stamp

@@ -8,17 +8,17 @@ depends on the rest of the job when it is executed.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from flinknet.config import BufferTimeout, check_buffer_timeout
 from flinknet.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
+from flinknet.datastream.operator_settings import OperatorSettings
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.windowed_stream import WindowedStream
 from flinknet.errors import ConfigurationError
+from flinknet.task.accumulators import ExtremeBy, Maximum, Minimum, Projection, Sum
 from flinknet.task.batch_operators import MapBatchOperator, ProcessBatchOperator
 from flinknet.task.evictors import CountEvictor
 from flinknet.task.functions import (
@@ -63,16 +63,17 @@ from flinknet.task.transformation import (
     REBALANCE,
     RESCALE,
     SHUFFLE,
-    ChainingStrategy,
     OperatorKind,
     Partitioning,
     StreamInput,
     Transformation,
     column_hash_partitioning,
+    common_type,
     custom_partitioning,
     hash_partitioning,
 )
 from flinknet.task.triggers import CountTrigger, PurgingTrigger
+from flinknet.task.type_information import TupleTypeInfo, TypeInformation, Types, converter
 from flinknet.task.watermark_strategy import WatermarkStrategy
 from flinknet.task.windows import GlobalWindows, WindowAssigner
 
@@ -82,9 +83,6 @@ if TYPE_CHECKING:
 __all__ = ["BroadcastStream", "DataStream", "DataStreamSink", "KeyedStream", "Program"]
 
 AnyCallable = Callable[..., Any]
-
-MAX_PARALLELISM = 1 << 15
-"""Most key groups, so most subtasks, of an operator (Flink's UPPER_BOUND_MAX_PARALLELISM)."""
 
 
 class Program(Protocol):
@@ -101,55 +99,6 @@ class Program(Protocol):
 
     def execute(self, job_name: str | None = None) -> JobResult:
         """Run the program to its end."""
-
-
-class OperatorSettings(ABC):
-    """The settings of the operator that made a stream, or of a sink. Each method returns self."""
-
-    @abstractmethod
-    def _operator(self, method: str) -> Transformation:
-        """Return the operator that ``method`` is about; ConfigurationError if there is not one."""
-
-    def name(self, name: str) -> Self:
-        """Name the operator; errors, metrics and collected results use the name."""
-        self._operator("name").name = name
-        return self
-
-    def uid(self, uid: str) -> Self:
-        """Give the operator an id that finds its state in another version of the job."""
-        self._operator("uid").uid = uid
-        return self
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Run the operator in this many subtasks, instead of the environment's parallelism."""
-        self._operator("set_parallelism").parallelism = checked_parallelism(parallelism)
-        return self
-
-    def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups, so the most subtasks that the operator can ever have."""
-        self._operator("set_max_parallelism").max_parallelism = checked_parallelism(max_parallelism)
-        return self
-
-    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
-        """Share slots with operators of this group only; by default the group of the inputs."""
-        self._operator("slot_sharing_group").slot_sharing_group = slot_sharing_group
-        return self
-
-    def disable_chaining(self) -> Self:
-        """Give the operator a task of its own."""
-        self._operator("disable_chaining").chaining = ChainingStrategy.NEVER
-        return self
-
-    def start_new_chain(self) -> Self:
-        """Do not put the operator into the task of the one before it."""
-        self._operator("start_new_chain").chaining = ChainingStrategy.HEAD
-        return self
-
-    def set_buffer_timeout(self, timeout_ms: BufferTimeout) -> Self:
-        """Set how long the operator's records may wait in a network buffer that is not full."""
-        check_buffer_timeout(timeout_ms)
-        self._operator("set_buffer_timeout").buffer_timeout_ms = timeout_ms
-        return self
 
 
 class DataStreamSink(OperatorSettings):
@@ -188,13 +137,36 @@ class DataStream(OperatorSettings):
             )
         return only.transformation
 
-    def map(self, func: MapFunction | AnyCallable) -> DataStream:
-        """Replace every record by what the function returns for it."""
-        return self._one_input("Map", partial(MapOperator, func))
+    @property
+    def inputs(self) -> tuple[StreamInput, ...]:
+        """What an operator behind the stream reads."""
+        return self._inputs
 
-    def flat_map(self, func: FlatMapFunction | AnyCallable) -> DataStream:
+    def get_type(self) -> TypeInformation:
+        """Return what the records are declared to be."""
+        return common_type(self._inputs) or Types.PICKLED_BYTE_ARRAY()
+
+    def map(
+        self, func: MapFunction | AnyCallable, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Replace every record by what the function returns for it."""
+        return self._one_input("Map", partial(MapOperator, func), output_type)
+
+    def flat_map(
+        self, func: FlatMapFunction | AnyCallable, output_type: TypeInformation | None = None
+    ) -> DataStream:
         """Replace every record by those that the function yields, or returns in an iterable."""
-        return self._one_input("Flat Map", partial(FlatMapOperator, func))
+        return self._one_input("Flat Map", partial(FlatMapOperator, func), output_type)
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Replace every tuple by one of these fields of it, in this order."""
+        projection, kind = Projection(field_indexes), common_type(self._inputs)
+        if kind is None:
+            return self._one_input("Projection", partial(MapOperator, projection))
+        if not isinstance(kind, TupleTypeInfo):
+            raise ConfigurationError(f"only tuples can be projected, and the stream is {kind!r}")
+        types = TupleTypeInfo(projection.of_type(kind.get_field_types()))
+        return self._one_input("Projection", partial(MapOperator, projection), types)
 
     def map_batch(self, func: MapBatchFunction | AnyCallable) -> DataStream:
         """Replace each batch by the records that the function yields, or returns in an iterable.
@@ -206,9 +178,11 @@ class DataStream(OperatorSettings):
 
     def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
         """Keep the records for which the function is true."""
-        return self._one_input("Filter", partial(FilterOperator, func))
+        return self._unchanged("Filter", partial(FilterOperator, func))
 
-    def process(self, func: ProcessFunction | AnyCallable) -> DataStream:
+    def process(
+        self, func: ProcessFunction | AnyCallable, output_type: TypeInformation | None = None
+    ) -> DataStream:
         """As flat_map; the function takes the record and a ``ProcessContext``, and may yield
         ``tag, value`` for a side output."""
         if isinstance(func, KeyedProcessFunction):
@@ -216,7 +190,8 @@ class DataStream(OperatorSettings):
                 f"{type(func).__name__} is a KeyedProcessFunction, but the stream has no key: call "
                 "key_by first"
             )
-        return self._one_input("Process", partial(ProcessOperator, func), side_outputs=True)
+        factory = partial(ProcessOperator, func)
+        return self._one_input("Process", factory, output_type, side_outputs=True)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give the records timestamps, and say how far event time has come.
@@ -224,7 +199,7 @@ class DataStream(OperatorSettings):
         Functions see values as before; a process function asks ``ctx.timestamp()``.
         """
         factory = partial(AssignTimestampsOperator, watermark_strategy)
-        stream = self._one_input("Timestamps/Watermarks", factory)
+        stream = self._unchanged("Timestamps/Watermarks", factory)
         operator = stream._operator("assign_timestamps_and_watermarks")
         operator.assigns_timestamps = True
         operator.needs_timestamps = watermark_strategy.timestamp_assigner is None
@@ -241,17 +216,25 @@ class DataStream(OperatorSettings):
             )
         if not isinstance(output_tag, OutputTag):
             raise ConfigurationError(f"get_side_output needs an OutputTag, not {output_tag!r}")
-        return DataStream(self._program, (StreamInput(operator, tag=output_tag.tag_id),))
+        side = StreamInput(operator, tag=output_tag.tag_id, tag_type=output_tag.type)
+        return DataStream(self._program, (side,))
 
     def union(self, *streams: DataStream) -> DataStream:
         """Merge with other streams; records of different streams come in any order."""
         for stream in streams:
             if stream._program is not self._program:
                 raise ConfigurationError("a union is of streams of one execution environment")
+            kinds = common_type(self._inputs), common_type(stream._inputs)
+            if None not in kinds and kinds[0] != kinds[1]:
+                raise ConfigurationError(
+                    f"a union is of streams of one type, not of {kinds[0]!r} and {kinds[1]!r}"
+                )
         inputs = (self._inputs, *(stream._inputs for stream in streams))
         return DataStream(self._program, tuple(one for some in inputs for one in some))
 
-    def key_by(self, key_selector: KeySelector | AnyCallable) -> KeyedStream:
+    def key_by(
+        self, key_selector: KeySelector | AnyCallable, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
         """Send all records of a key to one subtask, where keyed operators keep its state.
 
         A key is None, a number of any kind, text, bytes, a date, a time, a datetime, a time span, a
@@ -259,7 +242,7 @@ class DataStream(OperatorSettings):
         are one if Python says that they are equal; so are all NaN, and a list and the tuple of its
         parts. Whatever else a record has for a key is refused, with SerializationError.
         """
-        key = bound_key_selector(key_selector)
+        key = bound_key_selector(key_selector, key_type)
         inputs = self._partitioned(hash_partitioning(key))
         return KeyedStream(self._program, inputs, key)
 
@@ -336,17 +319,27 @@ class DataStream(OperatorSettings):
             raise ConfigurationError("connected streams are of one execution environment")
         inputs = (*self._inputs, *other._inputs)
 
-        def add(name: str, factory: OperatorFactory, *, side_outputs: bool) -> DataStream:
+        def add(
+            name: str,
+            factory: OperatorFactory,
+            output_type: TypeInformation | None,
+            *,
+            side_outputs: bool,
+        ) -> DataStream:
             operator = self._program.add_operator(OperatorKind.ONE_INPUT, name, factory, inputs)
             operator.first_inputs = len(self._inputs)
             operator.side_outputs = side_outputs
+            converter(output_type)
+            operator.output_type = output_type
             return DataStream(self._program, (StreamInput(operator),))
 
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(add, self._key_or_none(), ds.descriptors)
 
-        def key_by(first: Any, second: Any) -> ConnectedStreams[DataStream]:
-            return self.key_by(first).connect(other.key_by(second))
+        def key_by(
+            first: Any, second: Any, key_type: TypeInformation | None
+        ) -> ConnectedStreams[DataStream]:
+            return self.key_by(first, key_type).connect(other.key_by(second, key_type))
 
         return ConnectedStreams(add, (self._key_or_none(), other._key_or_none()), key_by)
 
@@ -368,18 +361,23 @@ class DataStream(OperatorSettings):
     def window_all(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
         """Cut the whole stream into windows, in one subtask."""
 
-        def add(
-            name: str, factory: OperatorFactory, *, needs_timestamps: bool, yields_tags: bool
-        ) -> DataStream:
-            stream = self._windows(name, factory, needs_timestamps, yields_tags)
-            return stream.set_parallelism(1)
+        def add(name: str, factory: OperatorFactory, **settings: Any) -> DataStream:
+            return self._windows(name, factory, **settings).set_parallelism(1)
 
         return WindowedStream(add, window_assigner, None)
 
     def _windows(
-        self, name: str, factory: OperatorFactory, needs_timestamps: bool, yields_tags: bool
+        self,
+        name: str,
+        factory: OperatorFactory,
+        *,
+        output_type: TypeInformation | None,
+        keeps_type: bool,
+        needs_timestamps: bool,
+        yields_tags: bool,
     ) -> DataStream:
-        stream = self._one_input(name, factory, side_outputs=True)
+        kind = common_type(self._inputs) if output_type is None and keeps_type else output_type
+        stream = self._one_input(name, factory, kind, side_outputs=True)
         operator = stream._operator("window")
         operator.needs_timestamps, operator.yields_tags = needs_timestamps, yields_tags
         return stream
@@ -396,6 +394,10 @@ class DataStream(OperatorSettings):
             factory = partial(CallableSinkOperator, sink)
             transformation = self._add(OperatorKind.SINK, "Function", factory)
         return DataStreamSink(transformation)
+
+    def add_sink(self, sink_func: SinkFunction | Sink | AnyCallable) -> DataStreamSink:
+        """As ``sink_to``: PyFlink's name for it where the sink is a function."""
+        return self.sink_to(sink_func)
 
     def print(self, sink_identifier: str = "") -> DataStreamSink:
         """Print every record on the standard output of the worker that it ends in."""
@@ -415,10 +417,27 @@ class DataStream(OperatorSettings):
         collected: list[Any] = result.collected[name]
         return collected[:limit]
 
+    def get_execution_environment(self) -> Program:
+        """Return the environment that the stream is of."""
+        return self._program
+
+    def _unchanged(self, name: str, factory: OperatorFactory) -> DataStream:
+        """Add an operator whose results are records that it got."""
+        stream = self._one_input(name, factory, common_type(self._inputs))
+        stream._operator(name).converts = False
+        return stream
+
     def _one_input(
-        self, name: str, factory: OperatorFactory, *, side_outputs: bool = False
+        self,
+        name: str,
+        factory: OperatorFactory,
+        output_type: TypeInformation | None = None,
+        *,
+        side_outputs: bool = False,
     ) -> DataStream:
+        converter(output_type)
         transformation = self._add(OperatorKind.ONE_INPUT, name, factory)
+        transformation.output_type = output_type
         transformation.side_outputs = side_outputs
         return DataStream(self._program, (StreamInput(transformation),))
 
@@ -456,36 +475,57 @@ class KeyedStream(DataStream):
         return self._key
 
     def reduce(
-        self, func: ReduceFunction | AnyCallable, *, emit: EmitMode = "every_record"
+        self, func: ReduceFunction | AnyCallable, *, emit: EmitMode | None = None
     ) -> DataStream:
         """Combine the records of each key, two at a time, into one record.
 
         ``"every_record"`` emits what is reduced so far after each record, as a stream does;
         ``"end_of_input"`` emits one record per key when the input has ended, as a batch job does.
+        By default it is what the environment's runtime mode says.
         """
-        return self._one_input("Reduce", partial(ReduceOperator, func, self._key, emit))
+        factory = partial(ReduceOperator, func, self._key, emit)
+        return self._one_input("Reduce", factory, common_type(self._inputs))
 
-    def aggregate(self, func: AggregateFunction, *, emit: EmitMode = "every_record") -> DataStream:
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Add up a field of the records of each key: a position, or the name of a row's field. The
+        other fields are those of the key's first record."""
+        return self.reduce(Sum(position_to_sum)).name("Sum")
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keep the least value of a field of the records of each key, as ``sum`` does."""
+        return self.reduce(Minimum(position_to_min)).name("Min")
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keep the greatest value of a field of the records of each key, as ``sum`` does."""
+        return self.reduce(Maximum(position_to_max)).name("Max")
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keep the record of each key that has the least value of a field, the first of several."""
+        return self.reduce(ExtremeBy(position_to_min_by, greatest=False)).name("Min By")
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keep the record of each key that has the greatest value of a field."""
+        return self.reduce(ExtremeBy(position_to_max_by, greatest=True)).name("Max By")
+
+    def aggregate(self, func: AggregateFunction, *, emit: EmitMode | None = None) -> DataStream:
         """Fold the records of each key into an accumulator; results are tuples (key, result).
 
         ``emit`` is that of ``reduce``.
         """
         return self._one_input("Aggregate", partial(AggregateOperator, func, self._key, emit))
 
-    def process(self, func: KeyedProcessFunction | ProcessFunction | AnyCallable) -> DataStream:
+    def process(
+        self,
+        func: KeyedProcessFunction | ProcessFunction | AnyCallable,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
         """As flat_map; the function takes the record and a ``ProcessContext`` with its key."""
         factory = partial(KeyedProcessOperator, func, self._key)
-        return self._one_input("KeyedProcess", factory, side_outputs=True)
+        return self._one_input("KeyedProcess", factory, output_type, side_outputs=True)
 
     def window(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
         """Cut the records of each key into windows."""
-
-        def add(
-            name: str, factory: OperatorFactory, *, needs_timestamps: bool, yields_tags: bool
-        ) -> DataStream:
-            return self._windows(name, factory, needs_timestamps, yields_tags)
-
-        return WindowedStream(add, window_assigner, self._key)
+        return WindowedStream(self._windows, window_assigner, self._key)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
         """Cut the records of each key into windows of so many; with ``slide``, one after each so
@@ -517,18 +557,15 @@ class BroadcastStream:
         self.descriptors = descriptors
 
 
-def bound_key_selector(key_selector: KeySelector | AnyCallable) -> Callable[[Any], Any]:
-    """Return what to call for a record's key; ConfigurationError if it is no plain function."""
+def bound_key_selector(
+    key_selector: KeySelector | AnyCallable, key_type: TypeInformation | None = None
+) -> Callable[[Any], Any]:
+    """Return what to call for a record's key, which is made what its type says; ConfigurationError
+    if it is no plain function."""
     key = bound_function(key_selector, "get_key")
     if is_awaiting(key):
         raise ConfigurationError("a key selector runs for every record: it cannot be a coroutine")
-    return key
-
-
-def checked_parallelism(parallelism: int) -> int:
-    """Return it if it can be a parallelism or a max parallelism."""
-    if isinstance(parallelism, bool) or not isinstance(parallelism, int):
-        raise ConfigurationError(f"the parallelism is {parallelism!r}: choose a whole number")
-    if not 1 <= parallelism <= MAX_PARALLELISM:
-        raise ConfigurationError(f"the parallelism is {parallelism}: choose 1 to {MAX_PARALLELISM}")
-    return parallelism
+    convert = converter(key_type)
+    if convert is None:
+        return key
+    return lambda record: convert(key(record))

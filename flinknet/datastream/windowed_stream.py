@@ -13,6 +13,7 @@ from flinknet.task.functions import AggregateFunction
 from flinknet.task.graph import OperatorFactory
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.triggers import Trigger
+from flinknet.task.type_information import TypeInformation, converter
 from flinknet.task.window_functions import (
     AggregatedContents,
     AllWindowFunction,
@@ -33,7 +34,14 @@ class AddWindows(Protocol[S_co]):
     """Adds the operator to the program, and returns its stream."""
 
     def __call__(
-        self, name: str, factory: OperatorFactory, *, needs_timestamps: bool, yields_tags: bool
+        self,
+        name: str,
+        factory: OperatorFactory,
+        *,
+        output_type: TypeInformation | None,
+        keeps_type: bool,
+        needs_timestamps: bool,
+        yields_tags: bool,
     ) -> S_co: ...
 
 
@@ -95,32 +103,53 @@ class WindowedStream(Generic[S_co]):
         self._late_tag = output_tag
         return self
 
-    def reduce(self, reduce_function: Any, window_function: Any = None) -> S_co:
+    def reduce(
+        self,
+        reduce_function: Any,
+        window_function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> S_co:
         """Combine the records of a window, two at a time; the window function gets the result."""
-        return self._windows("Reduce", ReducedContents(reduce_function), window_function)
+        contents = ReducedContents(reduce_function)
+        return self._windows("Reduce", contents, window_function, output_type)
 
-    def aggregate(self, aggregate_function: AggregateFunction, window_function: Any = None) -> S_co:
-        """Fold the records of a window; the window function gets the result, else it is emitted."""
-        contents = AggregatedContents(aggregate_function, merges=self._assigner.merges)
-        return self._windows("Aggregate", contents, window_function)
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: Any = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> S_co:
+        """Fold the records of a window; the window function gets the result, else it is emitted.
+        Accumulators are what ``accumulator_type`` says behind each record."""
+        contents = AggregatedContents(
+            aggregate_function,
+            merges=self._assigner.merges,
+            convert=converter(accumulator_type),
+        )
+        return self._windows("Aggregate", contents, window_function, output_type)
 
-    def process(self, process_window_function: Any) -> S_co:
+    def process(
+        self, process_window_function: Any, output_type: TypeInformation | None = None
+    ) -> S_co:
         """Call ``function(key, context, elements)``, or a ProcessWindowFunction, for a window."""
-        return self._windows("Process", ElementContents(), process_window_function)
+        return self._windows("Process", ElementContents(), process_window_function, output_type)
 
-    def apply(self, window_function: Any) -> S_co:
+    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> S_co:
         """Call ``function(key, window, elements)``, or a WindowFunction, for a window."""
-        return self._windows("Apply", ElementContents(), window_function, "apply")
+        return self._windows("Apply", ElementContents(), window_function, output_type, "apply")
 
     def _windows(
         self,
         what: str,
         contents: WindowContents,
         function: Any,
+        output_type: TypeInformation | None,
         method: WindowMethod = "process",
     ) -> S_co:
         if isinstance(function, WindowFunction | AllWindowFunction):
             method = "apply"
+        keeps_type = function is None and isinstance(contents, ReducedContents)
         if self._evictor is not None:
             contents = EvictingContents(contents, self._evictor)
         key = self._key
@@ -139,6 +168,8 @@ class WindowedStream(Generic[S_co]):
         return self._add(
             f"{type(self._assigner).__name__} {what}",
             factory,
+            output_type=output_type,
+            keeps_type=keeps_type,
             needs_timestamps=self._assigner.is_event_time,
             yields_tags=self._late_tag is not None,
         )

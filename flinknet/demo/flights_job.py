@@ -103,7 +103,7 @@ class FlightsJob:
         environment.get_checkpoint_config().set_checkpoint_storage_dir(str(self.checkpoints))
         environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(RESTARTS_MAX, 0.0))
         rows = (
-            environment.from_source(self._source(), "flights")
+            environment.from_source(self._source(), name="flights")
             .set_parallelism(len(self.files))
             .key_by(route)
             .process(FlightTotals(len(self.files)))

@@ -27,8 +27,8 @@ from flinknet.task.graph import ChainedOperator, JobVertex
 from flinknet.task.operators import Emit, Operator, PassOn, on_records
 from flinknet.task.record_copies import with_copies
 from flinknet.task.side_outputs import split_outputs
-from flinknet.task.typed_records import restored, typed
 from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
+from flinknet.task.typed_records import restored, typed
 from flinknet.task.watermark_valve import MAX_WATERMARK, WatermarkElement
 from flinknet.texts import text_of
 from flinknet.wire.events import Watermark

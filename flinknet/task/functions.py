@@ -5,8 +5,9 @@ know where they run (``open``), that hold something to be released (``close``), 
 The one method of a class that takes records may also be a coroutine function. Every subtask has its
 own copy of the function, so what an instance keeps in its attributes is private to one subtask.
 
-Records are shared between the operators of a chain: a function must not change a record it was
-given. A plain function runs on the worker's event loop: one that blocks it, waiting or computing
+Records that can be changed are copied between the operators of a chain, so that a function may
+change what it was given; after ``get_config().enable_object_reuse()`` they are shared, and it must
+not. A plain function runs on the worker's event loop: one that blocks it, waiting or computing
 for long, is better a coroutine function around ``asyncio.to_thread``.
 """
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from flinknet.config import BufferTimeout
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.records.key_groups import default_max_parallelism
 from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex, OperatorFactory
+from flinknet.task.keyed_operators import AggregateOperator, ReduceOperator
 from flinknet.task.stamps import with_timestamps
-from flinknet.task.typed_records import InputType
 from flinknet.task.transformation import (
     FORWARD,
     REBALANCE,
@@ -32,11 +34,16 @@ from flinknet.task.transformation import (
     Transformation,
     common_type,
 )
+from flinknet.task.typed_records import InputType
 from flinknet.texts import printable
 
-__all__ = ["GraphDefaults", "generate_job_graph"]
+__all__ = ["GraphDefaults", "RuntimeMode", "all_transformations", "generate_job_graph", "is_batch"]
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
+
+RuntimeMode = Literal["streaming", "batch", "automatic"]
+"""Whether folds speak after every record, or once per key at the end of their input; automatic says
+the latter if every source ends."""
 
 
 @dataclass(slots=True)
@@ -50,6 +57,7 @@ class GraphDefaults:
     types: tuple[type, ...] = ()
     auto_watermark_interval_ms: int = 200
     object_reuse: bool = False
+    mode: RuntimeMode = "streaming"
 
 
 def generate_job_graph(
@@ -59,15 +67,15 @@ def generate_job_graph(
 
     Raises ConfigurationError, naming the operator, for a program that cannot be a job.
     """
-    program = _with_inputs(transformations)
+    program = all_transformations(transformations)
     _require_ends(name, program)
     _require_printable_names(name, program)
     _require_unique_names(name, program)
     return _Generator(name, program, defaults).generate()
 
 
-def _with_inputs(transformations: Iterable[Transformation]) -> list[Transformation]:
-    """Every transformation of the program once, inputs first."""
+def all_transformations(transformations: Iterable[Transformation]) -> list[Transformation]:
+    """Return every transformation of the program once, inputs first."""
     ordered: dict[Transformation, None] = {}
 
     def visit(transformation: Transformation) -> None:
@@ -121,6 +129,27 @@ def _require_unique_names(name: str, program: list[Transformation]) -> None:
                 )
 
 
+def is_batch(transformations: Iterable[Transformation], defaults: GraphDefaults) -> bool:
+    """Whether the job speaks at its end; ConfigurationError if it should and has none."""
+    if defaults.mode == "streaming":
+        return False
+    program = all_transformations(transformations)
+    endless = [one.display_name for one in program if not one.is_bounded]
+    if endless and defaults.mode == "batch":
+        raise ConfigurationError(
+            f'the job runs in mode BATCH, and "{endless[0]}" does not end: run it in mode STREAMING'
+        )
+    return not endless
+
+
+def _at_end_of_input(factory: OperatorFactory) -> OperatorFactory:
+    """Have a fold speak at the end of its input, unless it was said when it does."""
+    if isinstance(factory, partial) and factory.func in (ReduceOperator, AggregateOperator):
+        function, key_of, emit = factory.args
+        return partial(factory.func, function, key_of, emit or "end_of_input")
+    return factory
+
+
 @dataclass(frozen=True, slots=True)
 class _Placed:
     """A transformation with everything decided that it left open."""
@@ -163,6 +192,7 @@ class _Generator:
         self._chains: list[_Chain] = []
         self._place: dict[Transformation, tuple[int, int]] = {}
         self._stamped: dict[Transformation, bool] = {}
+        self._is_batch = is_batch(program, defaults)
         self._splits = any(one.tag is not None for read in program for one in read.inputs)
 
     def generate(self) -> JobGraph:
@@ -180,7 +210,7 @@ class _Generator:
             tuple(vertices),
             tuple(edges),
             self._defaults.types,
-            self._defaults.auto_watermark_interval_ms,
+            0 if self._is_batch else self._defaults.auto_watermark_interval_ms,
         )
 
     def _decide(self, transformation: Transformation) -> _Placed:
@@ -214,9 +244,12 @@ class _Generator:
                 f'operator "{transformation.display_name}" needs records with timestamps: call '
                 "assign_timestamps_and_watermarks, with a timestamp assigner, before it"
             )
+        factory = (
+            _at_end_of_input(transformation.factory) if self._is_batch else (transformation.factory)
+        )
         if not any(stamped):
-            return transformation.factory
-        return with_timestamps(transformation.factory, transformation.display_name, stamped)
+            return factory
+        return with_timestamps(factory, transformation.display_name, stamped)
 
     def _same_for_all(
         self, transformation: Transformation, inputs: tuple[StreamInput, ...]

@@ -38,7 +38,7 @@ __all__ = [
 
 EmitMode = Literal["every_record", "end_of_input"]
 """When a fold speaks: after every record, as a stream does, or once per key, as a batch job
-does."""
+does; what None is for says the runtime mode, and an operator takes it for every record."""
 
 
 class KeyedOperator(FunctionOperator):
@@ -119,14 +119,14 @@ class FoldOperator(KeyedOperator):
     kind: StateKind
 
     def __init__(
-        self, function: Any, method: str, key_of: Callable[[Any], Any], emit_mode: EmitMode
+        self, function: Any, method: str, key_of: Callable[[Any], Any], emit_mode: EmitMode | None
     ) -> None:
         super().__init__(function, method, key_of)
-        if emit_mode not in get_args(EmitMode):
+        if emit_mode is not None and emit_mode not in get_args(EmitMode):
             raise ConfigurationError(
                 f'emit is {emit_mode!r}: choose "every_record" or "end_of_input"'
             )
-        self._every_record = emit_mode == "every_record"
+        self._every_record = emit_mode != "end_of_input"
 
     async def open(self, context: RuntimeContext) -> None:
         self.state = context.state.keyed
@@ -149,7 +149,7 @@ class ReduceOperator(FoldOperator):
     kind = StateKind.REDUCING
 
     def __init__(
-        self, function: Any, key_of: Callable[[Any], Any], emit_mode: EmitMode = "every_record"
+        self, function: Any, key_of: Callable[[Any], Any], emit_mode: EmitMode | None = None
     ) -> None:
         super().__init__(function, "reduce", key_of, emit_mode)
 
@@ -185,7 +185,7 @@ class AggregateOperator(FoldOperator):
         self,
         function: AggregateFunction,
         key_of: Callable[[Any], Any],
-        emit_mode: EmitMode = "every_record",
+        emit_mode: EmitMode | None = None,
     ) -> None:
         if not isinstance(function, AggregateFunction):
             raise ConfigurationError(

@@ -18,6 +18,4 @@ def record_types(types: Sequence[type]) -> RecordTypes:
     """Return a job's registered classes, and flinknet's. Raises ConfigurationError for those that
     cannot be registered."""
     own = OWN_TYPES.values()
-    return RecordTypes(
-        {**dict(enumerate(kind for kind in types if kind not in own)), **OWN_TYPES}
-    )
+    return RecordTypes({**dict(enumerate(kind for kind in types if kind not in own)), **OWN_TYPES})

@@ -1,7 +1,8 @@
 """Rows: values that may have names, PyFlink's Row.
 
-A row is a record like any other: its class is registered in every job (``own_types.py``). It can be changed, and a copy is independent of it; it has a hash, of its values,
-for programs that put rows into sets.
+A row is a record like any other: its class is registered in every job (``own_types.py``). It can
+be changed, and a copy is independent of it; it has a hash, of its values, for programs that put
+rows into sets.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from enum import Enum
 from typing import Any
 
 __all__ = ["Row", "RowKind"]
-
 
 
 class RowKind(Enum):
@@ -92,6 +92,11 @@ class Row:
             has = "no names" if self._fields is None else ", ".join(self._fields)
             raise KeyError(f"a Row has no value {name!r}: it has {has}")
         return self._fields.index(name)
+
+    def __copy__(self) -> Row:
+        row = Row(*self._values)
+        row._fields, row._kind = self._fields, self._kind
+        return row
 
     def __call__(self, *args: Any) -> Row:
         if len(args) > len(self):

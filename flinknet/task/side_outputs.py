@@ -20,8 +20,8 @@ __all__ = ["OutputTag", "split_outputs"]
 
 @dataclass(frozen=True, slots=True)
 class OutputTag:
-    """Names a side output, whose records are what ``type_info`` says, if anything; a list of types is
-    that of rows (PyFlink's OutputTag)."""
+    """Names a side output, whose records are what ``type_info`` says, if anything; a list of types
+    is that of rows (PyFlink's OutputTag)."""
 
     tag_id: str
     type_info: TypeInformation | list[TypeInformation] | None = field(default=None, compare=False)

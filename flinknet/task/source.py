@@ -60,6 +60,9 @@ class Source(ABC):
     """Whether subtask k of p gets the records k, k + p, k + 2p, ... of one sequence: only then can
     what a subtask has left be read by several, at another parallelism."""
 
+    is_bounded = True
+    """Whether it ends by itself."""
+
     @abstractmethod
     def batches(self, context: RuntimeContext) -> Batches:
         """Return an iterator, or an async iterator, of the batches of subtask ``context.index``.

@@ -203,7 +203,7 @@ def _process_batch(function: Any, key_of: Callable[[Any], Any]) -> Operator:
 
 
 def _reduce(
-    function: Any, key_of: Callable[[Any], Any], emit_mode: EmitMode = "every_record"
+    function: Any, key_of: Callable[[Any], Any], emit_mode: EmitMode | None = None
 ) -> Operator:
     call = bound_function(function, "reduce")
 
@@ -249,7 +249,7 @@ def _outwards(result: Any) -> Stamped:
 def _aggregate(
     function: AggregateFunction,
     key_of: Callable[[Any], Any],
-    emit_mode: EmitMode = "every_record",
+    emit_mode: EmitMode | None = None,
 ) -> Operator:
     return _StampedAggregateOperator(_StampedAggregate(function), key_of_value(key_of), emit_mode)
 

@@ -194,6 +194,8 @@ class Transformation:
     """What its records are; None if the program does not say."""
     converts: bool = True
     """Whether they are made so; else they are what its input has."""
+    is_bounded: bool = True
+    """Whether a source ends; True for any other operator."""
     description: str | None = None
     """What it is, at more length than its name."""
 
@@ -234,4 +236,3 @@ def common_type(inputs: Iterable[StreamInput]) -> TypeInformation | None:
     """Return the type of all inputs, None if they differ or it was not declared."""
     first, *others = [one.type for one in inputs]
     return first if all(one == first for one in others) else None
-

@@ -215,6 +215,7 @@ class RowTypeInfo(_Composite):
 
     def convert(self, value: Any) -> Row:
         """Return a Row of a row, a tuple, a list, a dict, or of an object's attributes."""
+        values: Iterable[Any]
         if isinstance(value, Row):
             named = value.field_names()
             values = value if named is None else map(value.as_dict().get, self._fields)
@@ -347,7 +348,7 @@ class Types:
     SQL_DATE = staticmethod(lambda: BasicTypeInfo("Date"))
     SQL_TIME = staticmethod(lambda: BasicTypeInfo("Time"))
     SQL_TIMESTAMP = staticmethod(lambda: BasicTypeInfo("Timestamp"))
-    PICKLED_BYTE_ARRAY = staticmethod(lambda: PickledBytesTypeInfo())
+    PICKLED_BYTE_ARRAY = staticmethod(PickledBytesTypeInfo)
 
     @staticmethod
     def ROW(field_types: list[TypeInformation]) -> RowTypeInfo:  # noqa: N802 - PyFlink's name

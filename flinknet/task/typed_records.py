@@ -1,4 +1,4 @@
-"""Records of a declared type: made so where they leave an operator, and restored where they come in.
+"""Records of a declared type: made so where they leave an operator, restored where they come in.
 
 What a type says of a value stands in ``type_information.py``.
 """
@@ -43,9 +43,7 @@ def typed(emit: Emit, operator: Operator, kind: TypeInformation, *, stamped: boo
     return emit_typed
 
 
-def restored(
-    head: Operator, context: RuntimeContext, inputs: Sequence[InputType]
-) -> Emit:
+def restored(head: Operator, context: RuntimeContext, inputs: Sequence[InputType]) -> Emit:
     """Return a ``process`` of the first operator of a chain, for records that have come over the
     network, where lists arrive as tuples; ``inputs`` has its one input, or its two."""
     process, place = head.process, context.process_context

@@ -177,7 +177,13 @@ class ReducedContents(WindowContents):
 class AggregatedContents(WindowContents):
     """An accumulator; windows that merge need the function's ``merge``."""
 
-    def __init__(self, function: AggregateFunction, *, merges: bool) -> None:
+    def __init__(
+        self,
+        function: AggregateFunction,
+        *,
+        merges: bool,
+        convert: Callable[[Any], Any] | None = None,
+    ) -> None:
         if not isinstance(function, AggregateFunction):
             raise ConfigurationError(
                 f"aggregate needs an AggregateFunction, not {type(function).__name__}"
@@ -188,7 +194,8 @@ class AggregatedContents(WindowContents):
                 "one when a record comes between them"
             )
         self.function = function
-        self._add = _plain(function, "add")
+        add = _plain(function, "add")
+        self._add = add if convert is None else _converting(add, convert)
 
     def first(self, value: Any) -> Any:
         return self._add(value, self.function.create_accumulator())
@@ -201,6 +208,10 @@ class AggregatedContents(WindowContents):
 
     def elements(self, kept: Any) -> list[Any]:
         return [self.function.get_result(kept)]
+
+
+def _converting(add: Callable[..., Any], convert: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda value, accumulator: convert(add(value, accumulator))
 
 
 def _plain(function: Any, method: str) -> Callable[..., Any]:

@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 import flinknet
-from flinknet import config, datastream, errors
+from flinknet import common, config, datastream, errors
 
-PUBLIC = (flinknet, datastream, errors, config)
+PUBLIC = (flinknet, common, datastream, errors, config)
 
 
 def named_in_signatures(class_: type) -> Iterator[type]:
@@ -28,7 +28,9 @@ def named_in_signatures(class_: type) -> Iterator[type]:
                     yield named
 
 
-@pytest.mark.parametrize("module", [flinknet, datastream], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [flinknet, common, datastream], ids=lambda module: module.__name__
+)
 def test_every_name_is_there_once_and_in_order(module: ModuleType) -> None:
     names = [name for name in module.__all__ if name != "__version__"]
     assert names == sorted(set(names))

@@ -122,7 +122,7 @@ async def test_every_row_arrives_once_at_the_subtask_of_its_key(
 
     environment = StreamExecutionEnvironment().set_parallelism(4)
     source = FileSource(tmp_path / "in.parquet", records="batch", columns=["city", "delay"])
-    rows = environment.from_source(source, "rows").set_parallelism(1)
+    rows = environment.from_source(source, name="rows").set_parallelism(1)
     collect(rows.key_by_columns("city").map_batch(Placed()))
 
     outcome = await run_job(environment, config=CONFIG)
@@ -250,7 +250,9 @@ async def test_failing_function_of_columns_is_the_first_cause(
         return [batch.select(["country"]) for batch in batches]
 
     environment = StreamExecutionEnvironment().set_parallelism(2)
-    rows = environment.from_source(FileSource(tmp_path / "in.parquet", records="batch"), "rows")
+    rows = environment.from_source(
+        FileSource(tmp_path / "in.parquet", records="batch"), name="rows"
+    )
     mapped = rows.set_parallelism(1).key_by_columns("city").map_batch(fail).name("picky")
     mapped.sink_to(ParquetSink(tmp_path / "out", ["country"]))
 

@@ -27,7 +27,7 @@ def test_settings_are_chained_and_read() -> None:
 def test_sources_have_names_and_their_own_parallelism() -> None:
     environment = StreamExecutionEnvironment().set_parallelism(4)
     environment.from_source(GeneratorSource(str, 1)).print()
-    environment.from_source(GeneratorSource(str, 1), "numbers").print()
+    environment.from_source(GeneratorSource(str, 1), name="numbers").print()
     environment.from_source(CollectionSource([1])).print()
     environment.from_collection({1: 2}.items()).name("pairs").set_parallelism(2).print()
 

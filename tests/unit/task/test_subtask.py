@@ -57,7 +57,7 @@ def program(parallelism: int = 1) -> StreamExecutionEnvironment:
 
 def numbers(environment: StreamExecutionEnvironment, count: int, subtasks: int = 2) -> DataStream:
     source = GeneratorSource(lambda number: number, count)
-    return environment.from_source(source, "numbers").set_parallelism(subtasks)
+    return environment.from_source(source, name="numbers").set_parallelism(subtasks)
 
 
 def collect(stream: DataStream, name: str = "out") -> None:
@@ -339,7 +339,7 @@ class Held(Source):
 async def test_a_mail_is_run_while_a_subtask_waits_for_input(released: asyncio.Event) -> None:
     """From the network or from a source: it finds what the first batch has left."""
     environment = program()
-    collect(environment.from_source(Held(), "held").rebalance().map(abs))
+    collect(environment.from_source(Held(), name="held").rebalance().map(abs))
     async with environments(2) as workers:
         subtasks = deploy(environment.job_graph(), workers)
         running = asyncio.create_task(run(subtasks))
@@ -363,7 +363,7 @@ class Reminding(KeyedProcessFunction):
 
 async def test_a_timer_fires_while_a_subtask_waits_for_input(released: asyncio.Event) -> None:
     environment = program()
-    held = environment.from_source(Held(), "held")
+    held = environment.from_source(Held(), name="held")
     collect(held.key_by(abs).process(Reminding()).rebalance().map(abs))
     async with environments(2) as workers:
         subtasks = deploy(environment.job_graph(), workers)
@@ -428,7 +428,7 @@ async def test_a_mail_is_run_while_the_consumers_have_not_processed_everything(
 
 async def test_a_subtask_that_is_cancelled_answers_its_mails(released: asyncio.Event) -> None:
     environment = program()
-    stream = environment.from_source(Held(), "held").rebalance()
+    stream = environment.from_source(Held(), name="held").rebalance()
     collect(stream.map(hold))
     async with environments(1) as workers:
         subtasks = deploy(environment.job_graph(), workers)
@@ -447,7 +447,7 @@ async def test_a_subtask_that_is_cancelled_answers_its_mails(released: asyncio.E
 
 async def test_a_subtask_goes_through_its_states(released: asyncio.Event) -> None:
     environment = program()
-    collect(environment.from_source(Held(), "held").map(abs))
+    collect(environment.from_source(Held(), name="held").map(abs))
     async with environments(1) as workers:
         (subtask,) = deploy(environment.job_graph(), workers).values()
         assert subtask.statistics().state == "CREATED"
@@ -469,7 +469,7 @@ async def test_how_a_subtask_ends_is_its_last_state(released: asyncio.Event) -> 
         raise ValueError
 
     environment = program()
-    collect(environment.from_source(Held(), "held").rebalance().map(fail))
+    collect(environment.from_source(Held(), name="held").rebalance().map(fail))
     async with environments(1) as workers:
         subtasks = deploy(environment.job_graph(), workers)
         await run(subtasks)

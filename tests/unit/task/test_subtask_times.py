@@ -68,7 +68,7 @@ async def assert_only_idle(subtask: Subtask) -> None:
 async def test_a_stopped_sink_backpressures_the_source_and_is_busy() -> None:
     environment = StreamExecutionEnvironment()
     source = GeneratorSource(lambda number: number, 10**9)
-    environment.from_source(source, "numbers").rebalance().sink_to(Stopped())
+    environment.from_source(source, name="numbers").rebalance().sink_to(Stopped())
     async with environments(2) as workers:
         subtasks = deploy(environment.job_graph(), workers)
         producer, sink = subtasks.values()
@@ -99,7 +99,7 @@ async def test_one_batch_at_a_time_leaves_its_gate() -> None:
     """I13: several gates are read as one, so while the sink holds a buffer no other is taken."""
     environment = StreamExecutionEnvironment()
     streams = [
-        environment.from_source(GeneratorSource(lambda number: number, 10**9), name)
+        environment.from_source(GeneratorSource(lambda number: number, 10**9), name=name)
         for name in ("first", "second", "third")
     ]
     streams[0].union(*streams[1:]).sink_to(Stopped()).name("held")
@@ -121,8 +121,8 @@ async def test_a_subtask_is_idle_when_all_its_gates_wait() -> None:
     """Also after one of them has ended; and a source that has no record."""
     Held.released = asyncio.Event()
     environment = StreamExecutionEnvironment()
-    held = environment.from_source(Held(), "held")
-    ending = environment.from_source(GeneratorSource(lambda number: number, 10), "ending")
+    held = environment.from_source(Held(), name="held")
+    ending = environment.from_source(GeneratorSource(lambda number: number, 10), name="ending")
     ended = ending.rebalance().union(held.rebalance()).map(lambda number: number).name("merged")
     ended.sink_to(CollectSink()).name("out")
     async with environments(1) as workers:
@@ -146,7 +146,7 @@ async def test_a_subtask_is_idle_when_all_its_gates_wait() -> None:
 async def test_a_source_between_two_records_of_its_schedule_is_idle() -> None:
     environment = StreamExecutionEnvironment()
     source = RateLimitedSource(GeneratorSource(lambda number: number, 3), 100.0)
-    environment.from_source(source, "slow").sink_to(CollectSink()).name("out")
+    environment.from_source(source, name="slow").sink_to(CollectSink()).name("out")
     outcome = await run_job(environment)
     [result] = outcome.results.values()
     assert not isinstance(result, BaseException)
@@ -177,7 +177,7 @@ async def test_records_are_processed_a_buffer_at_a_time() -> None:
 
     environment = StreamExecutionEnvironment().set_buffer_timeout(-1)
     source = GeneratorSource(lambda number: number, 5_000)
-    environment.from_source(source, "numbers").rebalance().sink_to(NoteTurn())
+    environment.from_source(source, name="numbers").rebalance().sink_to(NoteTurn())
     async with environments(1) as workers:
         subtasks = deploy(environment.job_graph(), workers)
         counting = asyncio.create_task(count_turns())

@@ -1,0 +1,278 @@
+"""A job's settings by Flink's names: PyFlink's Configuration, and what of it is there.
+
+Each option that means something here has its line in ``_OPTIONS``; every other one is refused by
+name, as a setting that does nothing would be taken for one that works.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, TypeAlias
+
+from flinknet.datastream.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
+from flinknet.datastream.restart_strategies import RestartStrategies
+from flinknet.datastream.state_backends import EmbeddedRocksDBStateBackend, HashMapStateBackend
+from flinknet.errors import ConfigurationError
+
+__all__ = ["Configuration", "RuntimeExecutionMode", "configure"]
+
+
+class RuntimeExecutionMode(Enum):
+    """When a job says what it has found out: always, or once its input has ended."""
+
+    STREAMING = 0
+    BATCH = 1
+    AUTOMATIC = 2
+    """BATCH if every source ends, else STREAMING."""
+
+
+class Configuration:
+    """Options by key, each of them text (PyFlink's Configuration)."""
+
+    def __init__(self, other: Configuration | None = None) -> None:
+        self._values: dict[str, str] = {} if other is None else dict(other._values)
+
+    @classmethod
+    def from_dict(cls, map: dict[str, str]) -> Configuration:
+        """Return these options."""
+        made = cls()
+        made._values.update({key: str(value) for key, value in map.items()})
+        return made
+
+    def get_string(self, key: str, default_value: str) -> str:
+        """Return an option, or the default."""
+        return self._values.get(key, default_value)
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        """Set an option."""
+        self._values[key] = value
+        return self
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        """Return an option as a whole number, or the default."""
+        return int(self._values[key]) if key in self._values else default_value
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        """Set an option."""
+        return self.set_string(key, str(int(value)))
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        """Return an option as a truth value, or the default."""
+        return _boolean(self._values[key]) if key in self._values else default_value
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        """Set an option."""
+        return self.set_string(key, str(bool(value)).lower())
+
+    def get_float(self, key: str, default_value: float) -> float:
+        """Return an option as a number, or the default."""
+        return float(self._values[key]) if key in self._values else default_value
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        """Set an option."""
+        return self.set_string(key, str(float(value)))
+
+    def key_set(self) -> set[str]:
+        """Return the keys."""
+        return set(self._values)
+
+    def contains_key(self, key: str) -> bool:
+        """Whether the option is set."""
+        return key in self._values
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Set all options of another configuration, their keys behind ``prefix``."""
+        self._values.update({(prefix or "") + key: one for key, one in other._values.items()})
+        return self
+
+    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
+        """Copy all options into a dict."""
+        target_dict.update(self._values)
+
+    def remove_config(self, key: str) -> bool:
+        """Remove an option; return whether it was set."""
+        return self._values.pop(key, None) is not None
+
+    def to_dict(self) -> dict[str, str]:
+        """Return all options."""
+        return dict(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __repr__(self) -> str:
+        return f"Configuration({self._values})"
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("choose true or false")
+    return text.lower() == "true"
+
+
+_UNITS_MS = {
+    unit: milliseconds
+    for milliseconds, units in (
+        (1, ("", "ms", "milli", "millis", "millisecond", "milliseconds")),
+        (1_000, ("s", "sec", "secs", "second", "seconds")),
+        (60_000, ("m", "min", "minute", "minutes")),
+        (3_600_000, ("h", "hour", "hours")),
+        (86_400_000, ("d", "day", "days")),
+    )
+    for unit in units
+}
+
+
+def _milliseconds(text: str) -> int:
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise ValueError("choose a time, as 500 ms or 10 s")
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+Environment: TypeAlias = Any
+"""A StreamExecutionEnvironment, which imports this module."""
+
+Set = Callable[[Environment, str], Any]
+
+
+def _chaining(environment: Environment, text: str) -> None:
+    if not _boolean(text):
+        environment.disable_operator_chaining()
+
+
+def _object_reuse(environment: Environment, text: str) -> None:
+    config = environment.get_config()
+    if _boolean(text):
+        config.enable_object_reuse()
+    else:
+        config.disable_object_reuse()
+
+
+def _state_backend(environment: Environment, text: str) -> None:
+    backends = {"hashmap": HashMapStateBackend, "rocksdb": EmbeddedRocksDBStateBackend}
+    if text not in backends:
+        raise ValueError("choose hashmap or rocksdb")
+    environment.set_state_backend(backends[text]())
+
+
+def _of_checkpoints(method: str, read: Callable[[str], Any]) -> Set:
+    return lambda environment, text: getattr(environment.get_checkpoint_config(), method)(
+        read(text)
+    )
+
+
+def _member(kind: type[Enum]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        name = text.upper().replace("-", "_")
+        if name not in kind.__members__:
+            raise ValueError(f"choose {', '.join(kind.__members__)}")
+        return kind[name]
+
+    return read
+
+
+def _buffer_timeout(environment: Environment, text: str) -> None:
+    environment.set_buffer_timeout(-1 if text == "-1" else _milliseconds(text))
+
+
+_CHECKPOINTING = "execution.checkpointing."
+
+_OPTIONS: Mapping[str, Set] = {
+    "parallelism.default": lambda env, text: env.set_parallelism(int(text)),
+    "pipeline.max-parallelism": lambda env, text: env.set_max_parallelism(int(text)),
+    "pipeline.object-reuse": _object_reuse,
+    "pipeline.operator-chaining": _chaining,
+    "pipeline.operator-chaining.enabled": _chaining,
+    "pipeline.auto-watermark-interval": lambda env, text: (
+        env.get_config().set_auto_watermark_interval(_milliseconds(text))
+    ),
+    "execution.runtime-mode": lambda env, text: env.set_runtime_mode(
+        _member(RuntimeExecutionMode)(text)
+    ),
+    "execution.buffer-timeout": _buffer_timeout,
+    "execution.buffer-timeout.interval": _buffer_timeout,
+    "state.backend": _state_backend,
+    "state.backend.type": _state_backend,
+    f"{_CHECKPOINTING}interval": _of_checkpoints("set_checkpoint_interval", _milliseconds),
+    f"{_CHECKPOINTING}mode": _of_checkpoints("set_checkpointing_mode", _member(CheckpointingMode)),
+    f"{_CHECKPOINTING}timeout": _of_checkpoints("set_checkpoint_timeout", _milliseconds),
+    f"{_CHECKPOINTING}min-pause": _of_checkpoints(
+        "set_min_pause_between_checkpoints", _milliseconds
+    ),
+    f"{_CHECKPOINTING}max-concurrent-checkpoints": _of_checkpoints(
+        "set_max_concurrent_checkpoints", int
+    ),
+    f"{_CHECKPOINTING}tolerable-failed-checkpoints": _of_checkpoints(
+        "set_tolerable_checkpoint_failure_number", int
+    ),
+    f"{_CHECKPOINTING}unaligned": _of_checkpoints("enable_unaligned_checkpoints", _boolean),
+    f"{_CHECKPOINTING}unaligned.enabled": _of_checkpoints("enable_unaligned_checkpoints", _boolean),
+    f"{_CHECKPOINTING}aligned-checkpoint-timeout": _of_checkpoints(
+        "set_aligned_checkpoint_timeout", _milliseconds
+    ),
+    f"{_CHECKPOINTING}dir": _of_checkpoints("set_checkpoint_storage_dir", str),
+    "state.checkpoints.dir": _of_checkpoints("set_checkpoint_storage_dir", str),
+    f"{_CHECKPOINTING}externalized-checkpoint-retention": _of_checkpoints(
+        "set_externalized_checkpoint_retention", _member(ExternalizedCheckpointRetention)
+    ),
+}
+
+_RESTART = "restart-strategy"
+_FIXED, _RATE = f"{_RESTART}.fixed-delay.", f"{_RESTART}.failure-rate."
+_OF_RESTART = {
+    _RESTART,
+    f"{_RESTART}.type",
+    f"{_FIXED}attempts",
+    f"{_FIXED}delay",
+    f"{_RATE}max-failures-per-interval",
+    f"{_RATE}failure-rate-interval",
+    f"{_RATE}delay",
+}
+
+
+def configure(environment: Environment, configuration: Configuration) -> None:
+    """Set what the options say. Raises ConfigurationError for one that means nothing here, or has
+    a value that it cannot have; then nothing is set."""
+    values = configuration.to_dict()
+    for key in values:
+        if key not in _OPTIONS and key not in _OF_RESTART:
+            near = get_close_matches(key, [*_OPTIONS, *_OF_RESTART], 1)
+            meant = f": did you mean {near[0]}?" if near else ""
+            raise ConfigurationError(f"the option {key} means nothing here{meant}")
+    for key, text in values.items():
+        if key in _OPTIONS:
+            try:
+                _OPTIONS[key](environment, text)
+            except ValueError as error:
+                raise ConfigurationError(f"{key} is {text!r}: {error}") from error
+    _configure_restart(environment, values)
+
+
+def _configure_restart(environment: Environment, values: dict[str, str]) -> None:
+    kind = values.get(f"{_RESTART}.type", values.get(_RESTART))
+    if kind is None:
+        return
+    if kind in ("none", "off", "disable"):
+        environment.set_restart_strategy(RestartStrategies.no_restart())
+    elif kind in ("fixed-delay", "fixeddelay"):
+        attempts = int(values.get(f"{_FIXED}attempts", "1"))
+        delay_ms = _milliseconds(values.get(f"{_FIXED}delay", "1 s"))
+        environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts, delay_ms))
+    elif kind in ("failure-rate", "failurerate"):
+        rate = int(values.get(f"{_RATE}max-failures-per-interval", "1"))
+        interval_ms = _milliseconds(values.get(f"{_RATE}failure-rate-interval", "1 min"))
+        delay_ms = _milliseconds(values.get(f"{_RATE}delay", "1 s"))
+        environment.set_restart_strategy(
+            RestartStrategies.failure_rate_restart(rate, interval_ms, delay_ms)
+        )
+    else:
+        raise ConfigurationError(
+            f"{_RESTART}.type is {kind!r}: choose none, fixed-delay or failure-rate"
+        )
