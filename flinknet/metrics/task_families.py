@@ -15,7 +15,15 @@ from typing import TypeAlias, TypeVar
 from flinknet.metrics.families import Family, Labels, Metric, families_of
 from flinknet.metrics.worker_statistics import METERED, SubtaskTotals
 
-__all__ = ["task_families", "task_labels", "task_values"]
+__all__ = [
+    "exclusive_usage",
+    "floating_usage",
+    "in_pool_usage",
+    "out_pool_usage",
+    "task_families",
+    "task_labels",
+    "task_values",
+]
 
 T = TypeVar("T")
 
@@ -57,24 +65,28 @@ def _share(used: Iterable[int], total: Iterable[int]) -> float:
     return sum(used) / whole if whole else 0.0
 
 
-def _floating_usage(task: SubtaskTotals) -> float:
+def floating_usage(task: SubtaskTotals) -> float:
+    """Part of the floating buffers of all gates that holds data."""
     gates = task.gates
     return _share((gate.floating_in_use for gate in gates), (g.floating_pool.size for g in gates))
 
 
-def _exclusive_usage(task: SubtaskTotals) -> float:
+def exclusive_usage(task: SubtaskTotals) -> float:
+    """Part of the exclusive buffers of all gates that holds data."""
     gates = task.gates
     return _share((gate.exclusive_in_use for gate in gates), (g.exclusive_buffers for g in gates))
 
 
-def _in_pool_usage(task: SubtaskTotals) -> float:
+def in_pool_usage(task: SubtaskTotals) -> float:
+    """Part of all buffers of all gates that holds data."""
     return _share(
         (gate.floating_in_use + gate.exclusive_in_use for gate in task.gates),
         (gate.floating_pool.size + gate.exclusive_buffers for gate in task.gates),
     )
 
 
-def _out_pool_usage(task: SubtaskTotals) -> float:
+def out_pool_usage(task: SubtaskTotals) -> float:
+    """Buffers in use for each one that the pools of all result partitions may have."""
     parts = task.partitions
     return _share((part.pool.in_use for part in parts), (part.pool.size for part in parts))
 
@@ -106,11 +118,11 @@ def _estimated_ms(task: SubtaskTotals) -> float | None:
 
 
 _IN_OLD_AND_NEW: Sequence[tuple[str, str, _Value]] = (
-    (_INPUT, "inPoolUsage", _in_pool_usage),
+    (_INPUT, "inPoolUsage", in_pool_usage),
     (_INPUT, "inputQueueLength", _input_queue_length),
-    (_INPUT, "inputFloatingBuffersUsage", _floating_usage),
-    (_INPUT, "inputExclusiveBuffersUsage", _exclusive_usage),
-    (_OUTPUT, "outPoolUsage", _out_pool_usage),
+    (_INPUT, "inputFloatingBuffersUsage", floating_usage),
+    (_INPUT, "inputExclusiveBuffersUsage", exclusive_usage),
+    (_OUTPUT, "outPoolUsage", out_pool_usage),
     (_OUTPUT, "outputQueueLength", _output_queue_length),
 )
 

@@ -36,7 +36,10 @@ INTERVALS = 12
 _BY_WEIGHT = (WaitReason.HARD_BACKPRESSURE, WaitReason.SOFT_BACKPRESSURE, WaitReason.IDLE)
 
 LOW_MS_PER_SECOND = 100.0
+"""Up to which backpressure is OK, for Flink."""
+
 HIGH_MS_PER_SECOND = 500.0
+"""Up to which it is low."""
 
 
 class BackpressureLevel(Enum):
@@ -45,6 +48,13 @@ class BackpressureLevel(Enum):
     OK = "at most 10 % of the time"
     LOW = "at most 50 % of the time"
     HIGH = "more than 50 % of the time"
+
+    @classmethod
+    def of(cls, ms_per_second: float) -> BackpressureLevel:
+        """By the time that a task was backpressured."""
+        if ms_per_second <= LOW_MS_PER_SECOND:
+            return cls.OK
+        return cls.LOW if ms_per_second <= HIGH_MS_PER_SECOND else cls.HIGH
 
 
 class TimerGauge:
@@ -160,11 +170,7 @@ class TaskTimesStatistics(NamedTuple):
     @property
     def backpressure_level(self) -> BackpressureLevel:
         """OK, LOW or HIGH."""
-        if self.backpressured_time_ms_per_second <= LOW_MS_PER_SECOND:
-            return BackpressureLevel.OK
-        if self.backpressured_time_ms_per_second <= HIGH_MS_PER_SECOND:
-            return BackpressureLevel.LOW
-        return BackpressureLevel.HIGH
+        return BackpressureLevel.of(self.backpressured_time_ms_per_second)
 
 
 class TaskTimes:

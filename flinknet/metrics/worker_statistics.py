@@ -37,7 +37,10 @@ __all__ = [
     "ChannelRow",
     "ConnectionTotals",
     "GateTotals",
+    "HeldUp",
+    "KeyGroupCount",
     "PartitionTotals",
+    "QueueRow",
     "SubtaskTotals",
     "WorkerStatistics",
     "busiest_channels",
@@ -97,8 +100,19 @@ class GateTotals(NamedTuple):
         )
 
 
+class QueueRow(NamedTuple):
+    """What one subpartition holds of its partition's buffers."""
+
+    subpartition: int
+    queued_buffers: int
+
+
+LONGEST_QUEUES = 8
+"""Subpartitions of a partition that are told apart: whom a writer waits for is among the first."""
+
+
 class PartitionTotals(NamedTuple):
-    """A result partition: its pool, and sums over its subpartitions."""
+    """A result partition: its pool, sums over its subpartitions, and which of them hold most."""
 
     partition_id: str
     subpartitions: int
@@ -111,6 +125,8 @@ class PartitionTotals(NamedTuple):
     bytes_out: int
     bytes_produced: int
     pool: LocalBufferPoolStatistics
+    longest_queues: tuple[QueueRow, ...] = ()
+    """At most ``LONGEST_QUEUES``, the longest first, and none that is empty."""
 
     @classmethod
     def of(cls, partition: ResultPartitionStatistics) -> PartitionTotals:
@@ -126,7 +142,14 @@ class PartitionTotals(NamedTuple):
             bytes_out=partition.bytes_out,
             bytes_produced=partition.bytes_produced,
             pool=partition.pool,
+            longest_queues=_longest_queues(partition),
         )
+
+
+def _longest_queues(partition: ResultPartitionStatistics) -> tuple[QueueRow, ...]:
+    filled = (one for one in partition.subpartitions if one.queued_buffers)
+    longest = nlargest(LONGEST_QUEUES, filled, key=attrgetter("queued_buffers"))
+    return tuple(QueueRow(one.subpartition, one.queued_buffers) for one in longest)
 
 
 class ConnectionTotals(NamedTuple):
@@ -147,6 +170,13 @@ class ConnectionTotals(NamedTuple):
             credit=sum(reader.credit for reader in connection.readers),
             backlog=sum(reader.backlog for reader in connection.readers),
         )
+
+
+class KeyGroupCount(NamedTuple):
+    """How many of the records that were looked at are of one key group."""
+
+    key_group: int
+    records: int
 
 
 class SubtaskTotals(NamedTuple):
@@ -171,6 +201,8 @@ class SubtaskTotals(NamedTuple):
     partitions: tuple[PartitionTotals, ...]
     rates: tuple[float, ...] = ()
     """Growth per second of each counter in ``METERED``, over the last minute (``meter.py``)."""
+    key_groups: tuple[KeyGroupCount, ...] = ()
+    """Of a keyed input, the key groups that most of a sample of its records belong to."""
 
     def counts(self) -> tuple[int, ...]:
         """The present count of each counter in ``METERED``."""
@@ -212,6 +244,18 @@ def _waiting(row: ChannelRow) -> int:
     return row.channel.queued_buffers + row.channel.backlog
 
 
+class HeldUp(NamedTuple):
+    """Who has kept the event loop of a worker from turning."""
+
+    task: str
+    """The name of the asyncio task; empty if the whole process stood still, so that no thread of it
+    could see why."""
+    seconds: float
+    """In all, since the start of the worker."""
+    stack: str
+    """Where it was when it was last seen, the innermost call first."""
+
+
 class WorkerStatistics(NamedTuple):
     """A worker at one moment."""
 
@@ -226,6 +270,8 @@ class WorkerStatistics(NamedTuple):
     """Only what was asked for."""
     left_out: int = 0
     """Connections, subtasks and channels for which there was no room."""
+    held_up: tuple[HeldUp, ...] = ()
+    """By task, those that have held the event loop up for longest first."""
 
     @classmethod
     def of(
@@ -235,6 +281,7 @@ class WorkerStatistics(NamedTuple):
         *,
         event_loop_lag_ms: float,
         channels: tuple[ChannelRow, ...] = (),
+        held_up: tuple[HeldUp, ...] = (),
     ) -> WorkerStatistics:
         """Put together what was seen of a worker."""
         return cls(
@@ -245,6 +292,7 @@ class WorkerStatistics(NamedTuple):
             connections=tuple(map(ConnectionTotals.of, network.connections)),
             subtasks=tuple(subtasks),
             channels=channels,
+            held_up=held_up,
         )
 
     def halved(self) -> WorkerStatistics:

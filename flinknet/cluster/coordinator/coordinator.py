@@ -85,7 +85,7 @@ class Coordinator:
         self._progressed = asyncio.Event()
         """Set, and replaced, after every input."""
         self.config = config
-        self.metrics = MetricStore(self._send)
+        self.metrics = MetricStore(self._send, config.statistics_interval_ms / 1000)
         self._store = store
         epoch_s = time.time() - self.now()
         books = None if store is None else JobBooks(store, config, epoch_s)

@@ -14,6 +14,7 @@ from itertools import count
 from typing import NamedTuple
 
 from flinknet.cluster.control.messages import Message, StatisticsReport, StatisticsRequest
+from flinknet.diagnosis.history import History
 from flinknet.errors import RemoteProtocolError
 from flinknet.metrics.worker_statistics import (
     SubtaskTotals,
@@ -34,7 +35,10 @@ class Reported(NamedTuple):
 class MetricStore:
     """The statistics of one coordinator's workers. Used from its event loop only."""
 
-    def __init__(self, send: Callable[[str, Message], None]) -> None:
+    def __init__(self, send: Callable[[str, Message], None], interval_s: float) -> None:
+        """``interval_s`` is the pause between two reports of a worker."""
+        self.history = History(interval_s)
+        """What they have reported of late."""
         self._send = send
         self._latest: dict[str, Reported] = {}
         self._numbers = count(1)
@@ -59,6 +63,7 @@ class MetricStore:
         except ValueError as error:
             raise RemoteProtocolError(f"malformed statistics of {worker_id}: {error}") from error
         self._latest[worker_id] = Reported(statistics._replace(channels=()), now)
+        self.history.take(worker_id, statistics, now)
         asked, answer = self._asked.get(report.request, (None, None))
         if answer is not None and asked == worker_id and not answer.done():
             answer.set_result(statistics)
@@ -81,6 +86,7 @@ class MetricStore:
     def forget(self, worker_id: str) -> None:
         """The worker is lost: what it was is no longer, and it answers nobody."""
         self._latest.pop(worker_id, None)
+        self.history.forget(worker_id)
         for asked, answer in self._asked.values():
             if asked == worker_id and not answer.done():
                 answer.set_result(None)

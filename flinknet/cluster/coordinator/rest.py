@@ -1,9 +1,9 @@
 """The control plane's HTTP interface: who may ask what, and how a refusal looks.
 
 The routes stand in ``public_routes.py``, which is open to everyone who can reach the port, and in
-``client_routes.py``, ``checkpoint_routes.py``, ``savepoint_routes.py``, ``metrics_routes.py``,
-``worker_routes.py`` and ``flink_rest/``, which take the cluster token (``Authorization: Bearer``).
-The token is checked before a body is read.
+``client_routes.py``, ``diagnosis_routes.py``, ``checkpoint_routes.py``, ``savepoint_routes.py``,
+``metrics_routes.py``, ``worker_routes.py`` and ``flink_rest/``, which take the cluster token
+(``Authorization: Bearer``). The token is checked before a body is read.
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
 408 too slow, 409 not in this state, 413 too large. Under ``/v1``, where everything has the shape of
@@ -20,6 +20,7 @@ from aiohttp.typedefs import Handler, Middleware
 from flinknet.cluster.control.credentials import is_authorized
 from flinknet.cluster.coordinator.checkpoint_routes import CheckpointRoutes
 from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
+from flinknet.cluster.coordinator.diagnosis_routes import DiagnosisRoutes
 from flinknet.cluster.coordinator.flink_rest.cluster_routes import ClusterRoutes
 from flinknet.cluster.coordinator.flink_rest.job_routes import JobRoutes
 from flinknet.cluster.coordinator.flink_rest.vertex_routes import VertexRoutes
@@ -59,6 +60,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     )
     application.add_routes(public)
     application.add_routes(ClientRoutes(coordinator).routes())
+    application.add_routes(DiagnosisRoutes(coordinator).routes())
     application.add_routes(ClusterRoutes(coordinator).routes())
     application.add_routes(JobRoutes(coordinator).routes())
     application.add_routes(VertexRoutes(coordinator).routes())

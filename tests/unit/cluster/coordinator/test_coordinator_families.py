@@ -27,7 +27,7 @@ class Coordinator:
     """A dispatcher with two workers of two slots, and what it exports."""
 
     def __init__(self) -> None:
-        self.store = MetricStore(lambda worker_id, message: None)
+        self.store = MetricStore(lambda worker_id, message: None, 5.0)
         self.dispatcher = Dispatcher(ClusterConfig(), now=0.0, send=lambda worker_id, message: None)
         for worker_id in ("worker-0", "worker-1"):
             self.dispatcher.register(Register(worker_id, 1, "127.0.0.1:1", 2), 0.0)

@@ -24,7 +24,7 @@ class Store:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Message]] = []
-        self.store = MetricStore(lambda *sent: self.asked.append(sent))
+        self.store = MetricStore(lambda *sent: self.asked.append(sent), 5.0)
 
     def report(
         self, worker_id: str, statistics: WorkerStatistics, request: int = 0, now: float = 1.0

@@ -1,0 +1,101 @@
+"""Who holds a job up, for programs and people.
+
+::
+
+    GET  /api/v1/jobs/{job}/diagnosis    a sentence, the findings, the wait-for graph, all subtasks
+
+The JSON is that of ``diagnosis/diagnosis.py``, which says what is in it; beside it are ``job_id``,
+``name``, ``state``, ``attempt`` and ``at``, in milliseconds since 1970. It is made of what workers
+have reported by themselves, every ``cluster.statistics_interval_ms``: to ask more often costs them
+nothing, and tells nothing new.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
+from flinknet.cluster.coordinator.http_requests import named_job
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.metrics_routes import Measured
+from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.diagnosis.diagnosis import Diagnosis, diagnose
+from flinknet.diagnosis.reading import Readings, WorkerReading
+from flinknet.diagnosis.topology import Exchange, Topology, Vertex
+from flinknet.task.deployment import consumers_of
+from flinknet.task.graph import JobGraph
+
+__all__ = ["DiagnosisRoutes", "diagnosis_of", "topology_of"]
+
+MISSED_HEARTBEATS = 3
+"""After how many a worker counts as silent here; it counts as lost much later."""
+
+
+class DiagnosisRoutes:
+    """The routes, bound to one coordinator."""
+
+    def __init__(self, coordinator: Measured) -> None:
+        self._coordinator = coordinator
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        return [web.get("/api/v1/jobs/{job}/diagnosis", self._diagnosis)]
+
+    async def _diagnosis(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._coordinator.dispatcher)
+        now = self._coordinator.now()
+        return web.json_response(
+            {
+                "job_id": record.job_id,
+                "name": record.submission.name,
+                "state": record.state.value,
+                "attempt": record.present.number,
+                "at": record.wall_ms(now),
+                **diagnosis_of(record, self._coordinator, now).to_json(),
+            }
+        )
+
+
+def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagnosis:
+    """Judge what has been reported of the present attempt of a job."""
+    history = coordinator.metrics.history
+    tasks = history.tasks(record.job_id, record.present.number)
+    ids = {one.worker_id for one in tasks.values()}
+    patience_s = MISSED_HEARTBEATS * coordinator.config.heartbeat_interval_ms / 1000
+    workers = {
+        worker.worker_id: _worker_reading(worker, coordinator, now, patience_s)
+        for worker in coordinator.dispatcher.workers.workers()
+        if worker.worker_id in ids and not worker.is_lost
+    }
+    readings = Readings(tasks, workers, history.refresh_s)
+    return diagnose(topology_of(record.submission.shape), readings)
+
+
+def _worker_reading(
+    worker: WorkerRecord, coordinator: Measured, now: float, patience_s: float
+) -> WorkerReading:
+    report = coordinator.metrics.latest()[worker.worker_id].statistics
+    silent_s = now - worker.heard_at
+    return WorkerReading(
+        worker_id=worker.worker_id,
+        address=worker.address,
+        silent_s=silent_s if silent_s > patience_s else 0.0,
+        held_up=coordinator.metrics.history.held_up(worker.worker_id),
+        segments_free=report.network_pool.free,
+        segments=report.network_pool.total,
+        connections=report.connections,
+    )
+
+
+def topology_of(graph: JobGraph) -> Topology:
+    """The shape of a job without its functions."""
+    vertices = [Vertex(one.id, one.name, one.parallelism, vertex_id(one)) for one in graph.vertices]
+    exchanges = []
+    for edge in graph.edges:
+        sources, targets = (graph.vertices[end].parallelism for end in (edge.source, edge.target))
+        consumers = tuple(
+            consumers_of(producer, sources, targets, pointwise=edge.pointwise)
+            for producer in range(sources)
+        )
+        exchanges.append(Exchange(edge.source, edge.target, edge.name, consumers))
+    return Topology(vertices, exchanges)

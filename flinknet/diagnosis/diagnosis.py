@@ -1,0 +1,162 @@
+"""The diagnosis of a job: a sentence, findings that name the culprits, and the tables behind them.
+
+``diagnose`` is a pure function of the job's shape and of what its workers have reported. Programs
+read it as JSON (``Diagnosis.to_json``)::
+
+    {
+      "verdict": "healthy" | "troubled" | "unknown",
+      "sentence": "Sink (1/2) is the bottleneck: ...",
+      "seconds": 50.0, "refresh_s": 5.0,
+      "findings": [{
+        "kind": "SLOW_OPERATOR",
+        "sentence": "...", "evidence": ["...", ...],
+        "severity": 0.93,
+        "culprit": {"operator": "Sink", "vertex_id": "0a...", "tasks": [TASK, ...],
+                    "worker_ids": ["worker-1"], "key_groups": [17]},
+        "lost": [{"task": TASK, "seconds": 4.6, "share": 0.93, "is_ongoing": true,
+                  "throughput": THROUGHPUT}, ...],
+        "lost_s": 9.1, "throughput": THROUGHPUT
+      }, ...],
+      "waits": [{"waiter": TASK, "waited_for": TASK, "seconds": 4.6, "share": 0.93,
+                 "is_ongoing": true, "buffers": 7.5}, ...],
+      "tasks": [{"task": TASK, "worker_id": "worker-0", "seconds": 50.0,
+                 "busy": 0.05, "backpressured": 0.93, "idle": 0.02, "level": "HIGH",
+                 "meaning": "BACKPRESSURED", "sentences": ["...", ...],
+                 "in_pool": 0.1, "out_pool": 1.0, "floating": 0.0, "exclusive": 0.2,
+                 "queued_in": 1, "queued_out": 16, "backlog": 3,
+                 "credit_announced": 4, "credit_unannounced": 0,
+                 "throughput": THROUGHPUT}, ...]
+    }
+
+TASK is ``{"vertex": 2, "vertex_id": "0a...", "subtask": 0, "name": "Sink (1/2)"}``: ``vertex`` is
+its place in the job graph and ``vertex_id`` its name in Flink's REST; THROUGHPUT is
+``{"records_in_per_s", "records_out_per_s", "bytes_in_per_s", "bytes_out_per_s"}``. Kinds are the
+names of ``FindingKind``, meanings those of ``PoolMeaning``. Shares are parts of 1, of ``seconds``,
+which is how long the tasks were looked at; findings are sorted by severity, the worst first.
+"Unknown" is a job of which no worker has reported yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from flinknet.diagnosis.causes import Causes
+from flinknet.diagnosis.finding import Finding, TaskName, Throughput
+from flinknet.diagnosis.pool_usage import PoolUsage
+from flinknet.diagnosis.reading import Readings, TaskReading
+from flinknet.diagnosis.topology import Topology
+from flinknet.diagnosis.wait_graph import WaitGraph
+from flinknet.metrics.plain import to_plain
+from flinknet.metrics.task_times import BackpressureLevel
+
+__all__ = ["Diagnosis", "TaskRow", "WaitRow", "diagnose"]
+
+WAITS_MAX = 1_000
+"""Edges of the wait-for graph that are told."""
+
+
+class WaitRow(NamedTuple):
+    """An edge of the wait-for graph."""
+
+    waiter: TaskName
+    waited_for: TaskName
+    seconds: float
+    share: float
+    is_ongoing: bool
+    buffers: float
+    """That the one who is waited for keeps of the waiter's, on average."""
+
+
+class TaskRow(NamedTuple):
+    """A task and what its pools say."""
+
+    task: TaskName
+    reading: TaskReading
+    usage: PoolUsage
+
+    def to_json(self) -> dict[str, Any]:
+        """See the module."""
+        reading, usage = self.reading, self.usage
+        backpressured = reading.share(reading.backpressured_s)
+        return {
+            "task": to_plain(self.task),
+            "worker_id": reading.worker_id,
+            "seconds": reading.seconds,
+            "busy": reading.share(reading.busy_s),
+            "backpressured": backpressured,
+            "idle": reading.share(reading.idle_s),
+            "level": BackpressureLevel.of(1000 * backpressured).name,
+            "meaning": usage.meaning.name,
+            "sentences": usage.sentences(),
+            **{name: value for name, value in usage._asdict().items() if name != "has_inputs"},
+            "throughput": to_plain(Throughput.of([reading])),
+        }
+
+
+class Diagnosis(NamedTuple):
+    """What is wrong with a job, or that nothing is."""
+
+    readings: Readings
+    findings: tuple[Finding, ...]
+    waits: tuple[WaitRow, ...]
+    tasks: tuple[TaskRow, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How long the tasks were looked at."""
+        return max((one.seconds for one in self.readings.tasks.values()), default=0.0)
+
+    @property
+    def verdict(self) -> str:
+        """In one word."""
+        if self.findings:
+            return "troubled"
+        return "healthy" if self.readings.tasks else "unknown"
+
+    @property
+    def sentence(self) -> str:
+        """In one sentence: the worst finding, or that there is none."""
+        if self.findings:
+            return self.findings[0].sentence
+        if not self.readings.tasks:
+            return "no worker has reported on the job yet"
+        return f"nobody was held up in the last {self.seconds:.0f} s"
+
+    def to_json(self) -> dict[str, Any]:
+        """See the module."""
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "seconds": self.seconds,
+            "refresh_s": self.readings.refresh_s,
+            "findings": [{**to_plain(one), "kind": one.kind.name} for one in self.findings],
+            "waits": [to_plain(one) for one in self.waits],
+            "tasks": [one.to_json() for one in self.tasks],
+        }
+
+
+def diagnose(topology: Topology, readings: Readings) -> Diagnosis:
+    """Say who holds a job up."""
+    graph = WaitGraph(topology, readings)
+    findings = Causes(topology, readings, graph).findings()
+    tasks = [
+        TaskRow(TaskName.of(topology, task), reading, PoolUsage.of(reading.latest))
+        for task, reading in sorted(readings.tasks.items())
+    ]
+    return Diagnosis(readings, tuple(findings), _wait_rows(topology, readings, graph), tuple(tasks))
+
+
+def _wait_rows(topology: Topology, readings: Readings, graph: WaitGraph) -> tuple[WaitRow, ...]:
+    waits = [wait for every in graph.waits.values() for wait in every]
+    waits.sort(key=lambda wait: -wait.seconds)
+    return tuple(
+        WaitRow(
+            TaskName.of(topology, wait.waiter),
+            TaskName.of(topology, wait.waited_for),
+            wait.seconds,
+            readings.tasks[wait.waiter].share(wait.seconds),
+            wait.is_ongoing,
+            wait.buffers,
+        )
+        for wait in waits[:WAITS_MAX]
+    )

@@ -1,0 +1,171 @@
+"""What workers have reported of late: how much more than a while ago, and how it stood in between.
+
+Theory of operation. Reports have counters that only grow, so what happened in a stretch of time is
+the difference of two of them. Of each subtask, and of who held up the loop of a worker, counters of
+the last ``REFRESHES`` intervals are kept, a few numbers each; of its latest report all. Before
+there are so many, the stretch begins when the subtask was made, with all counters at 0. Who asks
+a worker more often than it reports by itself does not make the stretch any shorter. A subtask or a
+worker that is in no report any more is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from flinknet.diagnosis.reading import TaskReading
+from flinknet.diagnosis.topology import TaskKey
+from flinknet.metrics.worker_statistics import HeldUp, SubtaskTotals, WorkerStatistics
+
+__all__ = ["REFRESHES", "History"]
+
+REFRESHES = 10
+"""Intervals between reports that a diagnosis looks back over. A spike that is shorter than one of
+them is then at most a tenth of the time, up to which Flink says OK."""
+
+APART = 0.8
+"""Part of an interval after which a report stands for another one: they come a little early or
+late."""
+
+Name: TypeAlias = tuple[str, int, int, int]
+"""Job, attempt, vertex and index of a subtask."""
+
+
+class _Counts(NamedTuple):
+    at: float
+    idle_ms: float
+    busy_ms: float
+    backpressured_ms: float
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    queues: tuple[tuple[int, int, int], ...]
+
+
+_NOTHING = _Counts(0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, ())
+"""What a subtask has counted when it is made."""
+
+
+class _Loop(NamedTuple):
+    at: float
+    held_up: Mapping[str, float]
+
+
+T = TypeVar("T", _Counts, _Loop)
+
+
+class History:
+    """The reports of one coordinator's workers. ``now`` is given, in seconds."""
+
+    def __init__(self, refresh_s: float) -> None:
+        self.refresh_s = refresh_s
+        self._counts: defaultdict[Name, deque[_Counts]] = defaultdict(_kept)
+        self._latest: dict[Name, tuple[str, SubtaskTotals]] = {}
+        self._of_worker: dict[str, set[Name]] = {}
+        self._loops: dict[str, deque[_Loop]] = {}
+        self._stacks: dict[str, tuple[HeldUp, ...]] = {}
+
+    def take(self, worker_id: str, statistics: WorkerStatistics, now: float) -> None:
+        """A worker has reported."""
+        names = set()
+        for task in statistics.subtasks:
+            name = task.job_id, task.attempt, task.vertex, task.subtask_index
+            names.add(name)
+            self._latest[name] = worker_id, task
+            self._append(self._counts[name], _counts(task, now))
+        for gone in self._of_worker.get(worker_id, set()) - names:
+            self._drop(gone)
+        self._of_worker[worker_id] = names
+        loop = _Loop(now, {one.task: one.seconds for one in statistics.held_up})
+        self._append(self._loops.setdefault(worker_id, deque(maxlen=REFRESHES + 1)), loop)
+        self._stacks[worker_id] = statistics.held_up
+
+    def forget(self, worker_id: str) -> None:
+        """The worker is lost."""
+        for name in self._of_worker.pop(worker_id, set()):
+            self._drop(name)
+        self._loops.pop(worker_id, None)
+        self._stacks.pop(worker_id, None)
+
+    def tasks(self, job_id: str, attempt: int) -> dict[TaskKey, TaskReading]:
+        """The subtasks of an attempt that have been reported."""
+        return {
+            (vertex, index): _reading(self._counts[name], *self._latest[name])
+            for name in self._latest
+            for of_job, of_attempt, vertex, index in [name]
+            if (of_job, of_attempt) == (job_id, attempt)
+        }
+
+    def held_up(self, worker_id: str) -> tuple[HeldUp, ...]:
+        """Who held the event loop of a worker up, with the seconds of the time looked back over."""
+        loops = self._loops.get(worker_id)
+        if loops is None:
+            return ()
+        before = loops[0].held_up if len(loops) > REFRESHES else {}
+        grown = [
+            one._replace(seconds=one.seconds - before.get(one.task, 0.0))
+            for one in self._stacks[worker_id]
+        ]
+        return tuple(one for one in grown if one.seconds > 0)
+
+    def _append(self, kept: deque[T], taken: T) -> None:
+        """Keep it beside those before it, or in the place of the last one, if that is too young to
+        stand for an interval."""
+        if len(kept) > 1 and kept[-1].at - kept[-2].at < APART * self.refresh_s:
+            kept.pop()
+        kept.append(taken)
+
+    def _drop(self, name: Name) -> None:
+        self._counts.pop(name, None)
+        self._latest.pop(name, None)
+
+
+def _kept() -> deque[_Counts]:
+    return deque(maxlen=REFRESHES + 1)
+
+
+def _counts(task: SubtaskTotals, now: float) -> _Counts:
+    moved, times = task.io_metrics, task.times
+    return _Counts(
+        now,
+        times.accumulated_idle_time_ms,
+        times.accumulated_busy_time_ms,
+        times.accumulated_backpressured_time_ms,
+        moved.records_in,
+        moved.records_out,
+        moved.bytes_in,
+        moved.bytes_out,
+        tuple(
+            (place, row.subpartition, row.queued_buffers)
+            for place, partition in enumerate(task.partitions)
+            for row in partition.longest_queues
+        ),
+    )
+
+
+def _reading(kept: deque[_Counts], worker_id: str, latest: SubtaskTotals) -> TaskReading:
+    first, last = kept[0] if len(kept) > REFRESHES else _NOTHING, kept[-1]
+    return TaskReading(
+        worker_id=worker_id,
+        idle_s=(last.idle_ms - first.idle_ms) / 1000,
+        busy_s=max(0.0, last.busy_ms - first.busy_ms) / 1000,
+        backpressured_s=(last.backpressured_ms - first.backpressured_ms) / 1000,
+        records_in=last.records_in - first.records_in,
+        records_out=last.records_out - first.records_out,
+        bytes_in=last.bytes_in - first.bytes_in,
+        bytes_out=last.bytes_out - first.bytes_out,
+        queues=_average(kept),
+        latest=latest,
+    )
+
+
+def _average(kept: Iterable[_Counts]) -> dict[tuple[int, int], float]:
+    sums: Counter[tuple[int, int]] = Counter()
+    readings = 0
+    for one in kept:
+        readings += 1
+        for place, subpartition, queued in one.queues:
+            sums[place, subpartition] += queued
+    return {which: total / readings for which, total in sums.items()}

@@ -1,0 +1,186 @@
+"""What is said of a culprit, and the numbers that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TypeAlias
+
+from flinknet.diagnosis.comparison import Comparison
+from flinknet.diagnosis.pool_usage import PoolUsage
+from flinknet.diagnosis.reading import Readings
+from flinknet.diagnosis.topology import TaskKey, Topology
+from flinknet.diagnosis.wait_graph import WaitGraph
+
+__all__ = ["Said", "Sentences"]
+
+Said: TypeAlias = tuple[str, list[str]]
+"""A sentence, and its evidence."""
+
+NAMED_MAX = 3
+"""Subtasks that a sentence names, and of which the evidence tells."""
+
+
+class Sentences:
+    """Speaks of the tasks of one job."""
+
+    def __init__(self, topology: Topology, readings: Readings, graph: WaitGraph) -> None:
+        self._topology = topology
+        self._readings = readings
+        self._graph = graph
+        self._comparison = Comparison(topology, readings)
+
+    def slow(self, tasks: Sequence[TaskKey]) -> Said:
+        """Of an operator that has too much to do."""
+        evidence = [self.activity(task) for task in tasks[:NAMED_MAX]]
+        for task in tasks[:NAMED_MAX]:
+            evidence += self._pools(task)
+        return f"{self._who(tasks)} is the bottleneck: slower than what is written to it", evidence
+
+    def amplifying(self, tasks: Sequence[TaskKey]) -> Said:
+        """Of an operator that makes too much for those behind it."""
+        factor = max(self._comparison.factor(task) for task in tasks)
+        behind = {wait.waited_for for task in tasks for wait in self._graph.waits.get(task, [])}
+        told = [*tasks[:NAMED_MAX], *sorted(behind)[:NAMED_MAX]]
+        sentence = (
+            f"{self._who(tasks)} makes {factor:,.0f} records of each one that it reads: that is "
+            "what those behind it have to work off"
+        )
+        return sentence, [self.activity(task) for task in told]
+
+    def skewed_by_key(self, tasks: Sequence[TaskKey], key_groups: Sequence[int]) -> Said:
+        """Of subtasks that have the hot keys."""
+        of = f" of key groups {', '.join(map(str, key_groups))}" if key_groups else ""
+        sentence = f"{self._who(tasks)} gets most of the records{of}: the keys are skewed"
+        return sentence, [
+            *map(self.activity, tasks[:NAMED_MAX]),
+            *self._beside(tasks),
+            *self._pools(tasks[0]),
+        ]
+
+    def skewed_by_source(self, tasks: Sequence[TaskKey]) -> Said:
+        """Of subtasks that read from somebody who makes most of the records."""
+        uneven = [
+            task
+            for exchange in self._topology.inputs(tasks[0][0])
+            for task in self._comparison.uneven_producers(exchange)
+        ]
+        sentence = (
+            f"{self._who(tasks)} gets most of the records, because {self._names(uneven)} makes "
+            "most of them"
+        )
+        return sentence, [
+            *map(self.activity, [*tasks[:NAMED_MAX], *uneven[:NAMED_MAX]]),
+            *self._beside(tasks),
+            *self._pools(tasks[0]),
+        ]
+
+    def starved(self, waiter: TaskKey, reader: TaskKey) -> Said:
+        """Of a task that has too few buffers, at either end of an exchange."""
+        pools = {task: self._comparison.starved_pools(task) for task in (waiter, reader)}
+        starved = waiter if pools[waiter] else reader
+        worker = self._readings.workers[self._readings.tasks[starved].worker_id]
+        sentence = (
+            f"{self._topology.task_name(starved)} has too few network buffers: worker "
+            f"{worker.worker_id} has given out all of its {worker.segments} "
+            "(raise network.network_memory_bytes)"
+        )
+        return sentence, [
+            *(
+                f"the pool of {pool.owner} has {pool.size} buffers, and could use {pool.maximum}"
+                for of_task in pools.values()
+                for pool in of_task
+            ),
+            self.activity(waiter),
+            self.activity(reader),
+        ]
+
+    def slow_link(self, waiter: TaskKey, reader: TaskKey) -> Said:
+        """Of the connection between two workers."""
+        writes, reads = self._readings.tasks[waiter], self._readings.tasks[reader]
+        sentence = (
+            f"the connection from worker {writes.worker_id} to worker {reads.worker_id} is slow: "
+            f"{self._topology.task_name(waiter)} waits, and {self._topology.task_name(reader)} has "
+            "nothing to do"
+        )
+        return sentence, [
+            self.activity(waiter),
+            self.activity(reader),
+            *self._connection(writes.worker_id, reads.worker_id),
+            *self._pools(reader),
+        ]
+
+    def silent(self, worker_id: str, tasks: Sequence[TaskKey]) -> Said:
+        """Of a worker that is not heard any more."""
+        sentence = (
+            f"worker {worker_id} has said nothing for "
+            f"{self._readings.workers[worker_id].silent_s:.1f} s: its process is stopped, or "
+            "something blocks its event loop"
+        )
+        return sentence, [f"{len(tasks)} subtasks of the job are on it: {self._names(tasks)}"]
+
+    def held_up(self, worker_id: str) -> Said:
+        """Of a worker whose event loop has not turned for some of the time."""
+        worker = self._readings.workers[worker_id]
+        worst = max(worker.held_up, key=lambda one: one.seconds)
+        seconds = max(one.seconds for one in self._readings.tasks.values())
+        for_s = f"for {worker.held_up_s:.2f} of {seconds:.1f} s"
+        if worst.task:
+            sentence = f"{worst.task} has kept the event loop of worker {worker_id} {for_s}"
+        else:
+            sentence = f"the process of worker {worker_id} stood still {for_s}"
+        evidence = []
+        for one in worker.held_up[:NAMED_MAX]:
+            where = f", last seen in {one.stack}" if one.stack else ""
+            evidence.append(f"{one.task or 'the whole process'}: {one.seconds:.2f} s{where}")
+        return sentence, evidence
+
+    def activity(self, task: TaskKey) -> str:
+        """Where the time of a task went, and what it moved."""
+        name, reading = self._topology.task_name(task), self._readings.tasks.get(task)
+        if reading is None:
+            return f"{name} has not been reported"
+        return (
+            f"{name} was busy {reading.share(reading.busy_s):.0%}, backpressured "
+            f"{reading.share(reading.backpressured_s):.0%} and idle "
+            f"{reading.share(reading.idle_s):.0%} of {reading.seconds:.1f} s; "
+            f"{reading.per_second(reading.records_in):,.0f} records/s in, "
+            f"{reading.per_second(reading.records_out):,.0f} out"
+        )
+
+    def _beside(self, tasks: Sequence[TaskKey]) -> list[str]:
+        """How the other subtasks of the operator stand."""
+        siblings = [task for task in self._topology.siblings(tasks[0]) if task not in tasks]
+        others = self._comparison.read(siblings)
+        if not others:
+            return []
+        busy = fmean(one.share(one.busy_s) for one in others)
+        records = fmean(one.per_second(one.records_in) for one in others)
+        return [f"the other {len(others)} were busy {busy:.0%}, with {records:,.0f} records/s each"]
+
+    def _pools(self, task: TaskKey) -> list[str]:
+        reading = self._readings.tasks.get(task)
+        return [] if reading is None else PoolUsage.of(reading.latest).sentences()
+
+    def _connection(self, sender: str, receiver: str) -> list[str]:
+        """What waits on the connection of two workers."""
+        workers = self._readings.workers
+        if sender not in workers or receiver not in workers:
+            return []
+        peers = workers[receiver].address, receiver
+        return [
+            f"on the connection to {one.connection.peer} {one.backlog} buffers wait, with credit "
+            f"for {one.credit}; {one.connection.buffers_in_flight} are at the socket"
+            for one in workers[sender].connections
+            if one.connection.peer in peers
+        ]
+
+    def _who(self, tasks: Sequence[TaskKey]) -> str:
+        """The operator, if it is all of it, or its subtasks."""
+        vertex = self._topology.vertices[tasks[0][0]]
+        return vertex.name if len(tasks) == vertex.parallelism else self._names(tasks)
+
+    def _names(self, tasks: Sequence[TaskKey]) -> str:
+        names = ", ".join(map(self._topology.task_name, tasks[:NAMED_MAX]))
+        more = len(tasks) - NAMED_MAX
+        return f"{names} and {more} more" if more > 0 else names

@@ -1,0 +1,179 @@
+"""Who waits for whom, and who at the end of the chain is to blame.
+
+Theory of operation. A backpressured task waits for a buffer of one of its result partitions, and
+the buffers of those are held by subpartitions that somebody does not read. So each task that has
+waited has edges to the consumers that hold its buffers, each with its part of the seconds. Whoever
+is waited for has spent that time in one of these ways:
+
+- its worker says nothing any more: the worker is to blame;
+- its worker's event loop did not turn: whoever held it up is to blame;
+- it was busy: it is to blame itself;
+- it was backpressured: the blame goes on along its own edges;
+- it was idle, and so had not got what waits for it: what is between the two is to blame. Only what
+  is left of the wait when the other three have taken their time, because a task may be idle while
+  nobody waits for it.
+
+A task that is both busy and backpressured takes its share and passes the other on: there may be
+several culprits. Exchanges form no circle, so every chain ends.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from flinknet.diagnosis.reading import Readings, TaskReading
+from flinknet.diagnosis.topology import Exchange, TaskKey, Topology
+
+__all__ = ["Blame", "Blamed", "Wait", "WaitGraph"]
+
+NOTICED = 0.02
+"""Part of its time that a task has waited for its waits to be looked at."""
+
+HOLDS_MUCH = 0.1
+"""A subpartition that holds less than this part of what the fullest one holds keeps nobody
+waiting."""
+
+
+class Wait(NamedTuple):
+    """An edge: how long one task has waited for another one to read its output."""
+
+    waiter: TaskKey
+    waited_for: TaskKey
+    seconds: float
+    """The waiter's lost time, as far as it is on account of this edge."""
+    is_ongoing: bool
+    buffers: float
+    """That the consumer's subpartitions hold, on average."""
+
+
+class Blamed(Enum):
+    """What is to blame."""
+
+    OPERATOR = "a task that was busy"
+    TRANSIT = "what is between a task and the idle one that reads its output"
+    LOOP = "an event loop that did not turn"
+    SILENCE = "a worker that says nothing"
+
+
+class Blame(NamedTuple):
+    """Who or what is to blame for a wait."""
+
+    kind: Blamed
+    task: TaskKey = (-1, -1)
+    """The busy one, or the idle one; none for a worker."""
+    waiter: TaskKey = (-1, -1)
+    """Who waited for the idle one."""
+    worker_id: str = ""
+    """Whose loop, or which worker; empty for tasks."""
+
+
+_Shares: TypeAlias = Mapping[Blame, float]
+
+
+class WaitGraph:
+    """All waits of a job, and who is to blame for them."""
+
+    def __init__(self, topology: Topology, readings: Readings) -> None:
+        self._topology = topology
+        self._readings = readings
+        self._shares: dict[TaskKey, _Shares] = {}
+        self.waits: dict[TaskKey, list[Wait]] = {
+            task: self._waits_of(task, reading)
+            for task, reading in readings.tasks.items()
+            if reading.share(reading.backpressured_s) > NOTICED
+        }
+        """By waiter, each with the longest first."""
+
+    def waiters(self, task: TaskKey) -> list[TaskKey]:
+        """Who waits for a task, directly, the longest first."""
+        every = [wait for waits in self.waits.values() for wait in waits if wait.waited_for == task]
+        return [wait.waiter for wait in sorted(every, key=lambda wait: -wait.seconds)]
+
+    def lost(self) -> dict[Blame, dict[TaskKey, float]]:
+        """The seconds that each task has lost to whom."""
+        lost: defaultdict[Blame, dict[TaskKey, float]] = defaultdict(dict)
+        for task, waits in self.waits.items():
+            seconds = sum(wait.seconds for wait in waits)
+            for blame, share in self._shares_of(task).items():
+                lost[blame][task] = seconds * share
+        return dict(lost)
+
+    def _waits_of(self, task: TaskKey, reading: TaskReading) -> list[Wait]:
+        vertex, index = task
+        held = _held(self._topology.outputs(vertex), index, reading.queues)
+        every = sum(held.values())
+        waits = [
+            Wait(
+                task,
+                consumer,
+                reading.backpressured_s * buffers / every,
+                reading.is_waiting,
+                buffers,
+            )
+            for consumer, buffers in held.items()
+        ]
+        return sorted(waits, key=lambda wait: -wait.seconds)
+
+    def _shares_of(self, task: TaskKey) -> _Shares:
+        """How the blame for the waits of a task is shared, in parts of 1."""
+        known = self._shares.get(task)
+        if known is not None:
+            return known
+        shares: defaultdict[Blame, float] = defaultdict(float)
+        waits = self.waits.get(task, [])
+        every = sum(wait.seconds for wait in waits)
+        for wait in waits:
+            for blame, share in self._blame(wait).items():
+                shares[blame] += share * wait.seconds / every
+        self._shares[task] = shares
+        return shares
+
+    def _blame(self, wait: Wait) -> _Shares:
+        task = wait.waited_for
+        reading = self._readings.tasks.get(task)
+        if reading is None:
+            return {Blame(Blamed.OPERATOR, task): 1.0}
+        worker = self._readings.workers.get(reading.worker_id)
+        if worker is not None and worker.silent_s:
+            return {Blame(Blamed.SILENCE, worker_id=worker.worker_id): 1.0}
+        held_up_s = min(wait.seconds, 0.0 if worker is None else worker.held_up_s)
+        busy_s, passed_on_s = max(0.0, reading.busy_s - held_up_s), reading.backpressured_s
+        if not self.waits.get(task):
+            busy_s, passed_on_s = busy_s + passed_on_s, 0.0
+        active_s = busy_s + passed_on_s
+        explained_s = min(wait.seconds - held_up_s, active_s)
+        shares: defaultdict[Blame, float] = defaultdict(float)
+        shares[Blame(Blamed.LOOP, worker_id=reading.worker_id)] = held_up_s
+        if active_s:
+            shares[Blame(Blamed.OPERATOR, task)] = explained_s * busy_s / active_s
+            if passed_on_s:
+                for blame, share in self._shares_of(task).items():
+                    shares[blame] += share * explained_s * passed_on_s / active_s
+        transit = Blame(Blamed.TRANSIT, task, wait.waiter)
+        shares[transit] = wait.seconds - held_up_s - explained_s
+        return {blame: seconds / wait.seconds for blame, seconds in shares.items() if seconds > 0}
+
+
+def _held(
+    outputs: Iterable[Exchange], index: int, queues: Mapping[tuple[int, int], float]
+) -> dict[TaskKey, float]:
+    """The buffers of a task's output that each consumer holds, of those that hold many; all
+    consumers alike if nobody holds any.
+
+    One buffer of each is the one that is being filled."""
+    consumers = {
+        (place, subpartition): (exchange.target, consumer)
+        for place, exchange in enumerate(outputs)
+        for subpartition, consumer in enumerate(exchange.consumers[index])
+    }
+    full = {which: queued - 1 for which, queued in queues.items() if queued > 1}
+    chosen = full or queues or dict.fromkeys(consumers, 1.0)
+    most = max(chosen.values(), default=0.0)
+    held: defaultdict[TaskKey, float] = defaultdict(float)
+    for which, buffers in chosen.items():
+        if buffers >= HOLDS_MUCH * most and which in consumers:
+            held[consumers[which]] += buffers
+    return held

@@ -1,0 +1,70 @@
+"""What a program reads of a diagnosis."""
+
+from __future__ import annotations
+
+import json
+
+from flinknet.diagnosis.diagnosis import diagnose
+from tests.unit.diagnosis.jobs import Job, pipeline
+
+
+def test_a_job_of_which_nothing_is_known_is_neither_healthy_nor_not() -> None:
+    told = diagnose(pipeline(1, 1), Job(pipeline(1, 1)).readings())
+    assert (told.verdict, told.findings, told.seconds) == ("unknown", (), 0.0)
+    assert told.sentence == "no worker has reported on the job yet"
+
+
+def test_a_healthy_job_has_no_finding() -> None:
+    job = Job(pipeline(1, 1)).task(0, busy=0.9).task(1, busy=0.5)
+    told = diagnose(job.topology, job.readings())
+    assert (told.verdict, told.findings) == ("healthy", ())
+    assert told.sentence == "nobody was held up in the last 10 s"
+
+
+def test_the_json_is_what_the_module_says() -> None:
+    job = Job(pipeline(1, 2)).task(0, waits=0.9, busy=0.1)
+    job.task(1, 0, busy=1.0).task(1, 1, busy=1.0)
+    told = json.loads(json.dumps(diagnose(job.topology, job.readings()).to_json()))
+    assert list(told) == [
+        "verdict",
+        "sentence",
+        "seconds",
+        "refresh_s",
+        "findings",
+        "waits",
+        "tasks",
+    ]
+    assert (told["verdict"], told["seconds"], told["refresh_s"]) == ("troubled", 10.0, 1.0)
+    (finding,) = told["findings"]
+    assert told["sentence"] == finding["sentence"]
+    assert finding["kind"] == "SLOW_OPERATOR"
+    source = {"vertex": 0, "vertex_id": "0" * 32, "subtask": 0, "name": "Source (1/1)"}
+    sinks = [
+        {"vertex": 1, "vertex_id": f"{1:032x}", "subtask": index, "name": f"Sink ({index + 1}/2)"}
+        for index in range(2)
+    ]
+    assert finding["culprit"] == {
+        "operator": "Sink",
+        "vertex_id": f"{1:032x}",
+        "tasks": sinks,
+        "worker_ids": ["worker-0"],
+        "key_groups": [],
+    }
+    (lost,) = finding["lost"]
+    assert lost["task"] == source
+    assert lost["is_ongoing"] is True
+    assert set(lost["throughput"]) == {
+        "records_in_per_s",
+        "records_out_per_s",
+        "bytes_in_per_s",
+        "bytes_out_per_s",
+    }
+    assert [(wait["waiter"], wait["waited_for"]) for wait in told["waits"]] == [
+        (source, sinks[0]),
+        (source, sinks[1]),
+    ]
+    assert [wait["share"] for wait in told["waits"]] == [0.45, 0.45]
+    first = told["tasks"][0]
+    assert (first["task"], first["level"]) == (source, "HIGH")
+    assert (first["busy"], first["backpressured"], first["idle"]) == (0.1, 0.9, 0.0)
+    assert {"in_pool", "out_pool", "floating", "exclusive", "meaning", "sentences"} <= set(first)
