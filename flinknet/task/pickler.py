@@ -1,10 +1,11 @@
 """Pickling functions by value, so that a job's lambdas and those of its own file reach the workers.
 
-cloudpickle (3.1) does that, but for two things in PyPy (7.3). A function's code takes its qualified
-name there, as in CPython 3.11, and has no table of exceptions, by which cloudpickle tells that it
-does. And PyPy's ``dis``, which cloudpickle asks for the global names in a function, fails at some
-that use variables of the function around them: all names that the code holds are taken instead, so
-that a global variable may travel along which has the name of an attribute.
+cloudpickle does that, but for three things. From 3.1.3 on it drops the file that a function stands
+in, and an error would not be shown with its place in the job. In PyPy (7.3) a function's code takes
+its qualified name, as in CPython 3.11, and has no table of exceptions, by which cloudpickle tells
+that it does. And PyPy's ``dis``, which cloudpickle asks for the global names in a function, fails
+at some that use variables of the function around them: all names that the code holds are taken
+instead, so that a global variable may travel along which has the name of an attribute.
 
 Pickled functions are for the interpreter that made them: all processes of a cluster have the same.
 """
@@ -31,23 +32,8 @@ def dumps(value: Any) -> bytes:
         return file.getvalue()
 
 
-_Pickler: type[cloudpickle.Pickler] = cloudpickle.Pickler
-
-if COMPILES_PYTHON:
-
-    class _PyPyPickler(cloudpickle.Pickler):  # type: ignore[misc]
-        """Knows what the code of PyPy's functions consists of."""
-
-        dispatch_table: ClassVar = ChainMap(
-            {CodeType: lambda code: (CodeType, _parts(code))}, cloudpickle.Pickler.dispatch_table
-        )
-
-    _Pickler = _PyPyPickler
-    cloudpickle.cloudpickle._walk_global_ops = lambda code: code.co_names
-
-
-def _parts(code: CodeType) -> tuple[Any, ...]:
-    return (
+def _reduce(code: CodeType) -> tuple[type[CodeType], tuple[Any, ...]]:
+    return CodeType, (
         code.co_argcount,
         code.co_posonlyargcount,
         code.co_kwonlyargcount,
@@ -63,6 +49,17 @@ def _parts(code: CodeType) -> tuple[Any, ...]:
         code.co_qualname,
         code.co_firstlineno,
         code.co_linetable,
+        *((code.co_exceptiontable,) if hasattr(code, "co_exceptiontable") else ()),
         code.co_freevars,
         code.co_cellvars,
     )
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Knows what a function's code consists of."""
+
+    dispatch_table: ClassVar = ChainMap({CodeType: _reduce}, cloudpickle.Pickler.dispatch_table)
+
+
+if COMPILES_PYTHON:
+    cloudpickle.cloudpickle._walk_global_ops = lambda code: code.co_names

@@ -49,6 +49,13 @@ def test_lambdas_generators_and_coroutine_functions() -> None:
         copied(later)(4).send(None)
 
 
+def test_a_function_knows_the_file_it_stands_in() -> None:
+    """cloudpickle 3.1.3 drops it, and the traceback of an error names no place any more."""
+    assert copied(make(2)).__code__.co_filename == __file__
+    inner = copied(lambda value: [value + one for one in range(3)])
+    assert inner.__code__.co_filename == __file__
+
+
 def test_a_class_travels_with_its_methods() -> None:
     class Base:
         def name(self) -> str:
