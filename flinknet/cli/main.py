@@ -89,6 +89,10 @@ _RUN = "Run a job file on a local cluster."
 _EXPLAIN = "Show whether a job fits, and what memory it needs."
 
 add_command(app, "run", "flinknet.cli.run", _RUN, passes_options_on=True)
+add_command(app, "jobs", "flinknet.cli.jobs", "List the jobs of a cluster.")
+add_command(app, "job", "flinknet.cli.job", "Show what each operator of a job does.")
+add_command(app, "metrics", "flinknet.cli.metrics", "Show the metrics of a job.")
+add_command(app, "diagnose", "flinknet.cli.diagnose", "Say who holds a job up, and why.")
 add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a running job.")
 add_command(app, "stop", "flinknet.cli.stop", "End a running job with a savepoint.")
 add_command(app, "explain", "flinknet.cli.explain", _EXPLAIN, passes_options_on=True)

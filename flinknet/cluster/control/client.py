@@ -141,6 +141,13 @@ class CoordinatorClient:
             for worker_id, subtasks in answer.items()
         }
 
+    async def read(self, path: str) -> Any:
+        """What the coordinator's REST says there, ``/v1/jobs/overview``: JSON as Python has it.
+
+        JobError if there is no such thing, ConfigurationError if it is asked for wrongly.
+        """
+        return await self._request("GET", path)
+
     async def find_job(self, job: str) -> str:
         """Return the id of a job that has not ended, by its id or its name; ConfigurationError if
         none, or several, are called so."""
@@ -289,8 +296,9 @@ def _not_let_go(progress: JobProgress) -> str:
 
 
 def _refusal(status: int, body: dict[str, Any]) -> FlinknetError:
-    """The error that an answer stands for, whose body may have Flink's shape."""
+    """The error that an answer stands for, whose body may have Flink's shape; 401 is a wrong
+    secret."""
     if "errors" in body:
-        kind = ConfigurationError if status == 400 else JobError
+        kind = ConfigurationError if status in (400, 401) else JobError
         return kind("; ".join(body["errors"]))
     return _REFUSALS.get(body["error"]["type"], JobError)(body["error"]["message"])

@@ -1,0 +1,96 @@
+"""``flinknet diagnose``: who holds a job up, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.fitting_table import FittingTable
+from flinknet.cli.savepoint import coordinator_client
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.texts import printable
+
+__all__ = ["diagnose"]
+
+_Json = Mapping[str, Any]
+
+_LOST_MAX = 5
+"""Of those who lost time to a culprit, how many are named."""
+
+
+def diagnose(
+    job: SavedJob,
+    *,
+    coordinator: CoordinatorAddress = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say who holds a job up, with the evidence and who has lost how much time to it.
+
+    It is judged by what workers have reported in their last ten reports. The JSON is that of
+    /api/v1/jobs/JOB/diagnosis: its "verdict" is healthy, troubled or unknown.
+    FLINKNET_CLUSTER_TOKEN is the cluster's secret. Exit status: 0 said, 2 refused, or there is no
+    such job.
+    """
+    told = asyncio.run(_read(coordinator_client(coordinator, config), job))
+    if as_json:
+        print(json.dumps(told, indent=2))
+        return
+    console = Console()
+    for line in _lines(told):
+        console.print(Text(printable(line)), soft_wrap=True)
+    if told["tasks"]:
+        console.print(_table(told["tasks"]))
+
+
+async def _read(client: CoordinatorClient, name: str) -> Any:
+    async with client:
+        return await client.read(f"/api/v1/jobs/{await client.find_job(name)}/diagnosis")
+
+
+def _lines(told: _Json) -> Iterator[str]:
+    yield f"{told['name']}, {told['state']}: {told['verdict']}"
+    if not told["findings"]:
+        yield told["sentence"]
+    for finding in told["findings"]:
+        yield ""
+        yield f"{finding['kind']}: {finding['sentence']}"
+        for evidence in finding["evidence"]:
+            yield f"  - {evidence}"
+        yield from _lost(finding["lost"])
+
+
+def _lost(lost: Sequence[_Json]) -> Iterator[str]:
+    for one in lost[:_LOST_MAX]:
+        still = ", and waits now" if one["is_ongoing"] else ""
+        yield f"  {one['task']['name']} lost {one['seconds']:.1f} s ({one['share']:.0%}){still}"
+    if len(lost) > _LOST_MAX:
+        yield f"  and {len(lost) - _LOST_MAX} more lost less"
+
+
+def _table(tasks: Sequence[_Json]) -> FittingTable:
+    table = FittingTable(
+        names=("task", "worker"),
+        numbers=(
+            *("busy", "backpressured", "idle", "level", "in pool", "out pool"),
+            *("records in/s", "records out/s"),
+        ),
+    )
+    for row in tasks:
+        shares = ("busy", "backpressured", "idle")
+        table.add_row(
+            Text(printable(row["task"]["name"])),
+            row["worker_id"],
+            *(f"{row[share]:.0%}" for share in shares),
+            row["level"],
+            *(f"{row[pool]:.0%}" for pool in ("in_pool", "out_pool")),
+            f"{row['throughput']['records_in_per_s']:,.0f}",
+            f"{row['throughput']['records_out_per_s']:,.0f}",
+        )
+    return table

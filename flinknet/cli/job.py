@@ -1,0 +1,122 @@
+"""``flinknet job``: what each operator of a job does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.fitting_table import FittingTable
+from flinknet.cli.savepoint import coordinator_client
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.metrics.task_times import BackpressureLevel
+from flinknet.texts import printable
+
+__all__ = ["job"]
+
+_Json = Mapping[str, Any]
+
+_LEVELS = list(BackpressureLevel.__members__)
+
+
+def job(
+    job: SavedJob,
+    *,
+    coordinator: CoordinatorAddress = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what each operator of a job has moved, how fast, and where its time goes.
+
+    Busy, backpressured and the level are those of the subtask that was so for longest, of late. The
+    JSON has the answers of /v1/jobs/JOB as "job", /v1/jobs/JOB/checkpoints as "checkpoints",
+    /v1/jobs/JOB/exceptions as "exceptions", and the tasks of the diagnosis as "tasks".
+    FLINKNET_CLUSTER_TOKEN is the cluster's secret. Exit status: 0 shown, 2 refused, or there is no
+    such job.
+    """
+    answers = asyncio.run(_read(coordinator_client(coordinator, config), job))
+    if as_json:
+        print(json.dumps(answers, indent=2))
+        return
+    console = Console()
+    console.print(_table(answers["job"], answers["tasks"]))
+    for line in (*_checkpoints(answers["checkpoints"]), *_failure(answers["exceptions"])):
+        console.print(Text(printable(line)), soft_wrap=True)
+
+
+async def _read(client: CoordinatorClient, name: str) -> dict[str, Any]:
+    async with client:
+        job_id = await client.find_job(name)
+        return {
+            "job": await client.read(f"/v1/jobs/{job_id}"),
+            "checkpoints": await client.read(f"/v1/jobs/{job_id}/checkpoints"),
+            "exceptions": await client.read(f"/v1/jobs/{job_id}/exceptions"),
+            "tasks": (await client.read(f"/api/v1/jobs/{job_id}/diagnosis"))["tasks"],
+        }
+
+
+def _table(details: _Json, tasks: Sequence[_Json]) -> FittingTable:
+    of_vertex: defaultdict[str, list[_Json]] = defaultdict(list)
+    for task in tasks:
+        of_vertex[task["task"]["vertex_id"]].append(task)
+    seconds = details["duration"] / 1000
+    table = FittingTable(
+        title=Text(
+            printable(f"{details['name']} ({details['jid']}): {details['state']}, {seconds:,.1f} s")
+        ),
+        names=("operator", "state"),
+        numbers=(
+            *("subtasks", "records in", "records out", "records in/s", "records out/s"),
+            *("busy", "backpressured", "level"),
+        ),
+    )
+    for vertex in details["vertices"]:
+        moved = vertex["metrics"]
+        table.add_row(
+            Text(printable(vertex["name"])),
+            vertex["status"],
+            f"{vertex['parallelism']:,}",
+            f"{moved['read-records']:,}",
+            f"{moved['write-records']:,}",
+            *_of_late(of_vertex[vertex["id"]]),
+        )
+    return table
+
+
+def _of_late(tasks: Sequence[_Json]) -> Iterator[str]:
+    """Rates of all subtasks, and the times of the one that has most of each."""
+    if not tasks:
+        yield from "-" * 5
+        return
+    for rate in ("records_in_per_s", "records_out_per_s"):
+        yield f"{sum(task['throughput'][rate] for task in tasks):,.0f}"
+    for share in ("busy", "backpressured"):
+        yield f"{max(task[share] for task in tasks):.0%}"
+    yield max((task["level"] for task in tasks), key=_LEVELS.index)
+
+
+def _checkpoints(checkpoints: _Json) -> Iterator[str]:
+    counts = checkpoints["counts"]
+    if counts["total"]:
+        yield (
+            f"checkpoints: {counts['completed']:,} completed, {counts['failed']:,} failed, "
+            f"{counts['in_progress']:,} in progress"
+        )
+    last = checkpoints["latest"]["completed"]
+    if last is not None:
+        yield (
+            f"the last one, {last['id']}, took {last['end_to_end_duration'] / 1000:.2f} s and has "
+            f"{last['state_size']:,} bytes"
+        )
+
+
+def _failure(exceptions: _Json) -> Iterator[str]:
+    if exceptions["root-exception"]:
+        first = exceptions["root-exception"].strip().splitlines()[-1]
+        yield f"the last failure: {first}"

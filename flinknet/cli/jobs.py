@@ -1,0 +1,58 @@
+"""``flinknet jobs``: the jobs of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress
+from flinknet.cli.fitting_table import FittingTable
+from flinknet.cli.savepoint import coordinator_client
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.texts import printable
+
+__all__ = ["jobs"]
+
+
+def jobs(
+    *,
+    coordinator: CoordinatorAddress = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the jobs of a cluster, those that have ended too, as long as it remembers them.
+
+    The JSON is that of Flink's REST, /v1/jobs/overview. FLINKNET_CLUSTER_TOKEN is the cluster's
+    secret. Exit status: 0 listed, 2 refused, or the cluster cannot be reached.
+    """
+    overview = asyncio.run(_read(coordinator_client(coordinator, config)))
+    if as_json:
+        print(json.dumps(overview, indent=2))
+    elif overview["jobs"]:
+        Console().print(_table(overview["jobs"]))
+    else:
+        print("there are no jobs")
+
+
+async def _read(client: CoordinatorClient) -> Any:
+    async with client:
+        return await client.read("/v1/jobs/overview")
+
+
+def _table(rows: list[Mapping[str, Any]]) -> FittingTable:
+    table = FittingTable(names=("job", "id", "state"), numbers=("for", "tasks", "running"))
+    for row in sorted(rows, key=lambda row: -row["start-time"]):
+        table.add_row(
+            Text(printable(row["name"])),
+            row["jid"],
+            row["state"],
+            f"{row['duration'] / 1000:,.1f} s",
+            f"{row['tasks']['total']:,}",
+            f"{row['tasks']['running']:,}",
+        )
+    return table

@@ -1,0 +1,118 @@
+"""``flinknet metrics``: the metrics of a job and of its operators, by Flink's names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.fitting_table import FittingTable
+from flinknet.cli.savepoint import coordinator_client
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.errors import ConfigurationError
+from flinknet.texts import printable
+
+__all__ = ["metrics"]
+
+_Json = Mapping[str, Any]
+
+_AGGREGATES = ("min", "max", "avg", "sum")
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...", help="Metrics, with * for any text: 'numRecords*'; by default all."
+    ),
+]
+
+
+def metrics(
+    job: SavedJob,
+    names: Names = None,
+    *,
+    operator: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only operators whose name has this text in it."),
+    ] = None,
+    coordinator: CoordinatorAddress = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the metrics of a job, and those of its operators over their subtasks.
+
+    Values are those that workers last reported. The JSON is {"job": {NAME: VALUE}, "operators":
+    [{"id", "name", "metrics": {NAME: {"min", "max", "avg", "sum"}}}]}. FLINKNET_CLUSTER_TOKEN is
+    the cluster's secret. Exit status: 0 shown, 2 refused, or there is no such job or metric.
+    """
+    client = coordinator_client(coordinator, config)
+    found = asyncio.run(_read(client, job, names or ["*"], operator))
+    if not found["job"] and not any(one["metrics"] for one in found["operators"]):
+        raise ConfigurationError(
+            f"no metric of {job} is called {' or '.join(names or '*')}"
+            + (f" at an operator with {operator!r} in its name" if operator else "")
+            + ": call flinknet metrics with the job alone to see which there are"
+        )
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    console = Console()
+    if found["job"]:
+        console.print(_job_table(found["job"]))
+    for one in found["operators"]:
+        if one["metrics"]:
+            console.print(_operator_table(one))
+
+
+async def _read(
+    client: CoordinatorClient, name: str, patterns: Sequence[str], operator: str | None
+) -> dict[str, Any]:
+    async with client:
+        path = f"/v1/jobs/{await client.find_job(name)}"
+        of_job = {} if operator else await _values(client, f"{path}/metrics", patterns)
+        operators = []
+        for vertex in (await client.read(path))["vertices"]:
+            if operator is None or operator in vertex["name"]:
+                rows = await _values(
+                    client, f"{path}/vertices/{vertex['id']}/subtasks/metrics", patterns
+                )
+                operators.append({"id": vertex["id"], "name": vertex["name"], "metrics": rows})
+        return {"job": {name: row["value"] for name, row in of_job.items()}, "operators": operators}
+
+
+async def _values(
+    client: CoordinatorClient, path: str, patterns: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """The metrics there whose names match, by name."""
+    names = [one["id"] for one in await client.read(path)]
+    wanted = [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
+    if not wanted:
+        return {}
+    rows = await client.read(f"{path}?{urlencode({'get': ','.join(wanted)})}")
+    return {row.pop("id"): row for row in rows}
+
+
+def _job_table(values: _Json) -> FittingTable:
+    table = FittingTable(title=Text("the job"), names=("metric",), numbers=("value",))
+    for name, value in values.items():
+        table.add_row(name, _short(float(value)))
+    return table
+
+
+def _operator_table(operator: _Json) -> FittingTable:
+    title = Text(printable(operator["name"]))
+    table = FittingTable(title=title, names=("metric",), numbers=_AGGREGATES)
+    for name, row in operator["metrics"].items():
+        table.add_row(name, *(_short(row[aggregate]) for aggregate in _AGGREGATES))
+    return table
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
