@@ -26,6 +26,7 @@
     │   └── ConsumerNotFoundError          the consuming task never came
     ├── CheckpointError                    a checkpoint was not made, or cannot be used
     │   ├── CheckpointStorageError         where checkpoints are kept did not take or give one
+    │   │   └── CheckpointStorageFullError
     │   ├── CheckpointNotFoundError
     │   ├── CheckpointCorruptedError       a file of it is missing, damaged, foreign or newer
     │   ├── CheckpointFencedError          a later attempt of the job has taken over
@@ -58,6 +59,7 @@ __all__ = [
     "CheckpointFencedError",
     "CheckpointNotFoundError",
     "CheckpointStorageError",
+    "CheckpointStorageFullError",
     "ClosedResourceError",
     "ConfigurationError",
     "ConsumerCancelledError",
@@ -240,7 +242,12 @@ class CheckpointError(FlinknetError):
 
 
 class CheckpointStorageError(CheckpointError):
-    """Where checkpoints are kept did not take or give what was asked: a full disk, a limit."""
+    """Where checkpoints are kept did not take or give what was asked."""
+
+
+class CheckpointStorageFullError(CheckpointStorageError):
+    """There is no room for it: a full disk, a quota, a limit on files. Whoever makes room need not
+    restart anything."""
 
 
 class CheckpointNotFoundError(CheckpointError):

@@ -103,6 +103,11 @@ class CheckpointHistory:
         else:
             self.failed += 1
 
+    def reason_of(self, checkpoint_id: int) -> CheckpointFailureReason | None:
+        """Why a checkpoint that is remembered has failed; None if it has not, or is none."""
+        reasons = {story.checkpoint_id: story.reason for story in self._stories}
+        return reasons.get(checkpoint_id)
+
     def why_failed(self, checkpoint_id: int) -> str:
         """Say, for people, why a checkpoint that is remembered has failed."""
         for story in self._stories:

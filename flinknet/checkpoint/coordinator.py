@@ -26,7 +26,8 @@ carry them out, and ``deadline`` says when to call ``tick``.
   next attempt is restored from. A savepoint is neither: users may delete it at any time.
 - One that is declined, not in time, or cannot be written is *aborted*. So many periodic ones may
   fail in a row as ``tolerable_failures`` says; one more, and the job is to fail. A complete one
-  begins the count anew; those that were subsumed, or ended with their attempt, do not count.
+  begins the count anew; those that were subsumed, or ended with their attempt, or found no room,
+  do not count.
 
 What is told of a checkpoint that is not under way any more comes too late and changes nothing, but
 that of one whose metadata was written after all, which is to be discarded.
@@ -44,7 +45,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from flinknet.checkpoint.checkpoint_history import CheckpointHistory
-from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.checkpoint.pending_checkpoint import (
     CheckpointState,
     PendingCheckpoint,
@@ -281,13 +282,17 @@ class CheckpointCoordinator:
         orders.append(NotifyCompleted(checkpoint_id, checkpoint.kind))
         return orders
 
-    def completion_failed(self, checkpoint_id: int, explanation: str, now: float) -> list[Order]:
+    def completion_failed(
+        self,
+        checkpoint_id: int,
+        failure: CheckpointFailure,
+        now: float,
+    ) -> list[Order]:
         """The metadata of a checkpoint could not be written."""
         checkpoint = self._pending.get(checkpoint_id)
         if checkpoint is None:
             return []
-        reason = CheckpointFailureReason.COMPLETION_FAILURE
-        return self._abort(checkpoint, reason, now, explanation)
+        return self._abort(checkpoint, failure.reason, now, failure.explanation)
 
     # -- time
 
@@ -412,9 +417,9 @@ class CheckpointCoordinator:
             NotifyAborted(checkpoint.checkpoint_id),
             Discard(checkpoint.checkpoint_id),
         ]
-        if not reason.counts:
+        if not reason.is_failure:
             self._hasten()
-        elif checkpoint.can_be_subsumed:
+        elif reason.counts and checkpoint.can_be_subsumed:
             self._failures_in_a_row += 1
             if self._failures_in_a_row > self.config.tolerable_failures:
                 orders.append(FailJob(self._too_many_failures(checkpoint, reason, explanation)))

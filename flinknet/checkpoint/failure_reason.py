@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
-__all__ = ["CheckpointFailureReason"]
+__all__ = ["CheckpointFailure", "CheckpointFailureReason"]
 
 
 class CheckpointFailureReason(Enum):
@@ -14,13 +15,27 @@ class CheckpointFailureReason(Enum):
     DECLINED = "a subtask could not take part"
     ASYNC_FAILURE = "a subtask could not write its state"
     COMPLETION_FAILURE = "its metadata could not be written"
+    STORAGE_FULL = "there was no room for it"
     SUBSUMED = "a later one came before it was complete"
     ATTEMPT_ENDED = "the job, or its present attempt, came to its end"
 
     @property
-    def counts(self) -> bool:
-        """Whether it says something about the job, which may not go wrong too often."""
+    def is_failure(self) -> bool:
+        """Whether something has gone wrong, and it was not merely of no use any more."""
         return self not in (
             CheckpointFailureReason.SUBSUMED,
             CheckpointFailureReason.ATTEMPT_ENDED,
         )
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says something about the job, which may not go wrong too often. A full disk
+        does not: the next attempt would find it as full, so that the job came nowhere."""
+        return self.is_failure and self is not CheckpointFailureReason.STORAGE_FULL
+
+
+class CheckpointFailure(NamedTuple):
+    """Why one checkpoint did not come about, and what is known of that."""
+
+    reason: CheckpointFailureReason
+    explanation: str

@@ -27,7 +27,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from flinknet.config import CheckpointingConfig
-from flinknet.errors import CheckpointNotFoundError, CheckpointStorageError
+from flinknet.errors import (
+    CheckpointNotFoundError,
+    CheckpointStorageError,
+    CheckpointStorageFullError,
+)
 
 __all__ = ["FileStorage"]
 
@@ -140,6 +144,7 @@ class FileStorage:
                 raise CheckpointNotFoundError(text) from cause
             if cause.errno in _NO_SPACE:
                 text += "; make room there, or name another place in checkpointing.directory"
+                raise CheckpointStorageFullError(text) from cause
             raise CheckpointStorageError(text) from cause
 
 

@@ -62,8 +62,9 @@ class JobCheckpointingConfig:
     execution.checkpointing.max-concurrent-checkpoints."""
 
     tolerable_failures: int = 0
-    """Periodic checkpoints that may fail one after the other; one more fails the job. Flink:
-    execution.checkpointing.tolerable-failed-checkpoints."""
+    """Periodic checkpoints that may fail one after the other; one more fails the job. Those
+    for which there was no room do not count. Flink:
+    execution.checkpointing.tolerable-failed-checkpoints, for which they do."""
 
     directory: str = ""
     """Where the job's checkpoints are kept; empty takes the cluster's directory

@@ -79,7 +79,8 @@ class CheckpointConfig:
     def set_tolerable_checkpoint_failure_number(
         self, tolerable_checkpoint_failure_number: int
     ) -> CheckpointConfig:
-        """Let so many fail in a row before the job does; by default none."""
+        """Let so many fail in a row before the job does; by default none. One for
+        which there was no room harms no job, and does not count."""
         return self._set("tolerable_failures", tolerable_checkpoint_failure_number)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:

@@ -42,6 +42,7 @@ from flinknet.checkpoint.metadata import CheckpointDirectory, Label, StateKind, 
 from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
 from flinknet.checkpoint.state_handle import encode_handle
 from flinknet.config import CheckpointingConfig
+from flinknet.errors import CheckpointStorageFullError
 from flinknet.net.task_clock import task_time
 from flinknet.records.reader import EventHandler, RecordReader
 from flinknet.records.writer import RecordWriter
@@ -440,7 +441,7 @@ class SubtaskCheckpoints:
             await self._responder.decline(
                 barrier.checkpoint_id,
                 self._subtask,
-                self._failure_of(captured),
+                self._failure_of(captured, error),
                 explanation,
             )
             return
@@ -463,13 +464,15 @@ class SubtaskCheckpoints:
         )
         await self._responder.acknowledge(barrier.checkpoint_id, self._subtask, report)
 
-    def _failure_of(self, captured: _Captured) -> CheckpointFailureReason:
+    def _failure_of(self, captured: _Captured, error: Exception) -> CheckpointFailureReason:
         """Why the second half has failed: a later checkpoint, such as a savepoint, ends what the
         one before collects of its channels, and that says nothing about the job."""
         in_flight = captured.in_flight
         gave_way = in_flight is not None and in_flight.done() and in_flight.exception() is not None
         if gave_way and self.taken > captured.barrier.checkpoint_id:
             return CheckpointFailureReason.SUBSUMED
+        if isinstance(error, CheckpointStorageFullError):
+            return CheckpointFailureReason.STORAGE_FULL
         return CheckpointFailureReason.ASYNC_FAILURE
 
     async def _write_operators(

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 
 from flinknet.checkpoint.claimed_store import ClaimedStore
 from flinknet.checkpoint.coordinator import Complete, Discard
+from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.checkpoint.location import open_storage
 from flinknet.checkpoint.metadata import (
     METADATA,
@@ -39,6 +40,7 @@ from flinknet.config import CheckpointingConfig
 from flinknet.errors import (
     CheckpointNotFoundError,
     CheckpointStorageError,
+    CheckpointStorageFullError,
     ConfigurationError,
     FlinknetError,
 )
@@ -49,7 +51,7 @@ __all__ = ["CheckpointKeeper", "OnFound", "OnKept"]
 
 log = logging.getLogger("flinknet.coordinator")
 
-OnKept = Callable[[JobRecord, AttemptRecord, int, str | None], None]
+OnKept = Callable[[JobRecord, AttemptRecord, int, CheckpointFailure | None], None]
 """(job, attempt, checkpoint, why it could not be completed): None if it is complete."""
 
 OnFound = Callable[[JobRecord, RestorePoint | None, str | None], None]
@@ -88,6 +90,8 @@ class CheckpointKeeper:
         self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard
     ) -> None:
         """Complete a checkpoint, or remove what is left of one, after what was ordered before."""
+        if isinstance(order, Discard):
+            _tell_of_failure(record, order.checkpoint_id)
         self._then(record, lambda: self._carry_out(record, attempt, order))
 
     def seek(self, record: JobRecord) -> None:
@@ -149,7 +153,8 @@ class CheckpointKeeper:
             if isinstance(order, Discard):
                 log.warning("checkpoint %d was not removed: %s", order.checkpoint_id, why)
                 return
-            self._on_kept(record, attempt, order.checkpoint.checkpoint_id, why)
+            failure = CheckpointFailure(_reason_of(error), why)
+            self._on_kept(record, attempt, order.checkpoint.checkpoint_id, failure)
         else:
             self._on_kept(record, attempt, order.checkpoint.checkpoint_id, None)
 
@@ -242,6 +247,21 @@ async def _remove_all_but(number: int, claimed: ClaimedStore) -> None:
         await claimed.remove_all_but(number)
     except Exception as error:
         log.warning("old checkpoints stay for now: %s", _explain(error))
+
+
+def _tell_of_failure(record: JobRecord, checkpoint_id: int) -> None:
+    """The job goes on without it, so that nobody else might notice."""
+    history = record.checkpoints.history
+    reason = history.reason_of(checkpoint_id)
+    if reason is not None and reason.is_failure:
+        name, why = record.submission.name, history.why_failed(checkpoint_id)
+        log.warning('job "%s": checkpoint %d failed: %s', name, checkpoint_id, why)
+
+
+def _reason_of(error: Exception) -> CheckpointFailureReason:
+    if isinstance(error, CheckpointStorageFullError):
+        return CheckpointFailureReason.STORAGE_FULL
+    return CheckpointFailureReason.COMPLETION_FAILURE
 
 
 def _explain(error: Exception) -> str:

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from flinknet.checkpoint.failure_reason import CheckpointFailure
 from flinknet.cluster.control.credentials import take_token
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.failure import FailureCause
@@ -291,7 +292,11 @@ class Coordinator:
                 await asyncio.wait_for(end.wait(), timeout_s)
 
     def _kept(
-        self, record: JobRecord, attempt: AttemptRecord, checkpoint_id: int, failure: str | None
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        checkpoint_id: int,
+        failure: CheckpointFailure | None,
     ) -> None:
         self.dispatcher.checkpoint_kept(record, attempt, checkpoint_id, failure, self.now())
         self._settle()

@@ -48,7 +48,7 @@ from flinknet.checkpoint.coordinator import (
     Order,
     Trigger,
 )
-from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.pending_checkpoint import SubtaskReport
 from flinknet.cluster.control.failure import FailureCause
@@ -400,7 +400,7 @@ class Dispatcher:
         record: JobRecord,
         attempt: AttemptRecord,
         checkpoint_id: int,
-        failure: str | None,
+        failure: CheckpointFailure | None,
         now: float,
     ) -> None:
         """A checkpoint is complete, or could not be completed because of ``failure``."""

@@ -96,6 +96,9 @@ def test_why_a_checkpoint_has_failed_is_said_for_people() -> None:
     assert history.why_failed(3) == expired
     assert history.why_failed(1) == "it is not remembered why", "it is complete"
     assert history.why_failed(4) == "it is not remembered why"
+    assert history.reason_of(3) is CheckpointFailureReason.EXPIRED
+    assert history.reason_of(1) is None
+    assert history.reason_of(4) is None
 
 
 def test_the_oldest_story_is_forgotten() -> None:

@@ -17,7 +17,7 @@ from flinknet.checkpoint.coordinator import (
     Order,
     Trigger,
 )
-from flinknet.checkpoint.failure_reason import CheckpointFailureReason
+from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.checkpoint.pending_checkpoint import SubtaskId, SubtaskReport
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import LocalProtocolError
@@ -28,6 +28,7 @@ SINK = (1, 0)
 SUBTASKS = (*SOURCES, SINK)
 INPUTS: dict[int, tuple[int, ...]] = {0: (), 1: (0,)}
 REPORT = SubtaskReport()
+NOT_WRITTEN = CheckpointFailure(CheckpointFailureReason.COMPLETION_FAILURE, "not now")
 
 
 def coordinator(**options: Any) -> CheckpointCoordinator:
@@ -146,7 +147,7 @@ def test_one_whose_metadata_came_too_late_is_discarded() -> None:
     acknowledged(books, 1)
     complete(books, 2, 2.5)
     assert books.completed(1, 2.5) == [Discard(1)]
-    assert books.completion_failed(1, "full", 2.5) == []
+    assert books.completion_failed(1, NOT_WRITTEN, 2.5) == []
     assert books.latest is not None
     assert books.latest.checkpoint_id == 2
 
@@ -175,12 +176,40 @@ def test_one_failure_more_than_may_be_fails_the_job() -> None:
     assert books.decline(1, CheckpointFailureReason.DECLINED, "not now", 1.5) == aborts(1)
     triggered(books, 2.0)
     acknowledged(books, 2)
-    *ended, failure = books.completion_failed(2, "the disk is full", 2.5)
+    *ended, failure = books.completion_failed(2, NOT_WRITTEN, 2.5)
     assert ended == aborts(2)
     assert failure == FailJob(
         "2 checkpoints failed in a row, of which 1 may (set_tolerable_checkpoint_failure_number); "
-        "the last one, 2, because its metadata could not be written: the disk is full"
+        "the last one, 2, because its metadata could not be written: not now"
     )
+
+
+def test_a_full_disk_fails_checkpoints_and_never_the_job() -> None:
+    """However often; and the next one is not tried before its time."""
+    books = coordinator()
+    full = CheckpointFailure(CheckpointFailureReason.STORAGE_FULL, "No space left on device")
+    triggered(books, 1.0)
+    assert books.decline(1, *full, 1.5) == aborts(1)
+    assert books.deadline == 2.0
+    triggered(books, 2.0)
+    acknowledged(books, 2)
+    assert books.completion_failed(2, full, 2.5) == aborts(2)
+    assert books.history.why_failed(2) == "there was no room for it: No space left on device"
+    assert books.history.failed == 2
+    triggered(books, 3.0)
+    complete(books, 3, 3.5)
+
+
+def test_a_last_checkpoint_for_which_there_is_no_room_is_tried_again_in_its_time() -> None:
+    """Who has something to commit waits for one; without room they must not follow at once."""
+    books = coordinator()
+    for subtask in SOURCES:
+        books.subtask_finished(subtask)
+    books.subtask_awaits(SINK, 0)
+    (trigger,) = books.tick(1.0)
+    assert isinstance(trigger, Trigger)
+    assert books.decline(1, CheckpointFailureReason.STORAGE_FULL, "", 1.1) == aborts(1)
+    assert books.deadline == 2.0
 
 
 def test_a_complete_one_begins_the_count_anew() -> None:

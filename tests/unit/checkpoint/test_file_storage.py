@@ -20,7 +20,11 @@ import pytest
 from flinknet.checkpoint import file_storage
 from flinknet.checkpoint.file_storage import BLOCK_BYTES, BLOCKS_MAX, FileStorage
 from flinknet.config import CheckpointingConfig
-from flinknet.errors import CheckpointNotFoundError, CheckpointStorageError
+from flinknet.errors import (
+    CheckpointNotFoundError,
+    CheckpointStorageError,
+    CheckpointStorageFullError,
+)
 from tests.unit.checkpoint.checkpoints import files_below
 
 CONFIG = CheckpointingConfig(files_max=5)
@@ -154,7 +158,7 @@ async def test_a_full_disk_leaves_nothing_and_says_what_to_do(
     write = os.write
     monkeypatch.setattr(os, "write", full)
     message = "cannot write .*/a/b: No space left on device; make room there, or name another"
-    with pytest.raises(CheckpointStorageError, match=message):
+    with pytest.raises(CheckpointStorageFullError, match=message):
         await (storage.write("a/b", [b"123"]) if call == "write" else storage.create("a/b", b"12"))
     assert everything(storage) == []
 

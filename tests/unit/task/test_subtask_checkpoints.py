@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from errno import ENOSPC
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -389,6 +391,24 @@ async def test_a_place_that_fails_fails_the_checkpoint_and_not_the_job(
         await answers.until(declines=4)
         assert collected(await asyncio.gather(*tasks)) == EXPECTED
     assert {decline[2] for decline in answers.declines} == {CheckpointFailureReason.ASYNC_FAILURE}
+
+
+async def test_a_full_disk_is_told_as_that(
+    workers: list[NetworkEnvironment], store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, block: object) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks) as tasks:
+        object.__setattr__(store.config, "inline_bytes_max", 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            trigger(subtasks, BARRIER)
+            await answers.until(declines=4)
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+    assert {decline[2] for decline in answers.declines} == {CheckpointFailureReason.STORAGE_FULL}
 
 
 async def test_the_coordinator_may_give_a_checkpoint_up_at_any_time(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flinknet.checkpoint.claimed_store import ClaimedStore
-from flinknet.checkpoint.coordinator import Complete, Discard
+from flinknet.checkpoint.coordinator import Complete, Discard, Trigger
+from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import OperatorState, StateKind, StatePart, SubtaskState
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskReport
@@ -241,13 +244,20 @@ class Attempt:
             execution.released("worker-0", 0.0)
             self.attempt = self.record.begin_attempt([worker], 0.0)
         self.kept: list[Kept] = []
+        self.reasons: list[CheckpointFailureReason] = []
         self.keeper = CheckpointKeeper(CheckpointingConfig(), self.note, ignore)
 
     def note(
-        self, record: JobRecord, attempt: AttemptRecord, checkpoint_id: int, failure: str | None
+        self,
+        record: JobRecord,
+        attempt: AttemptRecord,
+        checkpoint_id: int,
+        failure: CheckpointFailure | None,
     ) -> None:
         assert (record, attempt) == (self.record, self.attempt)
-        self.kept.append((checkpoint_id, failure))
+        if failure is not None:
+            self.reasons.append(failure.reason)
+        self.kept.append((checkpoint_id, None if failure is None else failure.explanation))
 
     async def complete(
         self, checkpoint_id: int, uid: str | None = None, *, finished: bool = False
@@ -282,6 +292,42 @@ async def test_a_handle_of_an_operator_that_is_not_there_fails_the_checkpoint(
     attempt = Attempt(tmp_path)
     assert await attempt.complete(1, "nobody") == (1, "KeyError: 'nobody'")
     assert await attempt.complete(2) == (2, None)
+    assert attempt.reasons == [CheckpointFailureReason.COMPLETION_FAILURE]
+
+
+async def test_a_full_disk_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, block: object) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    attempt = Attempt(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        checkpoint_id, why = await attempt.complete(1)
+    assert (checkpoint_id, attempt.reasons) == (1, [CheckpointFailureReason.STORAGE_FULL])
+    assert why is not None
+    assert "No space left on device; make room there" in why
+    assert await attempt.complete(2) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_told"),
+    [(CheckpointFailureReason.STORAGE_FULL, True), (CheckpointFailureReason.SUBSUMED, False)],
+)
+async def test_a_checkpoint_that_fails_is_told_in_the_log(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    reason: CheckpointFailureReason,
+    is_told: bool,
+) -> None:
+    attempt = Attempt(tmp_path)
+    books = attempt.record.checkpoints
+    books.attempt_runs([(0, 0)], (), 0.0)
+    (trigger,) = books.tick(1.0)
+    assert isinstance(trigger, Trigger)
+    books.decline(trigger.checkpoint_id, reason, "not now", 1.0)
+    await attempt.discard(trigger.checkpoint_id)
+    message = f'job "endless": checkpoint 1 failed: {reason.value}: not now'
+    assert (message in caplog.text) is is_told
 
 
 async def test_who_reports_that_it_has_finished_is_not_run_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from flinknet.checkpoint.coordinator import Complete, Discard
+from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
@@ -917,7 +918,8 @@ def test_a_checkpoint_that_cannot_be_kept_has_failed(checkpointed: Checkpointed)
     record = checkpointed.running()
     checkpointed.pass_time(10.0)
     checkpointed.acknowledge(record, 1)
-    checkpointed.dispatcher.checkpoint_kept(record, record.present, 1, "the disk is full", 10.0)
+    failure = CheckpointFailure(CheckpointFailureReason.COMPLETION_FAILURE, "not now")
+    checkpointed.dispatcher.checkpoint_kept(record, record.present, 1, failure, 10.0)
     assert record.latest_checkpoint[0] == ""
     assert record.state is JobState.RUNNING
     assert record.checkpoints is not None

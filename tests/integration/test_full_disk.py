@@ -1,0 +1,105 @@
+"""A job whose checkpoints find no room: it goes on without them, and with them when there is some.
+
+The limit on the size of files stands for the full disk: the kernel refuses what is beyond it, and
+whoever may lift it makes room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.cluster.control.credentials import authorization_headers
+from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream import (
+    GeneratorSource,
+    KeyedProcessFunction,
+    ProcessContext,
+    RateLimitedSource,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
+
+FILE_BYTES_MAX = 50_000
+STATE_BYTES = 500
+KEYS = 200
+
+
+class Kept(KeyedProcessFunction):
+    """Has more state than there is room for, until there is a file."""
+
+    def __init__(self, room: Path) -> None:
+        self._room = room
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Find the state, and fill the disk."""
+        self._text = runtime_context.get_state(ValueStateDescriptor("text"))
+        _, self._hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, self._hard_limit))
+
+    def process_element(self, value: int, ctx: ProcessContext) -> Iterable[int]:
+        """Keep something of one record."""
+        self._text.update("x" * STATE_BYTES)
+        if self._room.exists():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self._hard_limit, self._hard_limit))
+        yield value
+
+
+async def test_a_full_disk_fails_checkpoints_and_not_the_job(tmp_path: Path) -> None:
+    """No attempt follows, though none may fail: the one that had no room takes them later on."""
+    environment = StreamExecutionEnvironment().enable_checkpointing(50)
+    numbers = RateLimitedSource(GeneratorSource(lambda number: number % KEYS), 2_000.0)
+    stream = environment.from_source(numbers).key_by(lambda number: number)
+    stream.process(Kept(tmp_path / "room")).sink_to(lambda record: None)
+    attempts: set[int] = set()
+    config = FlinknetConfig(
+        network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
+        cluster=ClusterConfig(workers=1, progress_interval_ms=20.0),
+        checkpointing=CheckpointingConfig(directory=str(tmp_path / "checkpoints")),
+    )
+    said: list[str] = []
+    async with LocalCluster(config, on_output=lambda process, line: said.append(line)) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            attempts.add(progress.attempt)
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(environment.job_graph("full"), watch))
+        job_id = await started
+        # The first ones are small enough, while few keys have come.
+        await until_failed(cluster, job_id, 3)
+        (tmp_path / "room").touch()
+        completed = (await checkpoints_of(cluster, job_id))["counts"]["completed"]
+        while (await checkpoints_of(cluster, job_id))["counts"]["completed"] < completed + 2:
+            assert not job.done()
+        await cluster.stop(job_id)
+        assert (await job).state == "FINISHED"
+    assert attempts == {0}
+    assert any("failed: there was no room for it" in line for line in said), said
+
+
+async def until_failed(cluster: LocalCluster, job_id: str, count: int) -> None:
+    """Wait for so many failures, each of which says what to do."""
+    while (answer := await checkpoints_of(cluster, job_id))["counts"]["failed"] < count:
+        pass
+    message = answer["latest"]["failed"]["failure_message"]
+    assert message.startswith("there was no room for it: subtask ")
+    assert "File too large; make room there" in message
+
+
+async def checkpoints_of(cluster: LocalCluster, job_id: str) -> dict[str, Any]:
+    """How the job's checkpoints went."""
+    headers = authorization_headers(cluster.token)
+    url = f"http://{cluster.address}/v1/jobs/{job_id}/checkpoints"
+    async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as response:
+        answer: dict[str, Any] = await response.json()
+        return answer
