@@ -24,6 +24,7 @@ __all__ = [
     "FromCheckpoint",
     "JobArguments",
     "JobFile",
+    "LogLevel",
     "SavedJob",
     "Slots",
     "Workers",
@@ -76,6 +77,10 @@ Slots = Annotated[int | None, typer.Option(help="Slots of each worker.")]
 EventLoop = Annotated[
     Literal["auto", "uvloop", "asyncio"] | None, typer.Option(help="Event loop of the workers.")
 ]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    typer.Option(help="From which level on what user code logs is shown; debug: flinknet's, too."),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
@@ -111,11 +116,16 @@ def output_redirected(as_json: bool) -> AbstractContextManager[object]:
 
 
 def cluster_config(
-    config: Path | None, workers: int | None, slots: int | None, event_loop: str | None
+    config: Path | None,
+    workers: int | None,
+    slots: int | None,
+    event_loop: str | None,
+    log_level: str | None = None,
 ) -> FlinknetConfig:
     flags = {
         "cluster.workers": workers,
         "cluster.slots_per_worker": slots,
         "cluster.event_loop": event_loop,
+        "cluster.log_level": log_level,
     }
     return load_settings(config, os.environ, flags).config

@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.cli.fitting_table import FittingTable
+from flinknet.cluster.local.fitting_table import FittingTable
 from flinknet.cluster.local.job_memory import JobMemory, Level
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.task.buffer_needs import BufferNeed, Verdict, WorkerNeeds

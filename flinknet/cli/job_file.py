@@ -6,11 +6,13 @@ import runpy
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from flinknet.cluster.control.job_result import JobResult
-from flinknet.datastream.executor import Executor, set_executor
+from flinknet.cluster.local.job_control import JobControl
+from flinknet.datastream.executor import Executor, finish_started, set_executor
 from flinknet.errors import ConfigurationError, FlinknetError, JobFileError
 from flinknet.task.graph import JobGraph
 
@@ -40,6 +42,7 @@ def run_job_file(path: Path, arguments: Sequence[str], executor: Executor) -> No
     set_executor(executor)
     try:
         runpy.run_path(str(path), run_name="__main__")
+        finish_started()
     except FlinknetError:
         raise
     except Exception as error:
@@ -55,14 +58,16 @@ def first_job(path: Path, arguments: Sequence[str]) -> JobGraph:
     ConfigurationError if the file executes none; JobFileError as ``run_job_file``.
     """
 
-    def take(graph: JobGraph) -> JobResult:
-        raise _JobReached(graph)
+    def take(graph: JobGraph, control: JobControl | None) -> JobResult:
+        reached.append(graph)
+        raise _JobReached
 
-    try:
+    reached: list[JobGraph] = []
+    with suppress(_JobReached):
         run_job_file(path, arguments, take)
-    except _JobReached as reached:
-        return reached.graph
-    raise ConfigurationError(no_job(path))
+    if not reached:
+        raise ConfigurationError(no_job(path))
+    return reached[0]
 
 
 def no_job(path: Path) -> str:
@@ -109,7 +114,3 @@ def _cut(what: object) -> str:
 
 class _JobReached(BaseException):
     """Ends a job file; no Exception, so that the file does not take it for a failure of its job."""
-
-    def __init__(self, graph: JobGraph) -> None:
-        super().__init__(graph.name)
-        self.graph = graph

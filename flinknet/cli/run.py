@@ -16,14 +16,16 @@ from flinknet.cli.arguments import (
     FromCheckpoint,
     JobArguments,
     JobFile,
+    LogLevel,
     Slots,
     Workers,
     cluster_config,
     output_redirected,
 )
-from flinknet.cli.display import JobDisplay, result_table
 from flinknet.cli.job_file import no_job, run_job_file
 from flinknet.cluster.control.job_result import JobProgress, JobResult
+from flinknet.cluster.local.job_control import JobControl
+from flinknet.cluster.local.job_display import JobDisplay, result_table
 from flinknet.cluster.local.run import run_job
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
@@ -42,6 +44,7 @@ def run(
     workers: Workers = None,
     slots: Slots = None,
     event_loop: EventLoop = None,
+    log_level: LogLevel = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
     from_checkpoint: FromCheckpoint = None,
@@ -53,7 +56,7 @@ def run(
     job failed, 2 refused before anything was started, 130 Ctrl-C.
     """
     runner = _Runner(
-        cluster_config(config, workers, slots, event_loop),
+        cluster_config(config, workers, slots, event_loop, log_level),
         as_json=as_json,
         from_checkpoint=from_checkpoint,
         allow_non_restored_state=allow_non_restored_state,
@@ -88,29 +91,34 @@ class _Runner:
         self._allow_non_restored_state = allow_non_restored_state
         self._config = config
         self._as_json = as_json
-        self._display = JobDisplay(Console(stderr=True))
+        self._display = JobDisplay(Console(stderr=True), config.cluster)
+        self._lines = JobDisplay(Console(stderr=True, force_terminal=False), config.cluster)
+        """For jobs that run side by side."""
         self.jobs: list[dict[str, Any]] = []
         self.error: FlinknetError | None = None
 
-    def execute(self, graph: JobGraph) -> JobResult:
+    def execute(self, graph: JobGraph, control: JobControl | None) -> JobResult:
         """The executor of the job file."""
         if self._from_checkpoint is not None and self.jobs:
             raise ConfigurationError(
                 "--from-checkpoint is of one job, and the job file executes another one"
             )
         last: list[JobProgress] = []
+        display = self._display if control is None else self._lines
 
         def show(progress: JobProgress) -> None:
             last[:] = [progress]
-            self._display.show(progress)
+            display.show(progress)
 
         try:
-            with self._display:
+            with display:
                 result = run_job(
                     graph,
                     self._config,
                     on_progress=show,
-                    on_output=self._display.show_output,
+                    on_output=display.show_output,
+                    on_address=display.show_address,
+                    control=control,
                     from_checkpoint=self._from_checkpoint,
                     allow_non_restored_state=self._allow_non_restored_state,
                 )

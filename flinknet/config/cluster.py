@@ -56,6 +56,13 @@ class ClusterConfig:
     event_loop: Literal["auto", "uvloop", "asyncio"] = "auto"
     """Event loop of the workers: uvloop with "auto", but for PyPy, where it does not exist."""
 
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """From which level on what user code logs in a worker is shown. flinknet's own loggers say only
+    what is wrong, and with "debug" everything. Flink: rootLogger.level (INFO)."""
+
+    log_format: Literal["text", "json"] = "text"
+    """How it is shown: a line of text, or an object per line, for programs that collect logs."""
+
     garbage_collection: Literal["short", "python"] = "short"
     """What CPython's collector does in a worker. With "short" it stops the event loop for some
     milliseconds at a time; objects that live for long and then only refer to each other are freed

@@ -17,6 +17,7 @@ from flinknet.datastream.connected_streams import (
 )
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
 from flinknet.datastream.environment import ExecutionConfig, StreamExecutionEnvironment
+from flinknet.datastream.job_client import CompletableFuture, JobClient
 from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.sources import (
@@ -159,6 +160,7 @@ __all__ = [
     "CollectionSource",
     "CommitContext",
     "Committer",
+    "CompletableFuture",
     "Configuration",
     "ConnectedStreams",
     "CountEvictor",
@@ -185,6 +187,7 @@ __all__ = [
     "GlobalWindows",
     "HashMapStateBackend",
     "Instant",
+    "JobClient",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",

@@ -13,6 +13,7 @@ from flinknet.datastream import executor
 from flinknet.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from flinknet.datastream.configuration import Configuration, RuntimeExecutionMode, configure
 from flinknet.datastream.execution_plan import execution_plan
+from flinknet.datastream.job_client import JobClient
 from flinknet.datastream.operator_settings import checked_parallelism
 from flinknet.datastream.sources import CollectionSource
 from flinknet.datastream.state_backends import StateBackend
@@ -315,6 +316,14 @@ class StreamExecutionEnvironment:
         with.
         """
         return executor.execute(self.job_graph(job_name, clear=True), self._config)
+
+    def execute_async(self, job_name: str = "") -> JobClient:
+        """Run everything that was defined since the last job while the program goes on: in a
+        running event loop, as in a notebook, ``await env.execute_async()`` gives the job's result.
+
+        Raises ConfigurationError for a job that cannot work.
+        """
+        return executor.execute_async(self.job_graph(job_name, clear=True), self._config)
 
     def job_graph(self, job_name: str | None = None, *, clear: bool = False) -> JobGraph:
         """Return the job that ``execute`` would run, and forget it if ``clear``."""

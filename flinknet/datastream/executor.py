@@ -1,51 +1,99 @@
 """Where ``execute`` sends a job: to an embedded local cluster, or to whoever loaded the program.
 
-A program that is run by itself starts a local cluster for each job. A runner (``flinknet run``)
-loads the same program with its own executor installed, and gets its jobs instead.
+A program that is run by itself starts a local cluster for each job, configured as ``flinknet run``
+configures it: by ``FLINKNET_*`` and the file that FLINKNET_CONFIG names. A runner (``flinknet
+run``) loads the same program with its own executor installed, and gets its jobs instead.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from flinknet.config import FlinknetConfig
+from flinknet.config.loading import load_settings
+from flinknet.datastream.job_client import JobClient
 from flinknet.task.graph import JobGraph
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
+    from flinknet.cluster.local.job_control import JobControl
 
-__all__ = ["Executor", "embedded_config", "execute", "set_executor"]
+__all__ = [
+    "Executor",
+    "embedded_config",
+    "execute",
+    "execute_async",
+    "finish_started",
+    "set_executor",
+]
 
 
-Executor: TypeAlias = "Callable[[JobGraph], JobResult]"
+Executor: TypeAlias = "Callable[[JobGraph, JobControl | None], JobResult]"
 
 _installed: list[Executor] = []
+_started: list[JobClient] = []
+"""What the installed executor has in threads."""
 
 
 def set_executor(executor: Executor | None) -> None:
-    """Send the jobs of this process to ``executor``; None returns to embedded local clusters."""
+    """Send the jobs of this process to ``executor``; None returns to embedded local clusters, and
+    cancels those that the executor still has in threads."""
+    for client in _started:
+        client.cancel()
+    for client in _started:
+        client.join()
+    _started.clear()
     _installed[:] = [] if executor is None else [executor]
+
+
+def finish_started() -> None:
+    """Wait for the jobs that the executor has in threads; raises the error of one whose result
+    nobody has asked for."""
+    for client in _started:
+        if client.is_unasked:
+            client.get_job_execution_result().result()
+        client.join()
 
 
 def execute(graph: JobGraph, config: FlinknetConfig | None = None) -> JobResult:
     """Run a job to its end and return its result; raises the JobError that it ended with.
 
-    ``config`` is that of the embedded cluster; ``embedded_config`` by default.
+    ``config`` is that of the embedded cluster; ``embedded_config`` by default. On a terminal the
+    job's progress is shown, and how it ended.
     """
     if _installed:
-        return _installed[0](graph)
+        return _installed[0](graph, None)
     # Now, because a worker that unpickles a function of a job needs no cluster for it.
+    from flinknet.cluster.local.job_display import run_job_on_terminal
+
+    return run_job_on_terminal(graph, config or embedded_config(graph))
+
+
+def execute_async(graph: JobGraph, config: FlinknetConfig | None = None) -> JobClient:
+    """Start a job and return at once; also in a running event loop."""
+    from flinknet.cluster.local.job_control import JobControl
     from flinknet.cluster.local.run import run_job
 
-    return run_job(graph, config or embedded_config(graph))
+    control = JobControl()
+    if _installed:
+        client = JobClient(partial(_installed[0], graph, control), control)
+        _started.append(client)
+        return client
+    config = config or embedded_config(graph)
+    return JobClient(partial(run_job, graph, config, control=control), control)
 
 
 def embedded_config(graph: JobGraph) -> FlinknetConfig:
-    """Return the default configuration, with more slots per worker if the job needs them."""
-    config = FlinknetConfig()
+    """Return the configuration of the environment, with more slots per worker if the job needs them
+    and nobody has said how many there are."""
+    settings = load_settings(None, os.environ, {})
+    config = settings.config
     slots = -(-graph.slots_required() // config.cluster.workers)
-    if slots <= config.cluster.slots_per_worker:
+    is_given = settings.origins["cluster.slots_per_worker"].kind != "default"
+    if is_given or slots <= config.cluster.slots_per_worker:
         return config
     return replace(config, cluster=replace(config.cluster, slots_per_worker=slots))

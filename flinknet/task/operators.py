@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from itertools import chain, islice
 from operator import length_hint
+from reprlib import Repr
 from typing import Any, NoReturn
 
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
@@ -53,6 +54,13 @@ __all__ = [
 BATCH_RECORDS = 1024
 """Records in a batch of a source, and at which growing results are emitted: enough that the cost of
 a batch vanishes beside its records, few enough that other subtasks of the worker get their turn."""
+
+_RECORD_CHARACTERS_MAX = 200
+"""Of a record in an error message: enough to find it again, too few to hide the error."""
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
+_SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
 
 Emit = Callable[[list[Any]], Awaitable[None]]
 PassOn = Callable[[WatermarkElement], Awaitable[None]]
@@ -428,7 +436,20 @@ async def value_of(returned: Any) -> Any:
 
 
 def on_records(records: Sequence[Any]) -> str:
-    """Return which records an error is about, ``"on 2 records of type int, str"``."""
+    """Return which records an error is about: ``"on a record of type str, 'no number'"``, or
+    ``"on 2 records of type int, str"``."""
     types = ", ".join(sorted({type(record).__name__ for record in records}))
-    count = "a record" if len(records) == 1 else f"{len(records)} records"
-    return f"on {count} of type {types}"
+    if len(records) == 1:
+        return f"on a record of type {types}, {_shortened(records[0])}"
+    return f"on {len(records)} records of type {types}"
+
+
+def _shortened(record: Any) -> str:
+    """What a record looks like, in a line that an error message can hold."""
+    if _is_columns(record):
+        return f"with {record.num_rows} rows"
+    try:
+        text = _SHORT.repr(record)
+    except Exception as error:
+        return f"whose repr() raised {type(error).__name__}"
+    return text_of(" ".join(text.split()), _RECORD_CHARACTERS_MAX)

@@ -68,7 +68,8 @@ def test_a_job_file_runs_on_two_workers(tmp_path: Path, event_loop: str) -> None
     assert "word count: FINISHED" in run.stdout
     assert "worker-0" in run.stdout
     assert "worker-1" in run.stdout
-    assert "| a worker says loud" in run.stderr
+    assert "\na worker says loud\n" in f"\n{run.stdout}"
+    assert "REST interface: http://127.0.0.1:" in run.stderr
     assert "word count: " in run.stderr, "progress lines, as there is no terminal"
 
 
@@ -242,8 +243,8 @@ def test_a_workers_error_and_its_records_do_not_rule_the_terminal(tmp_path: Path
     run = flinknet_run(job(tmp_path, PRINTS_COMMANDS), ONE_WORKER, cwd=tmp_path)
     assert run.returncode == 1
     assert "\x1b" not in run.stdout + run.stderr
-    assert "| \\x1b[31m\n" in run.stderr
-    assert "| \\x1b]0;title\n" in run.stderr
+    assert "\\x1b[31m\n" in run.stdout
+    assert "\\x1b]0;title\n" in run.stdout
     assert 'failed: operator "Map"' in run.stderr
     assert run.stderr.endswith("ValueError: half \\ud83d \\x1b[2J\n"), (
         "the traceback keeps its lines"

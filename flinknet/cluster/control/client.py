@@ -105,12 +105,12 @@ class CoordinatorClient:
         assert self._session is not None
         await self._session.close()
 
-    async def submit(self, submission: Submission) -> str:
-        """Start a job and return its id; InsufficientSlotsError if it does not fit, CheckpointError
-        if it cannot continue from what it should."""
+    async def submit(self, submission: Submission, job_id: str | None = None) -> str:
+        """Start a job and return its id, made up if it is not given; InsufficientSlotsError if it
+        does not fit, CheckpointError if it cannot continue from what it should."""
         wait_ms = self._slots_wait_ms + (0 if submission.restore is None else _READING_MS)
         # Chosen here, so that a request that is sent again does not start a second job.
-        path = f"/api/v1/jobs?job_id={uuid.uuid4().hex}"
+        path = f"/api/v1/jobs?job_id={job_id or uuid.uuid4().hex}"
         answer = await self._request("POST", path, submission.to_bytes(), wait_ms=wait_ms)
         return str(answer["job_id"])
 

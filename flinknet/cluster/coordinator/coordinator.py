@@ -30,6 +30,7 @@ from flinknet.cluster.control.credentials import take_token
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.http_server import HttpServer
+from flinknet.cluster.control.logs import configure_logging
 from flinknet.cluster.control.messages import Message, Register, StatisticsReport
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
@@ -49,7 +50,7 @@ from flinknet.cluster.coordinator.worker_connection import WorkerConnection
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import ConfigurationError, FlinknetError, JobError
-from flinknet.texts import printable, text_of
+from flinknet.texts import text_of
 from flinknet.wire.checkpoint_options import CheckpointKind
 
 __all__ = ["Coordinator", "main"]
@@ -474,13 +475,6 @@ class _Launcher:
             shutil.rmtree(self._state_directory, ignore_errors=True)
 
 
-class _PrintableFormatter(logging.Formatter):
-    """The message, in which names that others chose are no commands to a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
 def main() -> int:
     """Run a coordinator; returns the exit status, see ``ExitStatus``."""
     parser = argparse.ArgumentParser(prog="python -m flinknet.cluster.coordinator")
@@ -490,12 +484,12 @@ def main() -> int:
         "--remove-state", action="store_true", help="the state directory ends with the launcher"
     )
     options = parser.parse_args()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_PrintableFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config
+        configure_logging(config.cluster, "coordinator")
+        # Of itself it says what happens to jobs and workers: there is no user code to be heard.
+        logging.getLogger("flinknet.coordinator").setLevel(config.cluster.log_level.upper())
         asyncio.run(
             serve(
                 config.cluster,

@@ -22,6 +22,7 @@ import signal
 from asyncio.subprocess import Process
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from flinknet.cluster.control.process_group import kill_group
@@ -66,15 +67,15 @@ class ChildProcess:
         *,
         environment: Mapping[str, str],
         on_output: OnLine,
-        on_event: OnLine | None = None,
+        on_printed: OnLine | None = None,
     ) -> ChildProcess:
         """Start a process.
 
-        ``on_output`` gets the lines of its standard error and, unless ``on_event`` is there to get
-        them, of its standard output.
+        ``on_output`` gets the lines of its standard error and, unless ``on_printed`` is there to
+        get them, of its standard output.
         """
         error_read, error_write = os.pipe()
-        output_read, output_write = os.pipe() if on_event else (-1, error_write)
+        output_read, output_write = os.pipe() if on_printed else (-1, error_write)
         try:
             process = await _whole(
                 asyncio.create_subprocess_exec(
@@ -97,16 +98,11 @@ class ChildProcess:
 
         def keep_and_pass_on(line: str) -> None:
             child.last_line = line
-            try:
-                on_output(line)
-            except OSError:
-                pass  # Nobody is left to read it; the child must not suffer for that.
-            except Exception:
-                log.exception("a line of %s could not be passed on", name)
+            child._pass_on(on_output, line)
 
         child._pump(error_read, keep_and_pass_on)
-        if on_event:
-            child._pump(output_read, on_event)
+        if on_printed:
+            child._pump(output_read, partial(child._pass_on, on_printed))
         return child
 
     @property
@@ -172,6 +168,14 @@ class ChildProcess:
             # It may have ended by itself just now; wait() will say so.
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
+
+    def _pass_on(self, on_line: OnLine, line: str) -> None:
+        try:
+            on_line(line)
+        except OSError:
+            pass  # Nobody is left to read it; the child must not suffer for that.
+        except Exception:
+            log.exception("a line of %s could not be passed on", self.name)
 
     def _pump(self, descriptor: int, on_line: OnLine) -> None:
         self._pumps.append(asyncio.create_task(_pass_on_lines(descriptor, on_line)))

@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.local.child_process import ChildProcess
-from flinknet.cluster.local.process_output import COORDINATOR, OnOutput
+from flinknet.cluster.local.process_output import COORDINATOR, OnOutput, OnPrinted, print_printed
 from flinknet.compiled_modules import PURE_VARIABLE
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import VARIABLE_PREFIX, options
@@ -39,11 +39,19 @@ _PYPY_NURSERY = "PYPY_GC_NURSERY"
 class Launcher:
     """The child processes of one cluster. ``stop`` must be awaited in the end."""
 
-    def __init__(self, config: FlinknetConfig, token: str, on_output: OnOutput) -> None:
-        """``on_output`` hears what the children write."""
+    def __init__(
+        self,
+        config: FlinknetConfig,
+        token: str,
+        on_output: OnOutput,
+        on_printed: OnPrinted = print_printed,
+    ) -> None:
+        """``on_output`` hears what the children say on standard error, ``on_printed`` what workers
+        print on standard output."""
         self._config = config
         self._token = token
         self._on_output = on_output
+        self._on_printed = on_printed
         self._state_directory: Path | None = None
         self._children: dict[str, ChildProcess] = {}
         self._places: dict[str, tuple[int, int]] = {}
@@ -72,7 +80,7 @@ class Launcher:
             COORDINATOR,
             "flinknet.cluster.coordinator",
             *arguments,
-            on_event=on_event,
+            on_printed=on_event,
             variables=variables,
         )
 
@@ -104,6 +112,7 @@ class Launcher:
             f"--worker-id={name}",
             f"--data-port={cluster.data_port and cluster.data_port + number}",
             f"--metrics-port={cluster.metrics_port and cluster.metrics_port + number}",
+            on_printed=self._on_printed,
         )
 
     async def stop(self) -> None:
@@ -121,7 +130,7 @@ class Launcher:
         name: str,
         module: str,
         *arguments: str,
-        on_event: Callable[[str], None] | None = None,
+        on_printed: Callable[[str], None],
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> ChildProcess:
         child = await ChildProcess.start(
@@ -129,7 +138,7 @@ class Launcher:
             (sys.executable, "-m", module, "--watch-parent", *arguments),
             environment={**self._environment(), **variables},
             on_output=lambda line: self._on_output(name, line),
-            on_event=on_event,
+            on_printed=on_printed,
         )
         self._children[name] = child
         return child

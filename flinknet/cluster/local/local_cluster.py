@@ -35,7 +35,13 @@ from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import RestoreSettings, Submission
 from flinknet.cluster.local.launcher import Launcher, finish_stopping
 from flinknet.cluster.local.preflight import check_cluster, check_job
-from flinknet.cluster.local.process_output import LAUNCHER, OnOutput, print_output
+from flinknet.cluster.local.process_output import (
+    LAUNCHER,
+    OnOutput,
+    OnPrinted,
+    output_printer,
+    print_printed,
+)
 from flinknet.cluster.local.watcher import Watcher
 from flinknet.config import FlinknetConfig
 from flinknet.errors import JobError, LocalProtocolError, RemoteTransportError
@@ -52,13 +58,21 @@ class LocalCluster:
     """
 
     def __init__(
-        self, config: FlinknetConfig | None = None, *, on_output: OnOutput = print_output
+        self,
+        config: FlinknetConfig | None = None,
+        *,
+        on_output: OnOutput | None = None,
+        on_printed: OnPrinted = print_printed,
     ) -> None:
+        """``on_output`` hears what the processes say on standard error, line by line, and
+        ``on_printed`` what user code prints in workers; by default both come out of this
+        program's own."""
         self._config = config or FlinknetConfig()
+        on_output = on_output or output_printer(self._config.cluster)
         self._token = given_token()
         self._address = ""
         self._on_output = on_output
-        self._launcher = Launcher(self._config, self._token, on_output)
+        self._launcher = Launcher(self._config, self._token, on_output, on_printed)
         self._watcher: Watcher
         self._client: CoordinatorClient | None = None
         self._resources = AsyncExitStack()
@@ -102,10 +116,12 @@ class LocalCluster:
         job: JobGraph | Submission,
         on_progress: OnProgress | None = None,
         *,
+        job_id: str | None = None,
         from_checkpoint: str | None = None,
         allow_non_restored_state: bool = False,
     ) -> JobResult:
-        """Run a job to its end and return its result.
+        """Run a job to its end and return its result. ``job_id``, 32 hexadecimal digits, is made up
+        if it is not given.
 
         ``from_checkpoint`` is the directory, or URL, of a checkpoint or savepoint that it continues
         from: CheckpointError if it cannot, for one because that has state of operators that the job
@@ -120,7 +136,7 @@ class LocalCluster:
             restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
             submission = replace(submission, restore=restore)
         check_job(submission.shape, self._config)
-        job_id = await self._watcher.unless_broken(client.submit(submission))
+        job_id = await self._watcher.unless_broken(client.submit(submission, job_id))
         interval_ms = max(1, round(self._config.cluster.progress_interval_ms))
         try:
             return await self._watcher.unless_broken(

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 
+from flinknet.config import ClusterConfig
 from flinknet.texts import printable
 
-__all__ = ["COORDINATOR", "LAUNCHER", "OnOutput", "print_output"]
+__all__ = [
+    "COORDINATOR",
+    "LAUNCHER",
+    "OnOutput",
+    "OnPrinted",
+    "output_printer",
+    "print_json_output",
+    "print_output",
+    "print_printed",
+]
 
 OnOutput = Callable[[str, str], None]
-"""(process name, one line that it wrote)"""
+"""(process name, one line of its standard error)"""
+
+OnPrinted = Callable[[str], None]
+"""(one line of a worker's standard output: what ``print()`` of user code and print sinks wrote)"""
 
 COORDINATOR = "coordinator"
 """The coordinator's process name; workers are called worker-0, worker-1, and so on."""
@@ -19,7 +33,28 @@ LAUNCHER = "launcher"
 """This process's name, where it has something to say about a run."""
 
 
+def output_printer(config: ClusterConfig) -> OnOutput:
+    """Return what shows the workers' standard error in the form that is configured."""
+    return print_json_output if config.log_format == "json" else print_output
+
+
 def print_output(process: str, line: str) -> None:
-    """Show what workers print, and nothing of the coordinator: the default of ``LocalCluster``."""
+    """Show what workers say on standard error, and nothing of the coordinator: the default of
+    ``LocalCluster``."""
     if process != COORDINATOR:
         print(printable(f"{process} | {line}"), file=sys.stderr, flush=True)
+
+
+def print_json_output(process: str, line: str) -> None:
+    """As ``print_output`` where logs are JSON: each line is one object, also one that no logger
+    wrote."""
+    if process == COORDINATOR:
+        return
+    if not line.startswith("{"):
+        line = json.dumps({"process": process, "message": printable(line)})
+    print(line, file=sys.stderr, flush=True)
+
+
+def print_printed(line: str) -> None:
+    """Print what a worker printed where this program prints: the default of ``LocalCluster``."""
+    print(printable(line), flush=True)

@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from flinknet.cluster.control.client import OnProgress
-from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.local.job_control import JobControl
 from flinknet.cluster.local.local_cluster import LocalCluster
 from flinknet.cluster.local.preflight import fit_job
-from flinknet.cluster.local.process_output import LAUNCHER, OnOutput, print_output
+from flinknet.cluster.local.process_output import (
+    LAUNCHER,
+    OnOutput,
+    OnPrinted,
+    output_printer,
+    print_printed,
+)
 from flinknet.config import FlinknetConfig
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
@@ -26,7 +35,10 @@ def run_job(
     config: FlinknetConfig | None = None,
     *,
     on_progress: OnProgress | None = None,
-    on_output: OnOutput = print_output,
+    on_output: OnOutput | None = None,
+    on_printed: OnPrinted = print_printed,
+    on_address: Callable[[str], None] | None = None,
+    control: JobControl | None = None,
     from_checkpoint: str | None = None,
     allow_non_restored_state: bool = False,
 ) -> JobResult:
@@ -34,20 +46,28 @@ def run_job(
 
     Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
     else the JobError that the job ended with. A job that has to be degraded to fit the network
-    memory runs so, and ``on_output`` gets a line about it. No process is left behind in any case:
-    Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program handles them) raise
-    SystemExit, each after the cluster has stopped.
+    memory runs so, and ``on_output`` gets a line about it; ``on_address`` hears where the cluster's
+    REST interface is, ``"host:port"``, and ``control`` is for other threads. No process is left
+    behind in any case: Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program
+    handles them) raise SystemExit, each after the cluster has stopped.
     """
     if _loop_is_running():
         raise ConfigurationError(
-            "run_job() waits for the job, so it cannot be called from a running event loop: use "
-            "`async with LocalCluster(config) as cluster` and `await cluster.execute(graph)`"
+            "execute() waits for the job, so it cannot be called from a running event loop, as in "
+            "a notebook: write `await env.execute_async(...)` there, and `await` the result of it"
         )
     config, notice = fit_job(graph, config or FlinknetConfig())
+    on_output = on_output or output_printer(config.cluster)
     if notice is not None:
         on_output(LAUNCHER, notice)
     submission = Submission.of_graph(graph)
     received: list[signal.Signals] = []
+    control = control or JobControl()
+
+    def report(progress: JobProgress) -> None:
+        control.progress = progress
+        if on_progress is not None:
+            on_progress(progress)
 
     async def execute() -> JobResult:
         this_task = asyncio.current_task()
@@ -57,12 +77,18 @@ def run_job(
             received.append(number)
             this_task.cancel()
 
+        loop = asyncio.get_running_loop()
         for number in _free_stop_signals():
-            asyncio.get_running_loop().add_signal_handler(number, stop, number)
-        async with LocalCluster(config, on_output=on_output) as cluster:
+            loop.add_signal_handler(number, stop, number)
+        control.start(partial(loop.call_soon_threadsafe, this_task.cancel))
+        async with LocalCluster(config, on_output=on_output, on_printed=on_printed) as cluster:
+            if on_address is not None:
+                on_address(cluster.address)
+            control.attach(cluster)
             return await cluster.execute(
                 submission,
-                on_progress,
+                report,
+                job_id=control.job_id,
                 from_checkpoint=from_checkpoint,
                 allow_non_restored_state=allow_non_restored_state,
             )
@@ -73,6 +99,8 @@ def run_job(
         if not received:
             raise
         raise SystemExit(128 + received[0]) from None
+    finally:
+        control.end()
 
 
 def _loop_is_running() -> bool:

@@ -44,6 +44,7 @@ from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import cluster_id, data_plane_secret, take_token
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.job_state import AttemptKey
+from flinknet.cluster.control.logs import configure_logging
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
     Cancel,
@@ -440,6 +441,7 @@ def main() -> int:
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config
+        configure_logging(config.cluster, options.worker_id)
         ports = Ports(options.data_port, options.metrics_port)
         with asyncio.Runner(loop_factory=_loop_factory(config.cluster)) as runner:
             return runner.run(work(options.worker_id, options.coordinator, ports, config, token))

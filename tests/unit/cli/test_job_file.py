@@ -9,6 +9,7 @@ import pytest
 
 from flinknet.cli.job_file import first_job, run_job_file
 from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.local.job_control import JobControl
 from flinknet.datastream.executor import execute
 from flinknet.errors import ConfigurationError, JobFileError
 from flinknet.task.graph import JobGraph
@@ -37,7 +38,7 @@ class Executor:
     def __init__(self) -> None:
         self.graphs: list[bytes] = []
 
-    def __call__(self, graph: JobGraph) -> JobResult:
+    def __call__(self, graph: JobGraph, control: JobControl | None) -> JobResult:
         self.graphs.append(graph.to_bytes())
         return JobResult("id", graph.name, "FINISHED", 1.0, (), (), {})
 

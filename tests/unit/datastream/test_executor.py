@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.local.job_control import JobControl
 from flinknet.datastream import StreamExecutionEnvironment
-from flinknet.datastream.executor import embedded_config, execute, set_executor
+from flinknet.datastream.executor import (
+    embedded_config,
+    execute,
+    finish_started,
+    set_executor,
+)
 from flinknet.errors import ConfigurationError
 from flinknet.task.graph import JobGraph
 
@@ -19,7 +26,7 @@ def executed() -> Iterator[list[JobGraph]]:
     """The graphs that an installed executor was given."""
     graphs: list[JobGraph] = []
 
-    def executor(graph: JobGraph) -> JobResult:
+    def executor(graph: JobGraph, control: JobControl | None) -> JobResult:
         graphs.append(graph)
         collected: dict[str, list[Any]] = {"execute_and_collect": [3, 1, 2]}
         return JobResult("job", graph.name, "FINISHED", 1.0, (), (), collected)
@@ -79,5 +86,31 @@ async def test_execute_inside_an_event_loop() -> None:
     environment = StreamExecutionEnvironment()
     environment.from_collection([1]).print()
 
-    with pytest.raises(ConfigurationError, match="cannot be called from a running event loop"):
+    with pytest.raises(ConfigurationError, match="execute_async"):
         execute(environment.job_graph())
+
+
+def test_embedded_cluster_is_configured_as_flinknet_run_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the file that FLINKNET_CONFIG names and the environment; slots that are given stay."""
+    (tmp_path / "cluster.toml").write_text("[cluster]\nslots_per_worker = 1\nworkers = 3\n")
+    monkeypatch.setenv("FLINKNET_CONFIG", str(tmp_path / "cluster.toml"))
+    monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "1")
+    environment = StreamExecutionEnvironment()
+    environment.from_collection([1]).rebalance().print().set_parallelism(2)
+
+    config = embedded_config(environment.job_graph())
+
+    assert (config.cluster.workers, config.cluster.slots_per_worker) == (1, 1)
+
+
+async def test_jobs_in_threads_go_to_the_installed_executor(executed: list[JobGraph]) -> None:
+    environment = StreamExecutionEnvironment()
+    environment.from_collection([1]).print()
+    client = environment.execute_async("beside")
+    assert (await client).name == "beside"
+    environment.from_collection([1]).print()
+    environment.execute_async("unasked")
+    finish_started()
+    assert [graph.name for graph in executed] == ["beside", "unasked"]

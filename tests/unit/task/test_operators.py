@@ -28,6 +28,7 @@ from flinknet.task.operators import (
     MapOperator,
     Operator,
     ProcessOperator,
+    on_records,
 )
 from tests.unit.task.harness import Harness, first_batches
 
@@ -220,7 +221,8 @@ async def test_failing_function(operator: Callable[[], Operator]) -> None:
             await harness.process(1, "b", (2,), 4.0, None)
 
     assert str(caught.value) == (
-        'operator "tested" (1/1) failed on a record of type tuple: ValueError: two is too much'
+        'operator "tested" (1/1) failed on a record of type tuple, (2,): '
+        "ValueError: two is too much"
     )
     assert isinstance(caught.value.__cause__, ValueError)
 
@@ -238,7 +240,7 @@ async def test_stop_iteration_loses_no_record(
         return next(iter([])) if value == failing else [value]
 
     async with Harness(operator(next_of_nothing)) as harness:
-        with pytest.raises(JobFailedError, match="on a record of type int"):
+        with pytest.raises(JobFailedError, match="on a record of type int, "):
             await harness.process(0, 1, 2)
 
 
@@ -389,3 +391,21 @@ async def test_state_needs_a_key() -> None:
     operator = MapOperator(Stateful())
     with pytest.raises(ConfigurationError, match='"tested" asks for keyed state'):
         await operator.open(Harness(operator).context)
+
+
+Deque = type("deque", (), {})
+"""One that reprlib takes for another class."""
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ("no number", "a record of type str, 'no number'"),
+        ("two\nlines", "a record of type str, 'two\\nlines'"),
+        (tuple(range(1000)), "a record of type tuple, (0, 1, 2, 3, 4, 5, 6, 7, ...)"),
+        (Deque(), "a record of type deque, whose repr() raised TypeError"),
+    ],
+)
+def test_an_error_shows_the_record_in_a_line(record: Any, said: str) -> None:
+    assert on_records((record,)) == f"on {said}"
+    assert len(on_records(("x" * 10**6,))) < 150

@@ -519,7 +519,7 @@ async def test_failing_function_is_the_first_cause_everywhere(tmp_path: Path, wo
         )
 
     assert isinstance(source, JobFailedError)
-    assert str(source).startswith('operator "picky" (1/1) failed on a record of type int: ValueErr')
+    assert str(source).startswith('operator "picky" (1/1) failed on a record of type int, ')
     assert isinstance(source.__cause__, ValueError)
     assert isinstance(sink, ProducerFailedError)
     assert 'operator "picky" (1/1) failed' in str(sink)
@@ -574,7 +574,7 @@ async def test_failing_union_keeps_its_cause() -> None:
 
     error = failure(await run_job(environment), "Map -> Sink: out (1/1)")
 
-    assert str(error) == 'operator "Map" (1/1) failed on a record of type int: ValueError: no'
+    assert str(error) == 'operator "Map" (1/1) failed on a record of type int, 0: ValueError: no'
 
 
 async def test_failing_close_is_a_failure_or_a_note() -> None:

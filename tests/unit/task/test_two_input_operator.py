@@ -91,7 +91,7 @@ async def test_any_number_of_results_in_pieces() -> None:
         assert await two.first(3000, 0) == [(None, number) for number in range(3000)]
         assert max(len(batch) for batch in two.batches) <= 2048
         assert await two.second((7, 5)) == [(7, 5)]
-        with pytest.raises(JobFailedError, match="on a record of type int: ZeroDivisionError"):
+        with pytest.raises(JobFailedError, match="on a record of type int, -1: ZeroDivisionError"):
             await two.second((7, -1))
         assert await two.end_of_input() == [(None, "the end")]
 

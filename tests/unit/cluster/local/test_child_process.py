@@ -43,7 +43,7 @@ async def start(program: str, *, lines: Lines, events: Lines | None = None) -> C
         (sys.executable, "-c", program),
         environment={**os.environ, "PYTHONUNBUFFERED": "1"},
         on_output=lines.append,
-        on_event=None if events is None else events.append,
+        on_printed=None if events is None else events.append,
     )
 
 
@@ -243,7 +243,7 @@ async def test_a_program_that_is_not_there_leaves_nothing() -> None:
             ("/no/such/program",),
             environment={},
             on_output=print,
-            on_event=print,
+            on_printed=print,
         )
     assert open_pipes() == before
 

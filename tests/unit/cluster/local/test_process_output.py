@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from flinknet.cluster.local.process_output import COORDINATOR, print_output
+from flinknet.cluster.local.process_output import (
+    COORDINATOR,
+    output_printer,
+    print_json_output,
+    print_output,
+    print_printed,
+)
+from flinknet.config import ClusterConfig
 
 
 def test_workers_are_shown_and_the_coordinator_is_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,4 +26,20 @@ def test_what_user_code_prints_is_no_command_to_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_output("worker-1", "\x1b[31m\ud800")
-    assert capsys.readouterr().err == "worker-1 | \\x1b[31m\\ud800\n"
+    print_printed("\x1b[32m")
+    assert capsys.readouterr() == ("\\x1b[32m\n", "worker-1 | \\x1b[31m\\ud800\n")
+
+
+def test_lines_of_json_logs_stay_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json_output("worker-1", '{"message": "logged"}')
+    print_json_output("worker-1", "Fatal Python error")
+    print_json_output(COORDINATOR, "nothing new")
+    assert [json.loads(line) for line in capsys.readouterr().err.splitlines()] == [
+        {"message": "logged"},
+        {"process": "worker-1", "message": "Fatal Python error"},
+    ]
+
+
+def test_the_form_is_the_configured_one() -> None:
+    assert output_printer(ClusterConfig()) is print_output
+    assert output_printer(ClusterConfig(log_format="json")) is print_json_output

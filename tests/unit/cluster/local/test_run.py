@@ -11,7 +11,7 @@ from tests.unit.cluster.graphs import keyed_graph
 
 
 async def test_run_job_refuses_a_running_event_loop() -> None:
-    with pytest.raises(ConfigurationError, match="LocalCluster"):
+    with pytest.raises(ConfigurationError, match="execute_async"):
         run_job(keyed_graph())
 
 

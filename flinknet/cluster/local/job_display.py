@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 from typing import Self
 
@@ -9,12 +10,15 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from flinknet.cli.fitting_table import FittingTable
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
-from flinknet.cluster.local.process_output import COORDINATOR
+from flinknet.cluster.local.fitting_table import FittingTable
+from flinknet.cluster.local.process_output import COORDINATOR, print_json_output
+from flinknet.cluster.local.run import run_job
+from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.task.graph import JobGraph
 from flinknet.texts import printable
 
-__all__ = ["JobDisplay", "result_table"]
+__all__ = ["JobDisplay", "result_table", "run_job_on_terminal"]
 
 LINE_INTERVAL_S = 2.0
 """Pause between two lines where there is no terminal: enough to see life, too few to fill a log."""
@@ -23,14 +27,32 @@ LINE_INTERVAL_S = 2.0
 _COUNTS = ("records in", "records out", "records in/s", "MB in", "MB out")
 
 
+def run_job_on_terminal(graph: JobGraph, config: FlinknetConfig) -> JobResult:
+    """``run_job``, shown on standard error if that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return run_job(graph, config)
+    with JobDisplay(console, config.cluster) as display:
+        result = run_job(
+            graph,
+            config,
+            on_progress=display.show,
+            on_output=display.show_output,
+            on_address=display.show_address,
+        )
+    console.print(result_table(result))
+    return result
+
+
 class JobDisplay:
     """Shows one job after the other, each in a ``with`` block of its own.
 
-    ``show`` takes the job's progress, ``show_output`` what its processes print.
+    ``show`` takes the job's progress, ``show_output`` what its processes say.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, config: ClusterConfig | None = None) -> None:
         self._console = console
+        self._has_json_logs = config is not None and config.log_format == "json"
         self._live: Live | None = None
         self._previous: JobProgress | None = None
         self._line_due_s = 0.0
@@ -39,7 +61,13 @@ class JobDisplay:
         self._previous, self._line_due_s = None, 0.0
         if self._console.is_terminal:
             starting = Text("starting the cluster ...")
-            self._live = Live(starting, console=self._console, transient=True)
+            # What workers print goes where standard output goes, if that is not the terminal.
+            self._live = Live(
+                starting,
+                console=self._console,
+                transient=True,
+                redirect_stdout=sys.stdout.isatty(),
+            )
             self._live.start(refresh=True)
         return self
 
@@ -63,11 +91,19 @@ class JobDisplay:
         self._previous = progress
 
     def show_output(self, process: str, line: str) -> None:
-        """Show a line that a worker printed; the coordinator's own say nothing new here."""
+        """Show a line of a worker's standard error; the coordinator's say nothing new here."""
+        if self._has_json_logs:
+            print_json_output(process, line)
+            return
         if process == COORDINATOR:
             return
         text = Text.assemble((f"{process} | ", "dim"), printable(line))
         self._console.print(text, soft_wrap=True, highlight=False)
+
+    def show_address(self, address: str) -> None:
+        """Say where the cluster's REST interface is."""
+        text = f"REST interface: http://{address}/v1, metrics: http://{address}/metrics"
+        self._console.print(Text(text, "dim"), soft_wrap=True, highlight=False)
 
 
 def result_table(result: JobResult) -> FittingTable:

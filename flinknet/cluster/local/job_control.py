@@ -1,0 +1,103 @@
+"""What other threads may want of a job that runs on a local cluster: to know of it, to end it.
+
+``run_job`` attaches the control when its cluster has started. What is asked before waits until
+then, or until the job has ended without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from flinknet.cluster.control.job_result import JobProgress
+from flinknet.cluster.local.local_cluster import LocalCluster
+from flinknet.errors import LocalProtocolError
+
+__all__ = ["JobControl"]
+
+T = TypeVar("T")
+
+
+class JobControl:
+    """One job's. Every method may be called from any thread, but those of its runner."""
+
+    def __init__(self) -> None:
+        self.job_id = uuid.uuid4().hex
+        """That the job will have."""
+        self.progress: JobProgress | None = None
+        """As it was last reported."""
+        self._lock = threading.RLock()
+        self._attached: tuple[asyncio.AbstractEventLoop, LocalCluster] | None = None
+        self._cancel: Callable[[], Any] | None = None
+        self._is_cancelled = False
+        self._has_ended = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def cancel(self) -> None:
+        """Have the job cancelled, or not begun; nothing if it has ended."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._cancel is not None:
+                self._cancel()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has asked for its cancellation."""
+        return self._is_cancelled
+
+    def call(self, method: Callable[[LocalCluster], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Call a method of the cluster while it runs the job; LocalProtocolError, from the future,
+        if the job has ended."""
+        future: Future[T] = Future()
+
+        def begin() -> None:
+            if self._has_ended or self._attached is None:
+                future.set_exception(LocalProtocolError(f"job {self.job_id} has ended"))
+                return
+            loop, cluster = self._attached
+            called = asyncio.run_coroutine_threadsafe(method(cluster), loop)
+            called.add_done_callback(lambda done: _pass_on(done, future))
+
+        with self._lock:
+            if self._attached is None and not self._has_ended:
+                self._waiting.append(begin)
+            else:
+                begin()
+        return future
+
+    def start(self, cancel: Callable[[], Any]) -> None:
+        """``run_job`` begins; ``cancel`` ends it, from any thread."""
+        with self._lock:
+            self._cancel = cancel
+            if self._is_cancelled:
+                cancel()
+
+    def attach(self, cluster: LocalCluster) -> None:
+        """The cluster runs, in the current event loop."""
+        with self._lock:
+            self._attached = asyncio.get_running_loop(), cluster
+            self._begin_waiting()
+
+    def end(self) -> None:
+        """The job has ended, somehow."""
+        with self._lock:
+            self._has_ended, self._cancel = True, None
+            self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        for begin in self._waiting:
+            begin()
+        self._waiting.clear()
+
+
+def _pass_on(done: Future[T], future: Future[T]) -> None:
+    if done.cancelled():
+        future.set_exception(LocalProtocolError("the job has ended meanwhile"))
+    elif (error := done.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())

@@ -1,0 +1,121 @@
+"""``python job.py``: a program that runs its jobs itself, as its user sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+IN_A_LOOP = """
+import asyncio, logging
+from flinknet.datastream import StreamExecutionEnvironment
+from flinknet.errors import ConfigurationError, JobCancelledError
+from flinknet.datastream import GeneratorSource
+
+log = logging.getLogger("user")
+
+def double(number):
+    log.info("doubling %d", number)
+    return 2 * number
+
+async def main():
+    env = StreamExecutionEnvironment()
+    env.from_collection([21]).map(double).print()
+    try:
+        env.execute()
+    except ConfigurationError as error:
+        print(error)
+    env.from_collection([21]).map(double).print()
+    result = await env.execute_async("in a loop")
+    print(result.state, result.workers)
+    env.from_source(GeneratorSource(lambda number: number)).sink_to(lambda record: None)
+    client = env.execute_async("endless")
+    await client.cancel()
+    try:
+        await client
+    except JobCancelledError as error:
+        print("cancelled")
+
+asyncio.run(main())
+"""
+
+ON_A_TERMINAL = """
+from flinknet.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment()
+env.from_collection(["printed"]).print()
+env.execute("shown")
+"""
+
+
+def write(directory: Path, program: str) -> None:
+    (directory / "job.py").write_text(program)
+    (directory / "cluster.toml").write_text("[cluster]\nworkers = 1\nlog_format = 'json'\n")
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", **variables}
+
+
+def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
+    """It is configured by the file that FLINKNET_CONFIG names; what it prints is on standard
+    output, and what it logs on standard error."""
+    write(tmp_path, IN_A_LOOP)
+    run = subprocess.run(
+        [sys.executable, "job.py"],
+        cwd=tmp_path,
+        env=environment(FLINKNET_CONFIG="cluster.toml"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    refused, *printed = run.stdout.splitlines()
+    assert "await env.execute_async" in refused
+    assert printed == ["42", "FINISHED ('worker-0',)", "cancelled"]
+    (logged,) = [json.loads(line) for line in run.stderr.splitlines()]
+    assert logged.pop("time")
+    assert logged == {
+        "level": "INFO",
+        "logger": "user",
+        "process": "worker-0",
+        "message": "doubling 21",
+    }
+
+
+def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:
+    """Standard output has what the job printed, and nothing else."""
+    write(tmp_path, ON_A_TERMINAL)
+    ours, theirs = pty.openpty()
+    with (
+        os.fdopen(ours, "rb", 0) as terminal,
+        subprocess.Popen(
+            [sys.executable, "job.py"],
+            cwd=tmp_path,
+            env=environment(FLINKNET_CLUSTER_WORKERS="1", TERM="xterm"),
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+        ) as run,
+    ):
+        os.close(theirs)
+        shown = bytearray()
+        try:
+            while data := terminal.read(65536):
+                shown += data
+        except OSError:
+            pass  # The terminal's other end is closed.
+        assert run.stdout is not None
+        printed = run.stdout.read()
+    text = shown.decode()
+    assert run.returncode == 0, text
+    assert printed == b"printed\n"
+    assert "starting the cluster" in text
+    assert "REST interface: http://127.0.0.1:" in text
+    assert "shown: FINISHED after" in text
+    assert "backpressured" in text
