@@ -139,6 +139,8 @@ class Subtask:
         self._restored = restored
         self._has_finished = finished
         self._mailbox = Mailbox(descriptor.name, mailbox_mails_max)
+        self._early: dict[int, CheckpointBarrier] = {}
+        """Checkpoints that were triggered here before it runs."""
         self._notified = Availability()
         """Something has become of a checkpoint."""
         self._stop = SavepointStop(self._mailbox.post)
@@ -207,13 +209,13 @@ class Subtask:
         self._times.end_wait(WaitReason.IDLE, task_time())
         try:
             if self._has_finished:
-                self._take(ExecutionStep.RUNNING)
+                self._begin_to_run()
                 await self._pass_on_end_of_time()
                 await self._await_ends()
             else:
                 had_ended = self._had_ended(chain)
                 await self._begin(chain)
-                self._take(ExecutionStep.RUNNING)
+                self._begin_to_run()
                 try:
                     if had_ended:
                         await self._pass_on_end_of_time()
@@ -270,12 +272,22 @@ class Subtask:
     def _take(self, step: ExecutionStep) -> None:
         self.state = self.state.after(step, f'subtask "{self.descriptor.name}"')
 
+    def _begin_to_run(self) -> None:
+        self._take(ExecutionStep.RUNNING)
+        early, self._early = self._early, {}
+        for barrier in early.values():
+            self.trigger_checkpoint(barrier)
+
     def submit(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
         """Have a function or coroutine function called between two batches; see Mailbox."""
         return self._mailbox.submit(action)
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Begin a checkpoint here; one that has ended, or is about to, does not."""
+        """Begin a checkpoint here, once it runs: the coordinator does not wait until all state is
+        restored. One that has ended, or is about to, does not."""
+        if self.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING):
+            self._early[barrier.checkpoint_id] = barrier
+            return
         if self._checkpoints is not None and barrier.options.kind.stops:
             # With it the subtask ends: nobody else waits for what it raises.
             action = partial(SubtaskCheckpoints.trigger_checkpoint, barrier=barrier)
@@ -286,6 +298,7 @@ class Subtask:
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """The coordinator has given a checkpoint up."""
         self._stop.ended(checkpoint_id, complete=False)
+        self._early.pop(checkpoint_id, None)
         self._mail_checkpoints(lambda checkpoints: checkpoints.abort_checkpoint(checkpoint_id))
         self._notified.set(True)
 

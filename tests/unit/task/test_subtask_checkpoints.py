@@ -347,6 +347,46 @@ async def test_nobody_waits_for_the_event_time_of_who_has_finished(
     assert collected(results) == [(0, 1), (1_000, 1)]
 
 
+class Opening(MapFunction):
+    """Takes its time to open."""
+
+    may_open: ClassVar[asyncio.Event]
+
+    async def open(self, context: RuntimeContext) -> None:
+        await self.may_open.wait()
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+@pytest.mark.parametrize("kind", [CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT])
+async def test_who_is_not_ready_yet_begins_a_checkpoint_when_it_is(
+    workers: list[NetworkEnvironment], store: CheckpointStore, kind: CheckpointKind
+) -> None:
+    """The coordinator knows that all have been told to run, and not that all state is restored; it
+    would wait for what was dropped until the time-out. What it has given up is not begun."""
+    Opening.may_open = asyncio.Event()
+    answers = Answers()
+    subtasks = deploy(sums(Opening()), workers, store, answers)
+    for subtask in subtasks.values():
+        subtask.open()
+    trigger(subtasks, CheckpointBarrier(1, 1_000))
+    tasks = [asyncio.create_task(subtask.run()) for subtask in subtasks.values()]
+    sources = [subtask for name, subtask in subtasks.items() if name.startswith("Source")]
+    while any(subtask.state is not ExecutionState.INITIALIZING for subtask in sources):
+        await asyncio.sleep(0)
+    for subtask in subtasks.values():
+        subtask.abort_checkpoint(1)
+    trigger(subtasks, CheckpointBarrier(2, 1_000, CheckpointOptions(kind)))
+    Opening.may_open.set()
+    async with asyncio.timeout(60):
+        await answers.until(reports=4)
+        results = await asyncio.gather(*tasks)
+    assert collected(results) == EXPECTED
+    assert {result.checkpoint_taken for result in results} == {2}
+    assert not answers.declines
+
+
 class Refusing(MapFunction, CheckpointedFunction):
     """Cannot be captured."""
 
