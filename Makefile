@@ -18,6 +18,8 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
+# Tests start hundreds of processes; without it each compiles again whatever it imports.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo demo-kill test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus clean
 
 help: ## list the targets
