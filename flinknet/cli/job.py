@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
-from flinknet.cli.fitting_table import FittingTable
 from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.local.fitting_table import FittingTable
 from flinknet.metrics.task_times import BackpressureLevel
 from flinknet.texts import printable
 

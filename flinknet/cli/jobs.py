@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress
-from flinknet.cli.fitting_table import FittingTable
 from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.local.fitting_table import FittingTable
 from flinknet.texts import printable
 
 __all__ = ["jobs"]
