@@ -5,6 +5,7 @@ contexts, state, sources and sinks."""
 
 from __future__ import annotations
 
+from flinknet.datastream.async_data_stream import AsyncDataStream
 from flinknet.datastream.checkpoint_config import (
     CheckpointConfig,
     CheckpointingMode,
@@ -41,6 +42,17 @@ from flinknet.datastream.streams import (
 from flinknet.datastream.windowed_stream import (
     WindowedStream,
 )
+from flinknet.task.async_retry import (
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
+)
 from flinknet.task.broadcast_context import (
     BroadcastContext,
     OnTimerBroadcastContext,
@@ -58,6 +70,7 @@ from flinknet.task.evictors import (
 )
 from flinknet.task.functions import (
     AggregateFunction,
+    AsyncFunction,
     CheckpointListener,
     FilterFunction,
     FlatMapFunction,
@@ -143,6 +156,10 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AllWindowFunction",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BroadcastConnectedStream",
     "BroadcastContext",
     "BroadcastProcessFunction",
@@ -175,9 +192,11 @@ __all__ = [
     "Evictor",
     "EvictorContext",
     "ExecutionConfig",
+    "ExponentialBackoffDelayRetryStrategy",
     "ExternalizedCheckpointRetention",
     "FileSource",
     "FilterFunction",
+    "FixedDelayRetryStrategy",
     "FlatMapFunction",
     "Function",
     "FunctionInitializationContext",
@@ -200,6 +219,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "NeverTrigger",
+    "NoRetryStrategy",
     "NumberSequenceSource",
     "OnTimerBroadcastContext",
     "OnTimerContext",
@@ -222,6 +242,7 @@ __all__ = [
     "ReducingState",
     "ReducingStateDescriptor",
     "RestartStrategies",
+    "RetryPredicate",
     "Row",
     "RowKind",
     "RuntimeContext",
@@ -257,4 +278,7 @@ __all__ = [
     "WindowFunction",
     "WindowedStream",
     "append_time",
+    "empty_result_predicate",
+    "exception_type_predicate",
+    "has_exception_predicate",
 ]

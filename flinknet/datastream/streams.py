@@ -417,6 +417,15 @@ class DataStream(OperatorSettings):
         collected: list[Any] = result.collected[name]
         return collected[:limit]
 
+    def transform(
+        self,
+        operator_name: str,
+        factory: OperatorFactory,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Process the records by an operator that ``factory`` makes for each subtask."""
+        return self._one_input(operator_name, factory, output_type)
+
     def get_execution_environment(self) -> Program:
         """Return the environment that the stream is of."""
         return self._program

@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from flinknet.buffer.availability import Availability
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
@@ -151,6 +152,12 @@ class OperatorChain:
             other.fail(error, "to copy a record; get_config().enable_object_reuse() does without")
 
         return with_copies(other.process, fail, stamped=one.stamped)
+
+    @property
+    def rooms(self) -> list[Availability]:
+        """Of each operator that waits for others than those behind it, whether it would take a
+        batch."""
+        return [operator.room for operator in self._operators if operator.room is not None]
 
     def set_channel(self, channel: int) -> None:
         """Tell process functions which input channel the next batch came through."""

@@ -8,14 +8,16 @@ own copy of the function, so what an instance keeps in its attributes is private
 Records that can be changed are copied between the operators of a chain, so that a function may
 change what it was given; after ``get_config().enable_object_reuse()`` they are shared, and it must
 not. A plain function runs on the worker's event loop: one that blocks it, waiting or computing
-for long, is better a coroutine function around ``asyncio.to_thread``.
+for long, is better a coroutine function around ``asyncio.to_thread``, or, if many records may be
+worked on at a time, the function of an ``AsyncDataStream``.
 """
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinknet.interpreter import COMPILES_PYTHON
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AggregateFunction",
+    "AsyncFunction",
     "CheckpointListener",
     "FilterFunction",
     "FlatMapFunction",
@@ -36,6 +39,7 @@ __all__ = [
     "ProcessFunction",
     "ReduceFunction",
     "SinkFunction",
+    "fail_timed_out",
     "find_attributes_fast",
     "key_of_value",
 ]
@@ -91,6 +95,32 @@ class FilterFunction(Function, ABC):
     @abstractmethod
     def filter(self, value: Any) -> bool:
         """Return whether ``value`` stays in the stream."""
+
+
+class AsyncFunction(Function, ABC):
+    """A request for each record, many at a time; for ``AsyncDataStream``.
+
+    Both methods are called for many records before the first of them is done, so nothing in the
+    function may belong to one record.
+    """
+
+    @abstractmethod
+    def async_invoke(self, value: Any) -> Any:
+        """Return an iterable of the records that replace ``value``; None means none. It is declared
+        with ``async def``, or blocks and is called in a thread (``in_thread=True``)."""
+
+    def timeout(self, value: Any) -> Any:
+        """Return an iterable of records for a value whose request was not done in time; by default
+        it raises TimeoutError, which fails the job's attempt."""
+        fail_timed_out(value)
+
+
+def fail_timed_out(value: Any) -> NoReturn:
+    """Raise the TimeoutError of a request that was not done in time."""
+    raise TimeoutError(
+        f"the request for {reprlib.repr(value)} was not done in time: allow more, or say in "
+        "timeout() what to emit instead"
+    )
 
 
 class MapBatchFunction(Function, ABC):

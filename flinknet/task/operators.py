@@ -27,6 +27,7 @@ from operator import length_hint
 from reprlib import Repr
 from typing import Any, NoReturn
 
+from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import CheckpointListener, Function, find_attributes_fast
@@ -76,6 +77,10 @@ class Operator:
     takes_timestamps = False
     """Whether it is made with ``stamped=True``, or with a tuple of that for each of its inputs,
     where its records have timestamps; the functions of others are wrapped."""
+
+    room: Availability | None = None
+    """Whether it would take another batch at once, if that may be because of others than those
+    behind it: batches come in slices then, and the subtask looks up until there is room."""
 
     process: Emit
     """Takes a batch; returns when everything that came of it has been taken by the next

@@ -44,7 +44,9 @@ class ProcessingTimeService:
         post: Callable[[Callable[[], Any]], None],
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        self._post = post
+        self.post = post
+        """Has a function or coroutine function called between two batches; nothing is called once
+        the subtask has stopped."""
         self._clock_ms = clock_ms
         self._timers: set[ScheduledTimer] = set()
 
@@ -84,4 +86,4 @@ class ProcessingTimeService:
             self._set(timer)
             return
         self._timers.remove(timer)
-        self._post(lambda: None if timer.cancelled else timer.callback(timer.timestamp_ms))
+        self.post(lambda: None if timer.cancelled else timer.callback(timer.timestamp_ms))

@@ -9,6 +9,9 @@ that have priority are handled; while no output has memory for another record, t
 seldom waits inside. (Flink does all that between two records.) A fast operator is done with its
 batch in one slice, and has looked at the clock twice.
 
+Where an operator waits for others than those behind it, in any job, the next slice also waits until
+it has room.
+
 What of the batch has not begun, the *rest*, is in flight, on the channel that it came from: behind
 what was processed, in front of what the deserializer has of the next record.
 
@@ -64,6 +67,7 @@ class RecordSlices:
         times: the account of the waits for that.
         reader: where events with priority come from; None for a source.
         packer: packs records as they came.
+        rooms: of operators, whether they have room for another slice.
     """
 
     def __init__(
@@ -73,9 +77,11 @@ class RecordSlices:
         times: TaskTimes,
         reader: RecordReader | None,
         packer: RecordPacker,
+        rooms: Sequence[Availability] = (),
     ) -> None:
         self._mailbox = mailbox
         self._outputs = outputs
+        self._rooms = rooms
         self._wait = mailbox.interruptible(partial(_measured_wait, times))
         self._reader = reader
         self._pack = packer.pack
@@ -112,26 +118,36 @@ class RecordSlices:
         return map(self._pack, self._rest) if channel == self._channel else ()
 
     async def _look_up(self) -> None:
-        """Do what comes between two slices, until there is memory for the next one."""
+        """Do what comes between two slices, until there is memory for the next one, and room; the
+        wait for room is the operator's work, and counts as busy."""
         if self._mailbox.mails:
             await self._mailbox.run_mails()
         self._take_priority_events()
+        for room in self._rooms:
+            while not room.available:
+                await self._until_available(room, self._mailbox.until)
+                self._take_priority_events()
         for output in self._outputs:
             while not output.available:
-                await self._until_available(output)
+                await self._until_available(output, self._until_memory)
                 self._take_priority_events()
 
-    async def _until_available(self, output: Availability) -> None:
-        """Wait for memory, or an event with priority."""
+    async def _until_memory(self, some: Availability) -> None:
+        await self._wait(some, WaitReason.SOFT_BACKPRESSURE)
+
+    async def _until_available(
+        self, needed: Availability, wait: Callable[[Availability], Awaitable[None]]
+    ) -> None:
+        """Wait for it, or an event with priority."""
         some = Availability()
         wake = partial(some.set, True)
-        awaited = [output]
+        awaited = [needed]
         if self._reader is not None:
             awaited.append(self._reader.gate.priority_availability)
         for one in awaited:
             one.subscribe(wake)
         try:
-            await self._wait(some, WaitReason.SOFT_BACKPRESSURE)
+            await wait(some)
         finally:
             for one in awaited:
                 one.unsubscribe(wake)

@@ -12,7 +12,8 @@ The states, and which may follow which, are those of ``execution_state.py``:
   when the chain has taken the last one. The reader yields to the event loop once per buffer, the
   source once per batch. Between two batches the mails are run that have come (``mailbox.py``),
   timers among them, and the operators are told how far event time has come. In a job with unaligned
-  checkpoints a long batch is interrupted for mails and barriers (``record_slices.py``).
+  checkpoints, and where an operator waits for others than those behind it, a long batch is
+  interrupted for mails and barriers (``record_slices.py``).
 - At the end of the input operators emit what they held back and close, two-phase sinks prepare;
   then every writer finishes, which waits until the consumers have processed everything: FINISHED.
   Meanwhile checkpoints go on, and have the subtask as one that has finished. If an operator has
@@ -440,11 +441,11 @@ class Subtask:
             await self._restored.restore(chain, *place)
         await chain.open()
         checkpointing = self._graph.checkpointing
+        if chain.rooms or (checkpointing is not None and checkpointing.unaligned):
+            self._slices = self._make_slices(chain.rooms)
         if self._checkpoints is not None:
             writers = [output.writer for output in self._outputs]
             exactly_once = checkpointing is None or checkpointing.mode == "exactly_once"
-            if checkpointing is not None and checkpointing.unaligned:
-                self._slices = self._make_slices()
             self._checkpoints.begin(
                 chain,
                 writers,
@@ -458,10 +459,10 @@ class Subtask:
         if self._restored is not None and self._reader is not None:
             await self._process_in_flight(chain, self._restored)
 
-    def _make_slices(self) -> RecordSlices:
+    def _make_slices(self, rooms: list[Availability]) -> RecordSlices:
         outputs = [output.writer.partition.availability for output in self._outputs]
         packer = RecordPacker(self._types)
-        return RecordSlices(self._mailbox, outputs, self._times, self._reader, packer)
+        return RecordSlices(self._mailbox, outputs, self._times, self._reader, packer, rooms)
 
     async def _process_in_flight(self, chain: OperatorChain, restored: RestoredState) -> None:
         """Process what was in flight to this subtask, before anything that is new."""

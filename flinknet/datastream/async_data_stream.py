@@ -1,0 +1,140 @@
+"""Requests to others for the records of a stream: PyFlink's AsyncDataStream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from flinknet.datastream.streams import DataStream
+from flinknet.errors import ConfigurationError
+from flinknet.task.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
+from flinknet.task.async_wait_operator import AsyncWaitOperator
+from flinknet.task.durations import Duration, Time
+from flinknet.task.functions import AsyncFunction
+from flinknet.task.type_information import TypeInformation
+
+__all__ = ["AsyncDataStream"]
+
+ASYNC_CAPACITY = 100
+"""Requests of a subtask at a time, as in PyFlink."""
+
+
+class AsyncDataStream:
+    """Replaces each record of a stream by the results of a request, many at a time.
+
+    In all four methods ``async_function`` is an ``AsyncFunction``, or a coroutine function in its
+    place; ``timeout`` is for one record, with all attempts, and 0 means never; ``capacity`` is the
+    most records of a subtask whose results have not been emitted yet, and a stream that brings more
+    waits. With ``in_thread`` the function is a plain one that blocks, and is called in one of
+    ``capacity`` threads; one that takes longer than ``timeout`` keeps its thread.
+
+    Event time stays behind the records that it came behind, and results have the timestamp of their
+    record. A checkpoint has the records whose results have not been emitted; after a failure they
+    are requested again, so a request may be made more than once and its results count once.
+    """
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction | Callable[[Any], Any],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream:
+        """Emit results as they come."""
+        return AsyncDataStream.unordered_wait_with_retry(
+            data_stream,
+            async_function,
+            timeout,
+            NO_RETRY_STRATEGY,
+            capacity,
+            output_type,
+            in_thread=in_thread,
+        )
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction | Callable[[Any], Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream:
+        """Emit results as they come, and make requests again as the strategy says."""
+        settings = _checked(timeout, capacity, async_retry_strategy)
+        factory = partial(
+            AsyncWaitOperator, async_function, *settings, ordered=False, in_thread=in_thread
+        )
+        return data_stream.transform("async wait operator", factory, output_type)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction | Callable[[Any], Any],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream:
+        """Emit results in the order of their records."""
+        return AsyncDataStream.ordered_wait_with_retry(
+            data_stream,
+            async_function,
+            timeout,
+            NO_RETRY_STRATEGY,
+            capacity,
+            output_type,
+            in_thread=in_thread,
+        )
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction | Callable[[Any], Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream:
+        """Emit results in the order of their records, and make requests again as the strategy
+        says."""
+        settings = _checked(timeout, capacity, async_retry_strategy)
+        factory = partial(
+            AsyncWaitOperator, async_function, *settings, ordered=True, in_thread=in_thread
+        )
+        return data_stream.transform("async wait operator", factory, output_type)
+
+
+def _checked(
+    timeout: Time | Duration, capacity: int, strategy: AsyncRetryStrategy
+) -> tuple[int, int, AsyncRetryStrategy]:
+    """Return the settings as the operator takes them; ConfigurationError if they are none."""
+    if not isinstance(timeout, Time | Duration) or timeout.milliseconds_count < 0:
+        raise ConfigurationError(
+            f"the timeout of a request is {timeout!r}: choose a Time, as in Time.seconds(10), of 0 "
+            "(never) or more"
+        )
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+        raise ConfigurationError(
+            f"the capacity is {capacity!r}: choose at least 1 request at a time"
+        )
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise ConfigurationError(
+            f"the retry strategy is {strategy!r}: choose an AsyncRetryStrategy, as in "
+            "AsyncRetryStrategy.fixed_delay(...)"
+        )
+    if strategy is not NO_RETRY_STRATEGY and not timeout.milliseconds_count:
+        raise ConfigurationError(
+            "requests that are made again need a timeout, or one may never end: it covers all "
+            "attempts"
+        )
+    return timeout.milliseconds_count, capacity, strategy
