@@ -11,6 +11,7 @@ from flinknet.datastream.checkpoint_config import (
     CheckpointingMode,
     ExternalizedCheckpointRetention,
 )
+from flinknet.datastream.collected_records import CollectedRecords
 from flinknet.datastream.configuration import Configuration, RuntimeExecutionMode
 from flinknet.datastream.connected_streams import (
     BroadcastConnectedStream,
@@ -174,6 +175,7 @@ __all__ = [
     "CoMapFunction",
     "CoProcessFunction",
     "CollectSink",
+    "CollectedRecords",
     "CollectionSource",
     "CommitContext",
     "Committer",

@@ -38,6 +38,10 @@ class CompletableFuture(Generic[T]):
         """Wait for it and return its error, if it has one."""
         return self._future.exception()
 
+    def add_done_callback(self, call: Callable[[BaseException | None], None]) -> None:
+        """Have ``call`` called with its error, or None, when it is known, in any thread."""
+        self._future.add_done_callback(lambda future: call(future.exception()))
+
     def done(self) -> bool:
         """Whether it is known, or failed."""
         return self._future.done()

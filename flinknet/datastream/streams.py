@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+from flinknet.datastream.collected_records import CollectedRecords
 from flinknet.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
+from flinknet.datastream.job_client import JobClient
 from flinknet.datastream.operator_settings import OperatorSettings
 from flinknet.datastream.sinks import CollectSink, PrintSink
 from flinknet.datastream.windowed_stream import WindowedStream
@@ -100,15 +103,18 @@ class Program(Protocol):
     def execute(self, job_name: str | None = None) -> JobResult:
         """Run the program to its end."""
 
+    def execute_async(self, job_name: str = "") -> JobClient:
+        """Run the program while it goes on."""
+
 
 class DataStreamSink(OperatorSettings):
     """The end of a stream."""
 
     def __init__(self, transformation: Transformation) -> None:
-        self._transformation = transformation
+        self.transformation = transformation
 
     def _operator(self, method: str) -> Transformation:
-        return self._transformation
+        return self.transformation
 
 
 class DataStream(OperatorSettings):
@@ -403,19 +409,48 @@ class DataStream(OperatorSettings):
         """Print every record on the standard output of the worker that it ends in."""
         return self.sink_to(PrintSink(sink_identifier))
 
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CollectedRecords: ...
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, *, limit: int
+    ) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> list[Any]:
-        """Execute the job and return the records of this stream, in no order across subtasks.
+    ) -> CollectedRecords | list[Any]:
+        """Execute the job and return an iterator over the records of this stream, while it runs.
 
-        At most ``limit`` records are returned; the job runs to its end in any case. Raises
-        JobFailedError for more records than may be kept; see CollectSink.
+        They come in the order in which each subtask makes them, and in no order across subtasks;
+        with checkpoints they come when one is complete, so that none comes twice after a failure.
+        The iterator is a context manager: leaving it cancels a job that still runs. With a
+        ``limit`` the first records are returned as a list instead, and the job is cancelled if it
+        has made so many. Raises the JobError that the job ends with.
         """
-        name = "execute_and_collect"
-        self.sink_to(CollectSink(limit)).name(name)
-        result = self._program.execute(job_execution_name)
-        collected: list[Any] = result.collected[name]
-        return collected[:limit]
+        if limit is not None and limit < 0:
+            raise ConfigurationError(f"limit is {limit}: choose 0 or more records, or None")
+        records = CollectedRecords()
+        try:
+            sink = self.sink_to(records.sink).name("execute_and_collect")
+            if len(self._inputs) == 1:
+                (upstream,) = self._inputs
+                operator = sink.transformation
+                operator.parallelism = upstream.transformation.parallelism
+                operator.max_parallelism = upstream.transformation.max_parallelism
+            records.follow(self._program.execute_async(job_execution_name or ""))
+        except BaseException:
+            records.close()
+            raise
+        if limit is None:
+            return records
+        with records:
+            return list(islice(records, limit))
 
     def transform(
         self,

@@ -119,3 +119,52 @@ def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:
     assert "REST interface: http://127.0.0.1:" in text
     assert "shown: FINISHED after" in text
     assert "backpressured" in text
+
+
+COLLECTING = """
+from flinknet.datastream import GeneratorSource, RateLimitedSource, StreamExecutionEnvironment
+
+class Mine:
+    def __init__(self, number):
+        self.number = number
+
+env = StreamExecutionEnvironment().set_parallelism(2)
+
+numbers = env.from_source(GeneratorSource(lambda number: number), name="endless")
+print(len(numbers.map(lambda number: number + 1).execute_and_collect(limit=5)))
+
+ordered = env.from_collection(range(3000)).map(Mine).set_parallelism(1).execute_and_collect()
+print([one.number for one in ordered] == list(range(3000)))
+
+env.enable_checkpointing(50)
+env.get_checkpoint_config().set_checkpoint_storage_dir("checkpoints")
+slow = RateLimitedSource(GeneratorSource(lambda number: number), 1000)
+with env.from_source(slow).execute_and_collect() as records:
+    seen = {next(records) for _ in range(20)}
+print(len(seen))
+
+def fail(number):
+    raise ValueError("no such number")
+
+try:
+    StreamExecutionEnvironment().from_collection([1]).map(fail).execute_and_collect(limit=1)
+except Exception as error:
+    print(type(error).__name__, "no such number" in str(error))
+"""
+
+
+def test_records_come_while_the_job_runs(tmp_path: Path) -> None:
+    """A limit ends an endless job; one upstream subtask's order is kept; records of classes of the
+    program come as that; with checkpoints records come when one is complete."""
+    write(tmp_path, COLLECTING)
+    run = subprocess.run(
+        [sys.executable, "job.py"],
+        cwd=tmp_path,
+        env=environment(FLINKNET_CLUSTER_WORKERS="1"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == ["5", "True", "20", "JobFailedError True"]

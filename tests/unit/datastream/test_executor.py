@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,8 +27,7 @@ def executed() -> Iterator[list[JobGraph]]:
 
     def executor(graph: JobGraph, control: JobControl | None) -> JobResult:
         graphs.append(graph)
-        collected: dict[str, list[Any]] = {"execute_and_collect": [3, 1, 2]}
-        return JobResult("job", graph.name, "FINISHED", 1.0, (), (), collected)
+        return JobResult("job", graph.name, "FINISHED", 1.0, (), (), {})
 
     set_executor(executor)
     yield graphs
@@ -49,17 +47,6 @@ def test_installed_executor_gets_the_jobs(executed: list[JobGraph]) -> None:
         "Source: Collection -> Sink: first",
         "Source: Collection -> Sink: second",
     ]
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(None, [3, 1, 2]), (2, [3, 1])])
-def test_execute_and_collect(
-    executed: list[JobGraph], limit: int | None, expected: list[int]
-) -> None:
-    stream = StreamExecutionEnvironment().from_collection([1])
-
-    assert stream.execute_and_collect("collecting", limit) == expected
-    assert executed[0].name == "collecting"
-    assert executed[0].vertices[0].name.endswith("Sink: execute_and_collect")
 
 
 def test_refused_job_is_not_executed(executed: list[JobGraph]) -> None:

@@ -1,0 +1,129 @@
+"""What the program sees of a stream while its job runs, and what of it after a failure."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.local.job_control import JobControl
+from flinknet.datastream.collected_records import READ_AHEAD_RECORDS, CollectedRecords
+from flinknet.datastream.job_client import JobClient
+from flinknet.datastream.program_sink import frame
+from flinknet.errors import JobFailedError
+
+RESULT = JobResult("id", "job", "FINISHED", 1.0, (), (), {})
+
+
+class Job:
+    """A job that ends when the test says so, and whose subtasks are the test's."""
+
+    def __init__(self) -> None:
+        self.records = CollectedRecords()
+        self._result: Future[JobResult] = Future()
+        control = JobControl()
+        self.client = JobClient(self._run, control)
+        control.start(self._result.cancel)
+        self.records.follow(self.client)
+
+    def _run(self) -> JobResult:
+        return self._result.result()
+
+    def subtask(self, index: int, restored: int | None, *, checkpointed: bool) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self.records.sink._path)
+        connection.sendall(frame("open", index, restored, checkpointed))
+        return connection
+
+    def finish(self) -> None:
+        self._result.set_result(RESULT)
+        self.client.join()
+
+    def fail(self) -> None:
+        self._result.set_exception(JobFailedError("broken"))
+        self.client.join()
+
+
+@pytest.fixture
+def job() -> Iterator[Job]:
+    made = Job()
+    yield made
+    made.records.close()
+
+
+def say(subtask: socket.socket, *messages: tuple[Any, ...]) -> None:
+    """Send messages, and wait until they have been taken."""
+    for message in messages:
+        subtask.sendall(frame(*message))
+    subtask.sendall(frame("end"))
+    assert subtask.recv(1) == b"\0"
+    subtask.close()
+
+
+def test_without_checkpoints_records_come_at_once(job: Job) -> None:
+    with job.subtask(0, None, checkpointed=False) as subtask:
+        subtask.sendall(frame("records", [1, "two"]))
+        assert [next(job.records), next(job.records)] == [1, "two"]
+        say(subtask, ("records", [3]))
+    job.finish()
+    assert list(job.records) == [3]
+    assert list(job.records) == [], "it has been closed"
+
+
+def test_with_checkpoints_records_come_when_they_cannot_come_again(job: Job) -> None:
+    with job.subtask(0, None, checkpointed=True) as subtask:
+        messages = ("records", [1]), ("mark", 7), ("records", [2]), ("complete", 7), ("mark", 8)
+        say(subtask, *messages, ("records", [3]))
+    assert next(job.records) == 1
+    with job.subtask(0, 8, checkpointed=True) as subtask:  # 3 is dropped
+        say(subtask, ("records", ["3 again"]))
+    assert next(job.records) == 2, "the checkpoint that the job goes on from is complete"
+    job.finish()
+    assert list(job.records) == ["3 again"]
+
+
+def test_a_checkpoint_that_nobody_knows_shows_nothing(job: Job) -> None:
+    with job.subtask(0, None, checkpointed=True) as subtask:
+        say(subtask, ("records", [1]), ("complete", 5))
+    job.fail()
+    with pytest.raises(JobFailedError, match="broken"):
+        next(job.records)
+
+
+def test_a_job_that_begins_again_gives_nothing_out_twice(job: Job) -> None:
+    with job.subtask(0, None, checkpointed=False) as subtask:
+        say(subtask, ("records", [1, 2]))
+    with job.subtask(0, None, checkpointed=False) as subtask:  # nobody has seen 1 and 2
+        say(subtask, ("records", [1, 2]))
+    assert next(job.records) == 1
+    with job.subtask(0, None, checkpointed=False) as subtask:
+        say(subtask)
+    assert next(job.records) == 2
+    with pytest.raises(JobFailedError, match="has begun again"):
+        next(job.records)
+
+
+def test_a_slow_program_holds_its_job_back(job: Job) -> None:
+    with job.subtask(0, None, checkpointed=False) as subtask:
+        subtask.sendall(frame("records", [0] * READ_AHEAD_RECORDS))
+        subtask.sendall(frame("end"))
+        subtask.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            subtask.recv(1)
+        subtask.setblocking(True)
+        assert next(job.records) == 0
+        assert subtask.recv(1) == b"\0"
+
+
+def test_closing_cancels_the_job_and_leaves_nothing(job: Job) -> None:
+    directory = Path(job.records.sink._path).parent
+    with job.subtask(0, None, checkpointed=False) as subtask, job.records:
+        subtask.sendall(frame("records", [0] * READ_AHEAD_RECORDS))
+        assert next(job.records) == 0
+    assert not directory.exists()
+    assert job.client.get_job_execution_result().done()
