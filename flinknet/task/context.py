@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.state.descriptors import (
@@ -113,6 +114,9 @@ class RuntimeContext:
     """Whether the job has checkpoints."""
     keyed_state: KeyedState | None = None
     """The part of it that its function may ask for."""
+    interrupt: Callable[[], Awaitable[None]] = yield_to_loop
+    """Awaited in the middle of long work where all that has come of it is emitted, and state stands
+    for the rest: others get their turn, and a checkpoint may be taken."""
     idle: Callable[[], AbstractContextManager[None]] = nullcontext
     """``with context.idle():`` around what a source awaits for want of records; otherwise that time
     counts as busy."""

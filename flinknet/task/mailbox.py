@@ -99,6 +99,8 @@ class Mailbox:
         self.mails: deque[Mail] = deque()
         """What waits; for the subtask to look at, and for nobody to change."""
         self.state = MailboxState.OPEN
+        self.is_running = False
+        """Whether a mail is being run."""
         self._owner = owner
         self._mails_max = mails_max
         self._woken = Availability()
@@ -161,6 +163,13 @@ class Mailbox:
     async def run_mails(self) -> None:
         """Run the mails that are there, in order; those that come meanwhile are for the next time,
         so that no sender can keep the subtask from its work."""
+        self.is_running = True
+        try:
+            await self._run_mails()
+        finally:
+            self.is_running = False
+
+    async def _run_mails(self) -> None:
         for _ in range(len(self.mails)):
             if not self.mails:
                 return

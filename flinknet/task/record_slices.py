@@ -15,6 +15,10 @@ it has room.
 What of the batch has not begun, the *rest*, is in flight, on the channel that it came from: behind
 what was processed, in front of what the deserializer has of the next record.
 
+Timers and windows that fire, which may be as many as there are keys, are sliced in the same way by
+who fires them (``SliceSize``, ``interrupt``): what has fired is emitted then, and what has not is
+state. (Flink: interruptible timers, FLINK-20217.)
+
 Invariant: between two slices, what is not in the rest is with the writers, or in operators' state.
 """
 
@@ -44,7 +48,7 @@ RECORDS_MAX = 65_536
 
 
 class SliceSize:
-    """How many records make a slice; ``seconds`` is what they have taken."""
+    """How many records, timers or windows make a slice; ``seconds`` is what they have taken."""
 
     def __init__(self) -> None:
         self.records = RECORDS_FIRST
@@ -111,6 +115,14 @@ class RecordSlices:
                 await yield_to_loop()
         finally:
             self._rest = []
+
+    async def interrupt(self) -> None:
+        """Do what comes between two slices, in other work of the subtask's. If that is itself a
+        mail, the others wait for its end."""
+        if self._mailbox.is_running:
+            self._take_priority_events()
+        else:
+            await self._look_up()
 
     def rest_of(self, channel: int) -> Iterable[bytes]:
         """The records of a channel that were read and have not begun, packed one by one. Raises

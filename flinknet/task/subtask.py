@@ -48,6 +48,7 @@ from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.net.task_clock import task_time
 from flinknet.partition.result_partition import ResultPartitionStatistics
+from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import RecordUnpacker
@@ -165,6 +166,7 @@ class Subtask:
             processing_time=self._processing_time,
             auto_watermark_interval_ms=graph.auto_watermark_interval_ms,
             channels_of_first_input=sum(count for edge, count in edges if edge.input == 0),
+            interrupt=self._interrupt,
             idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
         )
 
@@ -514,6 +516,13 @@ class Subtask:
                     await self._slices.work_off(records, chain.head.process, batch.channel)
             if mailbox.mails:
                 await mailbox.run_mails()
+
+    async def _interrupt(self) -> None:
+        """Let others have their turn in the middle of long work; with unaligned checkpoints mails,
+        and barriers that have overtaken everything, too."""
+        await yield_to_loop()
+        if self._slices is not None:
+            await self._slices.interrupt()
 
     async def _finish_outputs(self) -> None:
         """Wait for the consumers to have processed everything; take no mails any more."""

@@ -3,7 +3,9 @@
 Theory of operation. Timers of event time fire when the operator says how far that has come,
 processing time's when the subtask's clock calls back, always between two batches. A call sees the
 state of the timer's key, since the key in progress is set before it. The results of many calls are
-emitted together.
+emitted together. Many timers may be due at once, as many as there are keys: they fire in slices of
+about half a millisecond, and between two of them others have their turn, and a checkpoint may be
+taken, since what has not fired is state (Flink: InternalTimeServiceManager, interruptible timers).
 
 Owned: the timers, and the view that ``on_timer`` gets.
 """
@@ -14,17 +16,15 @@ import reprlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
-from flinknet.records.cooperative_budget import yield_to_loop
+from flinknet.net.task_clock import task_time
 from flinknet.task.context import OnTimerContext, RuntimeContext
 from flinknet.task.operators import is_awaiting, records_in
+from flinknet.task.record_slices import SliceSize
 from flinknet.task.timers.timer_queue import DueTimer, TimerQueue
 from flinknet.task.timers.timer_service import TimeDomain, Timers, TimerService
 from flinknet.task.watermark_valve import MAX_WATERMARK
 
-__all__ = ["TIMERS_AT_ONCE", "TimerCalls"]
-
-TIMERS_AT_ONCE = 256
-"""Timers that fire before other subtasks get their turn."""
+__all__ = ["TimerCalls"]
 
 
 class EmitResults(Protocol):
@@ -56,6 +56,8 @@ class TimerCalls:
         self._shown = view if shown is None else shown
         self._place = context.process_context
         self._emit_results = emit_results
+        self._interrupt = context.interrupt
+        self._slice = SliceSize()
         self._timers = Timers(context.state.keyed, context.processing_time, self._fire_by_clock)
         self._place.timers = view.timers = TimerService(self._timers, self._place)
 
@@ -83,33 +85,32 @@ class TimerCalls:
         self._timers.set_clock()
 
     async def _fire(self, domain: TimeDomain, until_ms: int) -> None:
-        """Have all timers fire until then, also those that are registered meanwhile; other subtasks
-        get a turn after every TIMERS_AT_ONCE."""
+        """Have all timers fire until then, also those that are registered meanwhile."""
         queue, view = self._timers.of(domain), self._view
-        view.domain = domain
-        view.current_watermark = self._place.current_watermark
         waits = is_awaiting(self._on_timer)
         while (deadline_ms := queue.deadline_ms) is not None and deadline_ms <= until_ms:
+            # Those of the other domain may have fired meanwhile.
+            view.domain, view.current_watermark = domain, self._place.current_watermark
             if waits:
-                self._show(queue.pop_due(until_ms))
+                due = queue.pop_due(until_ms)
+                assert due is not None, "a timer is due"
+                self._show(due)
                 await self._emit_results(
                     self._at_timer, self._on_timer, view.current_timestamp, self._shown
                 )
             else:
                 await self._emit_results(self._at_timer, self._some_fired, queue, until_ms)
-            await yield_to_loop()
+            await self._interrupt()
 
     def _some_fired(self, queue: TimerQueue, until_ms: int) -> Iterator[Any]:
-        call, shown = self._on_timer, self._shown
-        for _ in range(TIMERS_AT_ONCE):
-            due = queue.pop_due(until_ms)
-            if due is None:
-                return
+        call, shown, fired, began = self._on_timer, self._shown, 0, task_time()
+        while fired < self._slice.records and (due := queue.pop_due(until_ms)) is not None:
+            fired += 1
             self._show(due)
             yield from records_in(call(due.timestamp_ms, shown))
+        self._slice.took(fired, task_time() - began)
 
-    def _show(self, due: DueTimer | None) -> None:
-        assert due is not None, "a timer is due"
+    def _show(self, due: DueTimer) -> None:
         self._view.current_timestamp = due.timestamp_ms
         self._view.current_key = self._place.current_key = due.key
 

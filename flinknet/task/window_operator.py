@@ -5,7 +5,8 @@ records, and what its trigger remembers. A record is added to the panes of its w
 trigger is asked after each; it is asked again when one of the window's timers is due. A window that
 fires hands what it keeps to the window function, in the order in which windows fired; the results
 have the timestamp of the window's end. All that a watermark lets happen has been emitted when the
-watermark goes on.
+watermark goes on. As many windows may be due as there are keys: they speak in slices, between which
+others have their turn, and a checkpoint may be taken.
 
 A window is there until its *cleanup time*: of event time, its end and the allowed lateness; of
 processing time, its end. A record all of whose windows are gone is *late*: it goes to the side
@@ -30,6 +31,7 @@ from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Literal
 
+from flinknet.net.task_clock import task_time
 from flinknet.records.key_forms import comparable_key
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function, find_attributes_fast
@@ -42,6 +44,7 @@ from flinknet.task.operators import (
     value_of,
 )
 from flinknet.task.processing_time import ScheduledTimer
+from flinknet.task.record_slices import SliceSize
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.state.descriptors import StateKind
 from flinknet.task.triggers import Trigger, TriggerResult
@@ -160,6 +163,7 @@ class WindowOperator(Operator):
         self._alarm: ScheduledTimer | None = None
         self._fired: list[tuple[Any, Window, list[Any]]] = []
         self._results: list[Any] = []
+        self._slice = SliceSize()
         self._pane_context = PaneContext(self)
         self.process = self._process
 
@@ -349,6 +353,7 @@ class WindowOperator(Operator):
         *,
         is_event_time: bool,
     ) -> None:
+        asked, began = 0, task_time()
         for time_ms, key, window in due:
             panes = self._entries[key]
             pane, is_end = panes[window], False
@@ -370,6 +375,12 @@ class WindowOperator(Operator):
                 await self._speak()
             if is_end:
                 await self._forget_state(key, window)
+            asked += 1
+            if asked >= self._slice.records:
+                await self._emit_results()
+                self._slice.took(asked, task_time() - began)
+                await self._context.interrupt()
+                asked, began = 0, task_time()
         await self._emit_results()
 
     async def _forget_state(self, key: Any, window: Window) -> None:

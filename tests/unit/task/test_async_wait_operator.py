@@ -177,7 +177,10 @@ async def test_an_error_of_a_request_fails_the_subtask_with_its_record() -> None
         await harness.process(1, "two")
         await function.answer("two", ValueError("no such thing"))
         await function.answer(1, ValueError("comes second"))
-        failed = 'operator "tested" (1/1) failed on a record of type str: ValueError: no such thing'
+        failed = (
+            'operator "tested" (1/1) failed on a record of type str, '
+            "'two': ValueError: no such thing"
+        )
         with pytest.raises(JobFailedError) as raised:
             await harness.run_mails()
         assert str(raised.value) == failed

@@ -296,8 +296,8 @@ async def test_stop_iteration_is_a_failure(operator: Callable[[Any], Operator]) 
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (5, "a record of type int: TypeError: 'int' object is not subscriptable"),
-        (({}, 1), "a record of type tuple: TypeError: unhashable type"),
+        (5, "a record of type int, 5: TypeError: 'int' object is not subscriptable"),
+        (({}, 1), r"a record of type tuple, \({}, 1\): TypeError: unhashable type"),
     ],
 )
 @pytest.mark.parametrize("function", [tally, tally_later])

@@ -88,6 +88,22 @@ async def test_the_loop_turns_between_slices() -> None:
     assert RECORDS_FIRST in turns
 
 
+async def test_other_work_is_interrupted_for_mails_but_a_mail_is_not() -> None:
+    arranged = Arranged()
+    seen: list[str] = []
+
+    async def long() -> None:
+        arranged.mailbox.post(lambda: seen.append("the next one"))
+        await arranged.slices.interrupt()
+        seen.append("a long one")
+
+    arranged.mailbox.post(long)
+    await arranged.slices.interrupt()
+    assert seen == ["a long one"]
+    await arranged.slices.interrupt()
+    assert seen == ["a long one", "the next one"]
+
+
 async def test_what_has_no_memory_waits_and_mails_do_not() -> None:
     """The time counts as backpressure; the mail's own does not."""
     output = Availability()

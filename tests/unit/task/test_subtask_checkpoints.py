@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from errno import ENOSPC
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,7 +29,10 @@ from flinknet.datastream import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
     GeneratorSource,
+    KeyedProcessFunction,
     MapFunction,
+    OnTimerContext,
+    ProcessContext,
     RateLimitedSource,
     RuntimeContext,
     SinkFunction,
@@ -645,6 +649,87 @@ async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
     async with running(restarted) as tasks:
         read, _ = await asyncio.gather(*tasks)
     assert read.records_in == 5_000 - (found[-1] + 1), "the source goes on behind them"
+
+
+class UntilOver(Source):
+    """Says that all keys are due, and then nothing more until it is to end."""
+
+    parallelism = 1
+    replayable = True
+    over: ClassVar[asyncio.Event]
+
+    def batches(self, context: RuntimeContext) -> AsyncIterator[Any]:
+        return self.batches_after(context, 0)
+
+    async def batches_after(self, context: RuntimeContext, position: int) -> AsyncIterator[Any]:
+        if position == 0:
+            yield [*range(TIMERS), 2 * TIMERS]
+        await self.over.wait()
+
+
+class Due(KeyedProcessFunction, CheckpointedFunction):
+    """Has a timer for each key, and says of each when it fires."""
+
+    fired: ClassVar[list[int]]
+    captured_behind: ClassVar[list[int]]
+    on_half: ClassVar[Callable[[], None]]
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """The timers are all of it."""
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.captured_behind.append(len(self.fired))
+
+    def process_element(self, value: int, ctx: ProcessContext) -> Iterable[int]:
+        ctx.timer_service().register_event_time_timer(TIMERS)
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[int]:
+        self.fired.append(ctx.get_current_key())
+        if len(self.fired) == TIMERS // 2:
+            type(self).on_half()
+        yield ctx.get_current_key()
+
+
+TIMERS = 1_000
+
+
+async def test_a_checkpoint_is_taken_between_timers_of_one_watermark(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    """K23: as an unaligned one need not wait for as many timers as there are keys; those that had
+    not fired do when it is restored, and no other does again."""
+    UntilOver.over = asyncio.Event()
+    Due.fired, Due.captured_behind = [], []
+
+    def job() -> JobGraph:
+        environment = StreamExecutionEnvironment().set_parallelism(1)
+        environment.enable_checkpointing(1000)
+        environment.get_config().set_auto_watermark_interval(1)
+        environment.get_checkpoint_config().enable_unaligned_checkpoints()
+        strategy = WatermarkStrategy.for_monotonous_timestamps()
+        by_time = strategy.with_timestamp_assigner(lambda value, stamp: value)
+        numbers = environment.from_source(UntilOver()).assign_timestamps_and_watermarks(by_time)
+        due = numbers.key_by(lambda value: value).process(Due())
+        due.sink_to(CollectSink()).name("sums")
+        return environment.job_graph("due")
+
+    answers = Answers()
+    subtasks = deploy(job(), workers, store, answers)
+    Due.on_half = partial(trigger, subtasks, CheckpointBarrier(1, 1_000, OPTIONS["unaligned"]))
+    async with asyncio.timeout(60), running(subtasks) as tasks:
+        await answers.until(reports=2)
+        UntilOver.over.set()
+        everything = collected(await asyncio.gather(*tasks))
+    assert everything == [*range(TIMERS), 2 * TIMERS]
+    (behind,) = Due.captured_behind
+    assert TIMERS // 2 <= behind < TIMERS
+    before, Due.fired = Due.fired[:behind], []
+    restored = RestoredState(store, answers.metadata(job()))
+    restarted = deploy(job(), workers, store, Answers(), attempt=1, restored=restored)
+    async with asyncio.timeout(60), running(restarted) as tasks:
+        assert collected(await asyncio.gather(*tasks)) == everything
+    assert sorted(before + Due.fired) == everything
 
 
 async def test_more_in_flight_than_may_be_declines_the_checkpoint_and_not_the_job(

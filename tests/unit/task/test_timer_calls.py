@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 
+from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.task.context import OnTimerContext, RuntimeContext
 from flinknet.task.operators import value_of
-from flinknet.task.timer_calls import TIMERS_AT_ONCE, TimerCalls
+from flinknet.task.record_slices import RECORDS_FIRST
+from flinknet.task.timer_calls import TimerCalls
 from flinknet.task.timers.timer_service import TimeDomain
 from tests.unit.task.harness import context
 from tests.unit.task.manual_time import ManualTime
@@ -20,11 +22,15 @@ class Calls:
 
     def __init__(self, on_timer: Callable[..., Any]) -> None:
         self.clock = ManualTime()
-        self.place: RuntimeContext = context(processing_time=self.clock)
+        self.interrupted: Callable[[], Awaitable[None]] = yield_to_loop
+        self.place: RuntimeContext = context(processing_time=self.clock, interrupt=self._interrupt)
         self.batches: list[list[Any]] = []
         self.where: Callable[[], str] | None = None
         self.calls = TimerCalls(on_timer, self.place, self._keep, view=OnTimerContext())
         self.calls.start()
+
+    async def _interrupt(self) -> None:
+        await self.interrupted()
 
     async def _keep(
         self, where: Callable[[], str], call: Callable[..., Any], *arguments: Any
@@ -89,7 +95,41 @@ async def test_by_the_clock_until_the_end(closes: bool) -> None:
 
 async def test_others_get_a_turn_between_many() -> None:
     some = Calls(tell)
-    for timestamp_ms in range(2 * TIMERS_AT_ONCE):
+    for timestamp_ms in range(3 * RECORDS_FIRST):
         some.register(timestamp_ms, "k")
-    await some.calls.advance_watermark(2 * TIMERS_AT_ONCE)
-    assert [len(batch) for batch in some.batches] == [TIMERS_AT_ONCE] * 2
+    await some.calls.advance_watermark(3 * RECORDS_FIRST)
+    assert len(some.batches[0]) == RECORDS_FIRST
+    assert len(some.batches) > 1
+    assert sum(map(len, some.batches)) == 3 * RECORDS_FIRST
+
+
+async def test_what_comes_in_between_may_itself_have_timers_fire() -> None:
+    """K23: those of the clock, by a mail between those of event time; each sees its own domain."""
+    some = Calls(tell)
+    for timestamp_ms in range(RECORDS_FIRST + 1):
+        some.register(timestamp_ms, "k")
+    some.register(5, "by the clock", by_clock=True)
+
+    async def interrupted() -> None:
+        await some.clock.advance(5)
+
+    some.interrupted = interrupted
+    await some.calls.advance_watermark(RECORDS_FIRST)
+    assert [batch[-1] for batch in some.batches] == [
+        (RECORDS_FIRST - 1, "k", TimeDomain.EVENT_TIME),
+        (5, "by the clock", TimeDomain.PROCESSING_TIME),
+        (RECORDS_FIRST, "k", TimeDomain.EVENT_TIME),
+    ]
+
+
+async def test_no_timers_let_nobody_in() -> None:
+    """K23: then there is nothing to interrupt."""
+    some = Calls(tell)
+
+    async def interrupted() -> None:
+        raise AssertionError("there are no timers")
+
+    some.interrupted = interrupted
+    some.register(5, "k")
+    await some.calls.advance_watermark(4)
+    assert not some.batches

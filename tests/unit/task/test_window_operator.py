@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from flinknet.errors import JobFailedError
 from flinknet.task.durations import Time
 from flinknet.task.evictors import CountEvictor, EvictingContents, TimeEvictor
+from flinknet.task.record_slices import RECORDS_FIRST
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.state.checkpointed_function import (
     CheckpointedFunction,
@@ -20,7 +21,7 @@ from flinknet.task.state.checkpointed_function import (
     FunctionSnapshotContext,
 )
 from flinknet.task.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from flinknet.task.state.state_handler import StateHandler
+from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
 from flinknet.task.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, PurgingTrigger
 from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.task.window_functions import (
@@ -232,12 +233,17 @@ async def moved(before: Windows, after: Windows) -> None:
     await before.add(5, key="j")
     snapshot = before.context.state.snapshot(1, 0)
     await before.add(4)
+    hand_over(snapshot, after)
+    await before.operator.close()
+
+
+def hand_over(snapshot: OperatorSnapshot, after: Windows) -> None:
+    """Write what was captured, and restore it."""
     for _ in snapshot.slices():
         pass
     keyed = [b"".join(snapshot.keyed_pieces())]
     for _ in after.context.state.restore(1, keyed, [b"".join(snapshot.operator_pieces())]):
         pass
-    await before.operator.close()
 
 
 @pytest.mark.parametrize("kind", [TumblingEventTimeWindows, EventTimeSessionWindows])
@@ -257,6 +263,30 @@ async def test_windows_and_their_timers_are_state(kind: Any) -> None:
         ]
     else:
         assert sorted(said) == [(14, ("j", (5, 15), [5])), (21, ("k", (3, 22), [3, 12]))]
+
+
+async def test_a_checkpoint_between_many_windows_has_those_that_have_not_spoken() -> None:
+    """K23: what has been said by then is emitted, and the rest is said by who goes on from it."""
+    keys = [str(number) for number in range(3 * RECORDS_FIRST)]
+    before, after = Windows(), Windows()
+    said: list[list[Any]] = []
+
+    async def interrupted() -> None:
+        assert not before.event_time, "the watermark goes on when all have spoken"
+        if not said:
+            hand_over(before.context.state.snapshot(1, 0), after)
+        said.append(before.records)
+
+    before.context = replace(before.context, interrupt=interrupted)
+    async with before:
+        for key in keys:
+            await before.add(3, key=key)
+        everything = await before.advance(9)
+    assert len(said[0]) == RECORDS_FIRST
+    async with after:
+        rest = await after.advance(9)
+    assert sorted(said[0] + rest) == sorted(everything)
+    assert len(everything) == len(keys)
 
 
 async def test_timers_of_the_clock_are_state() -> None:
