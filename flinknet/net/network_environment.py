@@ -32,6 +32,7 @@ from flinknet.net.gate_requests import GateRequests
 from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
+from flinknet.net.partition_directory import PartitionDirectory
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
@@ -62,7 +63,9 @@ class NetworkEnvironment:
         they say who they are. It never crosses the network and is in no message or repr, but
         whoever can connect may try guesses: take 16 random bytes or more
         (``secrets.token_bytes(16)``). By default there is none, and every program on this machine
-        that knows the job's name may take part. config: limits and defaults.
+        that knows the job's name may take part. directory: where writers say what they produce, so
+        that readers of this machine find it by its name alone; made if it is not there. config:
+        limits and defaults.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class NetworkEnvironment:
         job: str = "embedded",
         attempt: int = 0,
         secret: bytes | str | None = None,
+        directory: str | os.PathLike[str] | None = None,
         config: NetworkConfig | None = None,
     ) -> None:
         if not is_loopback(host):
@@ -94,6 +98,7 @@ class NetworkEnvironment:
         self._port = port
         self._job = job
         self._attempt = attempt
+        self._directory = None if directory is None else PartitionDirectory(directory, job)
         self._secret = secret.encode() if isinstance(secret, str) else secret or b""
         self._address = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -306,12 +311,17 @@ class NetworkEnvironment:
         partition = self.create_result_partition(
             name, subpartitions=subpartitions, consumers=consumers
         )
+        published = None
         try:
+            if self._directory is not None:
+                published = self._directory.publish(name, self.worker_id, self._address)
             writer = self.create_record_writer(
                 partition, partitioner, buffer_timeout_ms=buffer_timeout_ms, types=types
             )
         except FlinknetError as cause:
             partition.fail(cause)  # consumers may be attached already
+            if published is not None:
+                published.close()
             raise
         try:
             yield writer
@@ -320,6 +330,8 @@ class NetworkEnvironment:
             writer.fail(cause)
             raise
         finally:
+            if published is not None:
+                published.close()
             writer.close()
 
     # -- consuming --------------------------------------------------------------------------------
@@ -389,17 +401,22 @@ class NetworkEnvironment:
     async def open_reader(
         self,
         addresses: str | Sequence[str],
-        name: str,
+        name: str | None = None,
         *,
         subpartition: int = 0,
+        producers: int = 1,
         types: Registered = None,
     ) -> AsyncIterator[RecordReader]:
         """Consume one subpartition of the partitions called ``name`` at one or several addresses,
-        whose writers have the same ``types``.
+        whose writers have the same ``types``. With one text only, ``open_reader("readings")``, it
+        is the name, and the environment's directory knows where its ``producers`` are: so many
+        workers are waited for.
 
         The producers may start later, within ``rendezvous_timeout_ms``.
         Leaving the block cancels what has not been read.
         """
+        if name is None:
+            name, addresses = await self._find(addresses, producers)
         listed = [addresses] if isinstance(addresses, str) else list(addresses)
         locations = [PartitionLocation(address, name, subpartition) for address in listed]
         gate = self.create_input_gate(locations, name=name)
@@ -408,6 +425,20 @@ class NetworkEnvironment:
             yield reader
         finally:
             reader.close()
+
+    async def _find(self, name: str | Sequence[str], producers: int) -> tuple[str, Sequence[str]]:
+        if not isinstance(name, str):
+            raise ConfigurationError(
+                f"a reader of {name} has no name: say which partition it reads"
+            )
+        if self._directory is None:
+            raise ConfigurationError(
+                f'a reader of "{name}" needs the address of its writer, open_reader(address, '
+                f'"{name}"), or both a directory: NetworkEnvironment(directory=...)'
+            )
+        if producers < 1:
+            raise ConfigurationError(f"producers is {producers}: choose 1 or more")
+        return name, await self._directory.find(name, producers, self.config)
 
     # -- the clock --------------------------------------------------------------------------------
 

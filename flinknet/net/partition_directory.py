@@ -1,0 +1,144 @@
+"""A rendezvous by names: who produces a partition says where, in a directory of files.
+
+Theory of operation. Below the directory there is a folder for each job, in it one for each
+partition, and in that a file for each worker that produces one of that name, with its address. Its
+producer keeps the file locked as long as it lives, however it ends: a file that is not locked is
+what a process has left that is gone, and is removed by whoever finds it. A file gets its name when
+it is locked. The directory is of this machine, as all addresses are, and of a file system that has
+locks. It tells addresses, not secrets: who may take part, the handshake finds out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigurationError, PartitionRequestTimeoutError
+
+__all__ = ["PartitionDirectory", "Publication"]
+
+log = logging.getLogger("flinknet.rendezvous")
+
+_UNNAMED = ".new-"
+
+_LOOK_AGAIN_S = 0.05
+"""Between two looks at a folder: shorter than a program takes to start, and next to no work."""
+
+
+class Publication:
+    """The file that says where a partition is; ``close`` takes it back."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Say no more that the partition is there; idempotent."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class PartitionDirectory:
+    """The partitions of one job in the directory at ``place``, which is made if it is not there."""
+
+    def __init__(self, place: str | os.PathLike[str], job: str) -> None:
+        self._place = Path(place)
+        self._job = job
+
+    def publish(self, name: str, worker_id: str, address: str) -> Publication:
+        """Say that a worker produces a partition. Raises ConfigurationError if it cannot be
+        written."""
+        folder = self._folder(name)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor, unnamed = tempfile.mkstemp(prefix=_UNNAMED, dir=folder)
+        except OSError as error:
+            raise self._unusable(error) from error
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, address.encode())
+        path = Path(unnamed).rename(folder / _file_name("worker", worker_id))
+        return Publication(path, descriptor)
+
+    def addresses(self, name: str) -> list[str]:
+        """Where the partition is produced now, in the order of the workers' ids."""
+        folder = self._folder(name)
+        try:
+            files = sorted(path for path in folder.iterdir() if not path.name.startswith(_UNNAMED))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._unusable(error) from error
+        return [address for path in files if (address := _address_in(path)) is not None]
+
+    async def find(self, name: str, producers: int, config: NetworkConfig) -> list[str]:
+        """Wait until that many workers produce the partition, and return their addresses.
+
+        Raises PartitionRequestTimeoutError after ``rendezvous_timeout_ms``, and ConfigurationError
+        if there are more of them than that.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        timeout_s = config.rendezvous_timeout_ms / 1000
+        notice_s = config.rendezvous_notice_ms / 1000
+        is_told = not notice_s
+        while len(found := self.addresses(name)) < producers:
+            waited = loop.time() - began
+            if not is_told and waited >= notice_s:
+                is_told = True
+                log.warning(
+                    'waiting for %d writers of "%s" to be in %s, where there are %d',
+                    producers,
+                    name,
+                    self._place,
+                    len(found),
+                )
+            if timeout_s and waited >= timeout_s:
+                raise PartitionRequestTimeoutError(
+                    f'{len(found)} of {producers} writers of "{name}" are in {self._place} after '
+                    f"{config.rendezvous_timeout_ms:.0f} ms (rendezvous_timeout_ms): start them "
+                    f'with this directory and the job "{self._job}"'
+                )
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        if len(found) > producers:
+            raise ConfigurationError(
+                f'{len(found)} writers of "{name}" are in {self._place}: read them all with '
+                f"producers={len(found)}, or give those that are not meant another name or job"
+            )
+        return found
+
+    def _folder(self, name: str) -> Path:
+        return self._place / _file_name("job", self._job) / _file_name("partition", name)
+
+    def _unusable(self, error: OSError) -> ConfigurationError:
+        return ConfigurationError(
+            f"the directory {self._place} cannot be used for names of partitions: "
+            f"{error.strerror or error}; choose one where this process may write"
+        )
+
+
+def _file_name(kind: str, name: str) -> str:
+    """Any name as that of a file, which cannot be a way out of the directory."""
+    return f"{kind}-{quote(name, safe='')}"
+
+
+def _address_in(path: Path) -> str | None:
+    """What a file says, None if its writer is gone; the file goes, too."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            return os.read(descriptor, 1024).decode()
+        finally:
+            os.close(descriptor)
+    return None

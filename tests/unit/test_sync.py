@@ -1,0 +1,158 @@
+"""The exchange without an event loop: from threads, and what it says when it is used wrongly."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet import HashPartitioner, sync
+from flinknet.config import NetworkConfig
+from flinknet.errors import (
+    LocalProtocolError,
+    PartitionRequestTimeoutError,
+    ProducerFailedError,
+    SerializationError,
+)
+
+Start = Callable[..., Any]
+
+
+def no_thread_is_left() -> bool:
+    return all(thread.name != "flinknet.sync" for thread in threading.enumerate())
+
+
+def read(directory: Path, name: str, subpartition: int = 0) -> list[Any]:
+    with sync.open_reader(name, directory=directory, subpartition=subpartition) as reader:
+        return list(reader)
+
+
+def test_several_threads_read_what_one_writes(tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        readers = [pool.submit(read, tmp_path, "numbers", index) for index in range(3)]
+        with sync.open_writer(
+            "numbers",
+            directory=tmp_path,
+            subpartitions=3,
+            partitioner=HashPartitioner(key=lambda number: number % 30),
+        ) as writer:
+            writer.emit_many(number for number in range(5000))
+            writer.emit(5000)
+            writer.broadcast_emit(-1)
+            writer.flush()
+        lists = [reader.result() for reader in readers]
+    assert sorted(number for some in lists for number in some) == [-1, -1, -1, *range(5001)]
+    assert all(len(some) > 1 for some in lists)
+    assert no_thread_is_left()
+
+
+def test_several_threads_write_and_read_in_one_environment() -> None:
+    """Two writers, and one reader of both that two threads share."""
+    with sync.NetworkEnvironment() as here, sync.NetworkEnvironment() as there:
+
+        def write(environment: sync.NetworkEnvironment, first: int) -> None:
+            with environment.open_writer("numbers") as writer, ThreadPoolExecutor() as pool:
+                for half in (first, first + 500):
+                    pool.submit(writer.emit_many, range(half, half + 500))
+
+        with ThreadPoolExecutor() as pool:
+            writing = [pool.submit(write, here, 0), pool.submit(write, there, 1000)]
+            with here.open_reader([here.address, there.address], "numbers") as reader:
+                some = [pool.submit(list, reader) for _ in range(2)]
+                read = [number for one in some for number in one.result()]
+            for one in writing:
+                one.result()
+        assert sorted(read) == list(range(2000))
+        assert here.statistics().network_pool.free > 0
+    assert no_thread_is_left()
+
+
+def test_batches_are_lists(tmp_path: Path) -> None:
+    def write() -> None:
+        with sync.open_writer("numbers", directory=tmp_path) as writer:
+            writer.emit_many(range(10_000))
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        with sync.open_reader("numbers", directory=tmp_path) as reader:
+            batches = list(reader.batches())
+        writing.result()
+    assert [number for batch in batches for number in batch] == list(range(10_000))
+    assert len(batches) < 1000
+
+
+@dataclass
+class Reading:
+    value: int
+
+
+def test_a_record_may_be_changed_when_it_was_written(tmp_path: Path) -> None:
+    def write() -> None:
+        with sync.open_writer("readings", directory=tmp_path, types=[Reading]) as writer:
+            reading = Reading(0)
+            for reading.value in range(100):
+                writer.emit(reading)
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        with sync.open_reader("readings", directory=tmp_path, types=[Reading]) as reader:
+            assert [reading.value for reading in reader] == list(range(100))
+        writing.result()
+
+
+def test_errors_are_raised_where_they_belong(tmp_path: Path) -> None:
+    """The writer's is the reader's cause; what cannot be sent is refused by the call."""
+    was_read = threading.Event()
+
+    def write() -> None:
+        with sync.open_writer("numbers", directory=tmp_path) as writer:
+            writer.emit(1)
+            with pytest.raises(SerializationError):
+                writer.emit(object())
+            was_read.wait()
+            raise ValueError("no more")
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        with sync.open_reader("numbers", directory=tmp_path) as reader:
+            assert next(reader) == 1
+            was_read.set()
+            with pytest.raises(ProducerFailedError, match="no more"):
+                next(reader)
+        with pytest.raises(ValueError, match="no more"):
+            writing.result()
+    assert no_thread_is_left()
+
+
+def test_a_reader_that_finds_nobody_leaves_no_thread(tmp_path: Path) -> None:
+    config = NetworkConfig(rendezvous_timeout_ms=1.0)
+    with (
+        pytest.raises(PartitionRequestTimeoutError),
+        sync.open_reader("numbers", directory=tmp_path, config=config),
+    ):
+        pass
+    assert no_thread_is_left()
+
+
+def test_what_is_not_open_says_so(tmp_path: Path) -> None:
+    environment = sync.NetworkEnvironment(directory=tmp_path)
+    with pytest.raises(LocalProtocolError, match="is not running"):
+        environment.statistics()
+    with pytest.raises(LocalProtocolError, match="is not running"):
+        print(environment.address)
+    with environment:
+        writer, reader = environment.open_writer("numbers"), environment.open_reader("numbers")
+        with pytest.raises(LocalProtocolError, match="writer is not open"):
+            writer.emit(1)
+        with pytest.raises(LocalProtocolError, match="reader is not open"):
+            next(reader)
+    with pytest.raises(LocalProtocolError, match="entered once"), environment:
+        pass
+    with pytest.raises(LocalProtocolError, match="is not running"), writer:
+        pass
+    assert no_thread_is_left()
