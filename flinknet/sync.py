@@ -9,8 +9,8 @@
 Theory of operation. One thread of the process runs an event loop as long as there are environments
 here; each call is made there, and waited for. So all of it may be used from any thread, several at
 once, also inside of an event loop, which then stands still meanwhile. Two changes of threads are
-the price of a call, some 0.1 to 0.5 ms: ``emit_many`` and ``batches`` share it among many records. A reader, or a writer, may be used by
-several threads: their calls come one after the other.
+the price of a call, some 0.1 to 0.5 ms: ``emit_many`` and ``batches`` share it among many records.
+A reader, or a writer, may be used by several threads: their calls come one after the other.
 """
 
 from __future__ import annotations
