@@ -117,7 +117,7 @@ class _Runner:
                     self._config,
                     on_progress=show,
                     on_output=display.show_output,
-                    on_address=display.show_address,
+                    on_page=display.show_page,
                     control=control,
                     from_checkpoint=self._from_checkpoint,
                     allow_non_restored_state=self._allow_non_restored_state,

@@ -112,6 +112,7 @@ async def _exchange(
 ) -> _Exchange:
     files, keyed, output = workload.source_files(), parameters.parallelism, parameters.output
     async with LocalCluster(config) as cluster:
+        progress.say(f"To be watched at {cluster.page}")
         with progress.phase("Saturation run"):
             job = FlightsJob(files, keyed, output / SATURATION)
             facts = await _run(cluster, job, workload, progress)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from flinknet.diagnosis.reading import TaskReading
@@ -42,9 +43,10 @@ class _Counts(NamedTuple):
     bytes_in: int
     bytes_out: int
     queues: tuple[tuple[int, int, int], ...]
+    gate_bytes: tuple[int, ...]
 
 
-_NOTHING = _Counts(0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, ())
+_NOTHING = _Counts(0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, (), ())
 """What a subtask has counted when it is made."""
 
 
@@ -89,10 +91,12 @@ class History:
         self._loops.pop(worker_id, None)
         self._stacks.pop(worker_id, None)
 
-    def tasks(self, job_id: str, attempt: int) -> dict[TaskKey, TaskReading]:
-        """The subtasks of an attempt that have been reported."""
+    def tasks(
+        self, job_id: str, attempt: int, refreshes: int = REFRESHES
+    ) -> dict[TaskKey, TaskReading]:
+        """The subtasks of an attempt that have been reported, over so many intervals."""
         return {
-            (vertex, index): _reading(self._counts[name], *self._latest[name])
+            (vertex, index): _reading(self._counts[name], *self._latest[name], refreshes)
             for name in self._latest
             for of_job, of_attempt, vertex, index in [name]
             if (of_job, of_attempt) == (job_id, attempt)
@@ -142,11 +146,14 @@ def _counts(task: SubtaskTotals, now: float) -> _Counts:
             for place, partition in enumerate(task.partitions)
             for row in partition.longest_queues
         ),
+        tuple(gate.bytes_in_local + gate.bytes_in_remote for gate in task.gates),
     )
 
 
-def _reading(kept: deque[_Counts], worker_id: str, latest: SubtaskTotals) -> TaskReading:
-    first, last = kept[0] if len(kept) > REFRESHES else _NOTHING, kept[-1]
+def _reading(
+    kept: deque[_Counts], worker_id: str, latest: SubtaskTotals, refreshes: int
+) -> TaskReading:
+    first, last = kept[-1 - refreshes] if len(kept) > refreshes else _NOTHING, kept[-1]
     return TaskReading(
         worker_id=worker_id,
         idle_s=(last.idle_ms - first.idle_ms) / 1000,
@@ -158,6 +165,10 @@ def _reading(kept: deque[_Counts], worker_id: str, latest: SubtaskTotals) -> Tas
         bytes_out=last.bytes_out - first.bytes_out,
         queues=_average(kept),
         latest=latest,
+        gate_bytes=tuple(
+            after - before
+            for after, before in zip_longest(last.gate_bytes, first.gate_bytes, fillvalue=0)
+        ),
     )
 
 

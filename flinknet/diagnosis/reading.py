@@ -28,6 +28,8 @@ class TaskReading(NamedTuple):
     queues: Mapping[tuple[int, int], float]
     """By result partition and subpartition, both by place: buffers that it holds, on average."""
     latest: SubtaskTotals
+    gate_bytes: tuple[int, ...] = ()
+    """Bytes that came through each of its input gates, in their order."""
 
     @property
     def seconds(self) -> float:

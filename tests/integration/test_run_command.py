@@ -69,7 +69,7 @@ def test_a_job_file_runs_on_two_workers(tmp_path: Path, event_loop: str) -> None
     assert "worker-0" in run.stdout
     assert "worker-1" in run.stdout
     assert "\na worker says loud\n" in f"\n{run.stdout}"
-    assert "REST interface: http://127.0.0.1:" in run.stderr
+    assert "page: http://127.0.0.1:" in run.stderr
     assert "word count: " in run.stderr, "progress lines, as there is no terminal"
 
 

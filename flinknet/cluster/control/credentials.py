@@ -26,7 +26,9 @@ __all__ = [
     "given_token",
     "is_authorized",
     "new_token",
+    "page_address",
     "take_token",
+    "token_is_given",
 ]
 
 TOKEN_VARIABLE = "FLINKNET_CLUSTER_TOKEN"
@@ -56,6 +58,11 @@ def given_token() -> str:
     return new_token() if token is None else _checked(token)
 
 
+def token_is_given() -> bool:
+    """Whether the environment names the token, which then is others' secret, too."""
+    return TOKEN_VARIABLE in os.environ
+
+
 def _checked(token: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise ConfigurationError(
@@ -64,6 +71,12 @@ def _checked(token: str) -> str:
             "without a space or the end of a line"
         )
     return token
+
+
+def page_address(address: str, token: str | None = None) -> str:
+    """Where a browser finds the page of a coordinator at ``"host:port"``. With the token it opens
+    without asking for it: that stands in the fragment, which a browser does not send."""
+    return f"http://{address}/" + ("" if token is None else f"#token={token}")
 
 
 def cluster_id(token: str) -> str:

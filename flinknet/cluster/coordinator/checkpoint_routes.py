@@ -27,7 +27,7 @@ from flinknet.cluster.coordinator.http_requests import named_job
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.wire.checkpoint_options import CheckpointKind
 
-__all__ = ["CheckpointRoutes", "Checkpoints"]
+__all__ = ["CheckpointRoutes", "Checkpoints", "checkpoint_statistics"]
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
@@ -56,41 +56,7 @@ class CheckpointRoutes:
 
     async def _checkpoints(self, request: web.Request) -> web.Response:
         record = named_job(request, self._coordinator.dispatcher)
-        history = record.checkpoints.history
-        stories = history.stories[::-1]
-        completed = [story for story in stories if story.reason is None]
-        return web.json_response(
-            {
-                "counts": {
-                    "restored": int(bool(record.present.restored_from)),
-                    "total": history.triggered,
-                    "in_progress": len(record.checkpoints.pending),
-                    "completed": history.completed,
-                    "failed": history.failed,
-                },
-                "summary": {
-                    "checkpointed_size": _summary(one.metrics["state_bytes"] for one in completed),
-                    "state_size": _summary(one.metrics["state_bytes"] for one in completed),
-                    "end_to_end_duration": _summary(one.seconds * 1000 for one in completed),
-                    "alignment_buffered": _summary(()),
-                    "processed_data": _summary(one.metrics["processed_bytes"] for one in completed),
-                    "persisted_data": _summary(one.metrics["persisted_bytes"] for one in completed),
-                },
-                "latest": {
-                    "completed": _first(record, [one for one in completed if not _saves(one)]),
-                    "savepoint": _first(record, [one for one in completed if _saves(one)]),
-                    "failed": _first(record, [one for one in stories if one.reason is not None]),
-                    "restored": _restored(record),
-                },
-                "history": self._history(record),
-            }
-        )
-
-    def _history(self, record: JobRecord) -> list[dict[str, Any]]:
-        now = self._coordinator.now()
-        pending = [_pending_row(one, now) for one in record.checkpoints.pending]
-        ended = [_row(record, story) for story in record.checkpoints.history.stories]
-        return sorted(pending + ended, key=lambda row: -int(row["id"]))
+        return web.json_response(checkpoint_statistics(record, self._coordinator.now()))
 
     async def _config(self, request: web.Request) -> web.Response:
         settings = named_job(request, self._coordinator.dispatcher).submission.shape.checkpointing
@@ -122,10 +88,47 @@ class CheckpointRoutes:
     async def _details(self, request: web.Request) -> web.Response:
         record = named_job(request, self._coordinator.dispatcher)
         checkpoint_id = int(request.match_info["checkpoint"])
-        for row in self._history(record):
+        for row in _history(record, self._coordinator.now()):
             if row["id"] == checkpoint_id:
                 return web.json_response(row)
         raise web.HTTPNotFound(text=f"no checkpoint {checkpoint_id} is remembered")
+
+
+def checkpoint_statistics(record: JobRecord, now: float) -> dict[str, Any]:
+    """Flink's CheckpointingStatistics: counts, summary, latest and history."""
+    history = record.checkpoints.history
+    stories = history.stories[::-1]
+    completed = [story for story in stories if story.reason is None]
+    return {
+        "counts": {
+            "restored": int(bool(record.present.restored_from)),
+            "total": history.triggered,
+            "in_progress": len(record.checkpoints.pending),
+            "completed": history.completed,
+            "failed": history.failed,
+        },
+        "summary": {
+            "checkpointed_size": _summary(one.metrics["state_bytes"] for one in completed),
+            "state_size": _summary(one.metrics["state_bytes"] for one in completed),
+            "end_to_end_duration": _summary(one.seconds * 1000 for one in completed),
+            "alignment_buffered": _summary(()),
+            "processed_data": _summary(one.metrics["processed_bytes"] for one in completed),
+            "persisted_data": _summary(one.metrics["persisted_bytes"] for one in completed),
+        },
+        "latest": {
+            "completed": _first(record, [one for one in completed if not _saves(one)]),
+            "savepoint": _first(record, [one for one in completed if _saves(one)]),
+            "failed": _first(record, [one for one in stories if one.reason is not None]),
+            "restored": _restored(record),
+        },
+        "history": _history(record, now),
+    }
+
+
+def _history(record: JobRecord, now: float) -> list[dict[str, Any]]:
+    pending = [_pending_row(one, now) for one in record.checkpoints.pending]
+    ended = [_row(record, story) for story in record.checkpoints.history.stories]
+    return sorted(pending + ended, key=lambda row: -int(row["id"]))
 
 
 def _saves(story: CheckpointStory) -> bool:

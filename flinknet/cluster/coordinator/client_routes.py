@@ -45,7 +45,7 @@ from flinknet.metrics.plain import to_plain
 from flinknet.metrics.worker_statistics import WorkerStatistics
 from flinknet.texts import printable
 
-__all__ = ["ClientRoutes", "Jobs"]
+__all__ = ["ClientRoutes", "Jobs", "worker_row"]
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -109,7 +109,7 @@ class ClientRoutes:
     async def _workers(self, request: web.Request) -> web.Response:
         now = self._coordinator.now()
         workers = self._dispatcher.workers.workers()
-        return web.json_response({"workers": [_worker_row(worker, now) for worker in workers]})
+        return web.json_response({"workers": [worker_row(worker, now) for worker in workers]})
 
     async def _worker_statistics(self, request: web.Request) -> web.Response:
         worker_id = request.match_info["worker"]
@@ -205,7 +205,8 @@ class ClientRoutes:
         return web.json_response({})
 
 
-def _worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
+def worker_row(worker: WorkerRecord, now: float) -> dict[str, Any]:
+    """A worker in plain JSON types."""
     return {
         "worker_id": worker.worker_id,
         "pid": worker.pid,

@@ -1,9 +1,10 @@
 """The control plane's HTTP interface: who may ask what, and how a refusal looks.
 
-The routes stand in ``public_routes.py``, which is open to everyone who can reach the port, and in
-``client_routes.py``, ``diagnosis_routes.py``, ``checkpoint_routes.py``, ``savepoint_routes.py``,
-``metrics_routes.py``, ``worker_routes.py`` and ``flink_rest/``, which take the cluster token
-(``Authorization: Bearer``). The token is checked before a body is read.
+The routes stand in ``public_routes.py`` and ``page/page_files.py``, which are open to everyone who
+can reach the port, and in ``client_routes.py``, ``diagnosis_routes.py``, ``checkpoint_routes.py``,
+``savepoint_routes.py``, ``metrics_routes.py``, ``worker_routes.py``, ``page/page_routes.py`` and
+``flink_rest/``, which take the cluster token (``Authorization: Bearer``). The token is checked
+before a body is read.
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
 408 too slow, 409 not in this state, 413 too large. Under ``/v1``, where everything has the shape of
@@ -25,6 +26,8 @@ from flinknet.cluster.coordinator.flink_rest.cluster_routes import ClusterRoutes
 from flinknet.cluster.coordinator.flink_rest.job_routes import JobRoutes
 from flinknet.cluster.coordinator.flink_rest.vertex_routes import VertexRoutes
 from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
+from flinknet.cluster.coordinator.page.page_files import PageFiles
+from flinknet.cluster.coordinator.page.page_routes import PageRoutes
 from flinknet.cluster.coordinator.public_routes import PublicRoutes, Readiness
 from flinknet.cluster.coordinator.savepoint_routes import SavepointRoutes, Savepoints
 from flinknet.cluster.coordinator.worker_routes import Attempts, WorkerRoutes
@@ -49,7 +52,7 @@ class Served(Readiness, Jobs, Savepoints, Attempts, Measured, Protocol):
 
 def control_plane(coordinator: Served, token: str) -> web.Application:
     """The application to serve: all routes, bound to one coordinator and its token."""
-    public = PublicRoutes(coordinator).routes()
+    public = PublicRoutes(coordinator).routes() + PageFiles().routes()
     largest = max(coordinator.config.job_bytes_max, coordinator.config.collect_bytes_max)
     application = web.Application(
         middlewares=[
@@ -66,6 +69,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     application.add_routes(VertexRoutes(coordinator).routes())
     application.add_routes(CheckpointRoutes(coordinator).routes())
     application.add_routes(SavepointRoutes(coordinator).routes())
+    application.add_routes(PageRoutes(coordinator).routes())
     application.add_routes(MetricsRoutes(coordinator).routes())
     application.add_routes(WorkerRoutes(coordinator).routes())
     return application

@@ -38,7 +38,7 @@ def run_job_on_terminal(graph: JobGraph, config: FlinknetConfig) -> JobResult:
             config,
             on_progress=display.show,
             on_output=display.show_output,
-            on_address=display.show_address,
+            on_page=display.show_page,
         )
     console.print(result_table(result))
     return result
@@ -100,10 +100,10 @@ class JobDisplay:
         text = Text.assemble((f"{process} | ", "dim"), printable(line))
         self._console.print(text, soft_wrap=True, highlight=False)
 
-    def show_address(self, address: str) -> None:
-        """Say where the cluster's REST interface is."""
-        text = f"REST interface: http://{address}/v1, metrics: http://{address}/metrics"
-        self._console.print(Text(text, "dim"), soft_wrap=True, highlight=False)
+    def show_page(self, page: str) -> None:
+        """Say where the cluster's web page is, and what else is at its address."""
+        text = Text.assemble(("page: ", "dim"), page, ("  (REST: /v1, metrics: /metrics)", "dim"))
+        self._console.print(text, soft_wrap=True, highlight=False)
 
 
 def result_table(result: JobResult) -> FittingTable:

@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from flinknet.checkpoint.location import absolute_place
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
-from flinknet.cluster.control.credentials import given_token
+from flinknet.cluster.control.credentials import given_token, page_address, token_is_given
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.control.submission import RestoreSettings, Submission
 from flinknet.cluster.local.launcher import Launcher, finish_stopping
@@ -69,6 +69,7 @@ class LocalCluster:
         program's own."""
         self._config = config or FlinknetConfig()
         on_output = on_output or output_printer(self._config.cluster)
+        self._shows_token = not token_is_given()
         self._token = given_token()
         self._address = ""
         self._on_output = on_output
@@ -106,6 +107,13 @@ class LocalCluster:
         """The secret of the control plane, which FLINKNET_CLUSTER_TOKEN may name; keep it out of
         logs."""
         return self._token
+
+    @property
+    def page(self) -> str:
+        """The address of the web page, for whoever runs the cluster. The token is in it if it was
+        made up for this cluster, whose end is the token's; one that the environment names is not,
+        and the page asks for it."""
+        return page_address(self._address, self._token if self._shows_token else None)
 
     def pids(self) -> dict[str, int]:
         """The process id of the coordinator and of each worker, by name."""

@@ -37,7 +37,7 @@ def run_job(
     on_progress: OnProgress | None = None,
     on_output: OnOutput | None = None,
     on_printed: OnPrinted = print_printed,
-    on_address: Callable[[str], None] | None = None,
+    on_page: Callable[[str], None] | None = None,
     control: JobControl | None = None,
     from_checkpoint: str | None = None,
     allow_non_restored_state: bool = False,
@@ -46,8 +46,8 @@ def run_job(
 
     Raises ConfigurationError before anything is started if the job or the cluster cannot work, and
     else the JobError that the job ended with. A job that has to be degraded to fit the network
-    memory runs so, and ``on_output`` gets a line about it; ``on_address`` hears where the cluster's
-    REST interface is, ``"host:port"``, and ``control`` is for other threads. No process is left
+    memory runs so, and ``on_output`` gets a line about it; ``on_page`` hears where the cluster's
+    web page is (``LocalCluster.page``), and ``control`` is for other threads. No process is left
     behind in any case: Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program
     handles them) raise SystemExit, each after the cluster has stopped.
     """
@@ -82,8 +82,8 @@ def run_job(
             loop.add_signal_handler(number, stop, number)
         control.start(partial(loop.call_soon_threadsafe, this_task.cancel))
         async with LocalCluster(config, on_output=on_output, on_printed=on_printed) as cluster:
-            if on_address is not None:
-                on_address(cluster.address)
+            if on_page is not None:
+                on_page(cluster.page)
             control.attach(cluster)
             return await cluster.execute(
                 submission,

@@ -46,6 +46,23 @@ def test_later_only_the_last_intervals_count() -> None:
     assert held_up.seconds == pytest.approx(1.0)
 
 
+def test_a_shorter_while_may_be_looked_at() -> None:
+    history = History(1.0)
+    for second in range(1, 4):
+        history.take("worker-0", report(second), 100.0 + second)
+    assert history.tasks(JOB, 0, 1)[1, 0].seconds == 1.0
+    assert history.tasks(JOB, 0, 2)[1, 0].records_in == 200
+    assert history.tasks(JOB, 0, 3)[1, 0].seconds == 3.0
+
+
+def test_bytes_are_told_by_gate() -> None:
+    history = History(1.0)
+    history.take("worker-0", report(1), 1.0)
+    assert history.tasks(JOB, 0)[1, 0].gate_bytes == (1_100,)
+    history.take("worker-0", report(2), 2.0)
+    assert history.tasks(JOB, 0, 1)[1, 0].gate_bytes == (0,)
+
+
 def test_who_is_asked_often_is_looked_at_for_as_long() -> None:
     history = History(1.0)
     for tick in range(10, 10 * (REFRESHES + 6)):

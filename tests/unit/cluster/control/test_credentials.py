@@ -14,7 +14,9 @@ from flinknet.cluster.control.credentials import (
     given_token,
     is_authorized,
     new_token,
+    page_address,
     take_token,
+    token_is_given,
 )
 from flinknet.errors import ConfigurationError
 
@@ -56,6 +58,18 @@ def test_a_launcher_takes_the_token_that_others_know_and_leaves_it(
 def test_without_one_each_cluster_gets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     assert given_token() != given_token()
+
+
+def test_whether_the_environment_names_one_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    assert not token_is_given()
+    monkeypatch.setenv(TOKEN_VARIABLE, new_token())
+    assert token_is_given()
+
+
+def test_the_token_stands_where_a_browser_does_not_send_it() -> None:
+    assert page_address("127.0.0.1:8081") == "http://127.0.0.1:8081/"
+    assert page_address("127.0.0.1:8081", "secret") == "http://127.0.0.1:8081/#token=secret"
 
 
 def test_only_the_whole_token_opens() -> None:

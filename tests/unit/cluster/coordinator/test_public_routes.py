@@ -25,9 +25,10 @@ async def test_what_is_open_to_everyone_says_nothing_of_jobs_or_addresses(
 ) -> None:
     async with served.worker("worker-0"), served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
-        for path in ("/livez", "/readyz", "/%6civez", "/", "/api/v1/jobs", "/api/v1/workers"):
+        opened = ("/livez", "/readyz", "/%6civez", "/", "/page/main.js")
+        for path in (*opened, "/page", "/page/", "/api/v1/jobs", "/api/v1/workers", "/api/v1/page"):
             async with anybody.get(path) as response:
                 said = f"{response.headers} {await response.text()}"
-                assert (response.status == 401) == (path not in ("/livez", "/readyz", "/%6civez"))
+                assert (response.status == 401) == (path not in opened)
             for secret in (job_id, "worker-0", "127.0.0.1:1", served.token):
                 assert secret not in said

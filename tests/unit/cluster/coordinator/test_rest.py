@@ -21,6 +21,7 @@ GUARDED = [
     ("GET", "/api/v1/jobs/x"),
     ("GET", "/api/v1/jobs/x/attempts"),
     ("GET", "/api/v1/no/such/thing"),
+    ("GET", "/api/v1/page"),
     ("POST", "/api/v1/jobs"),
     ("POST", "/api/v1/jobs/x/cancel"),
     ("GET", "/api/v1/jobs/x/result"),

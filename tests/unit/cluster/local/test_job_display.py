@@ -121,6 +121,15 @@ def test_what_workers_print_is_shown_as_it_is(terminal: bool) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
+def test_where_the_page_is_stays_in_one_line(terminal: bool) -> None:
+    target, written = console(terminal=terminal)
+    address = "http://127.0.0.1:8081/#token=" + "x" * 200
+    with JobDisplay(target) as display:
+        display.show_page(address)
+    assert f"page: {address}  (REST: /v1, metrics: /metrics)\n" in written.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
 def test_what_workers_print_does_not_rule_the_terminal(terminal: bool) -> None:
     target, written = console(terminal=terminal)
     with JobDisplay(target) as display:

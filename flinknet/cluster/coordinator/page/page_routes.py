@@ -1,0 +1,156 @@
+"""What the page asks for: all that it shows at a moment, in one answer.
+
+::
+
+    GET  /api/v1/page                the cluster, its workers, its jobs
+    GET  /api/v1/page?job=ID         the job, too: graph, live rates, diagnosis, failures
+         &vertex=ID                  all subtasks of one vertex
+         &metrics=A,B                with how these metrics of it stand
+         &show=checkpoints           how checkpoints went
+         &show=network               pools, connections, and the channels where most waits
+
+The names and shapes are the page's own and may change with it: programs ask ``/v1`` or
+``/api/v1/jobs``. A job or vertex that is not there any more is null, and not an error, because the
+rest is still worth showing. It is made of what workers have reported by themselves; the page may be
+open in many browsers, so a diagnosis is made once for all that ask within ``DIAGNOSIS_AGE_S``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from flinknet.cluster.coordinator.checkpoint_routes import checkpoint_statistics
+from flinknet.cluster.coordinator.client_routes import worker_row
+from flinknet.cluster.coordinator.diagnosis_routes import diagnosis_of, topology_of
+from flinknet.cluster.coordinator.flink_rest.cluster_view import cluster_overview
+from flinknet.cluster.coordinator.flink_rest.exceptions_view import job_exceptions
+from flinknet.cluster.coordinator.flink_rest.job_view import job_overview
+from flinknet.cluster.coordinator.flink_rest.metrics_view import chosen_names
+from flinknet.cluster.coordinator.flink_rest.vertex_view import find_vertex
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.metrics_routes import Measured
+from flinknet.cluster.coordinator.page.job_view import Live, diagnosis_view, job_view
+from flinknet.cluster.coordinator.page.network_view import CHANNELS_MAX, network_view
+from flinknet.cluster.coordinator.page.vertex_view import vertex_view
+from flinknet.diagnosis.history import REFRESHES
+from flinknet.metrics.worker_statistics import ChannelRow
+from flinknet.version import __version__
+
+__all__ = ["PageRoutes"]
+
+DIAGNOSIS_AGE_S = 1.0
+"""For how long a diagnosis is shown: less than what passes between two reports of a worker."""
+
+LIVE_S = 5.0
+"""Over how long rates are averaged, if workers report more often than that: buffers and batches
+come in bursts."""
+
+CHANNELS_TIMEOUT_S = 1.0
+"""For how long a worker is waited for that is asked for its channels: the rest is shown anyway."""
+
+
+class PageRoutes:
+    """The route, bound to one coordinator."""
+
+    def __init__(self, coordinator: Measured) -> None:
+        self._coordinator = coordinator
+        self._dispatcher = coordinator.dispatcher
+        self._diagnoses: dict[str, tuple[float, dict[str, Any]]] = {}
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to an application."""
+        return [web.get("/api/v1/page", self._page)]
+
+    async def _page(self, request: web.Request) -> web.Response:
+        shown = self._cluster()
+        job_id = request.query.get("job")
+        if job_id is not None:
+            record = self._dispatcher.job(job_id)
+            shown["job"] = None
+            if record is not None:
+                shown |= await self._job(record, request)
+        return web.json_response(shown)
+
+    def _cluster(self) -> dict[str, Any]:
+        now = self._coordinator.now()
+        latest = self._coordinator.metrics.latest()
+        workers = []
+        for worker in self._dispatcher.workers.workers():
+            row = worker_row(worker, now)
+            report = latest.get(worker.worker_id)
+            if report is not None:
+                pool = report.statistics.network_pool
+                row |= {
+                    "segments": pool.total,
+                    "segments_free": pool.free,
+                    "loop_lag_ms": report.statistics.event_loop_lag_ms,
+                    "reported_ms_ago": round((now - report.at) * 1000, 1),
+                }
+            workers.append(row)
+        return {
+            "version": __version__,
+            "at": self._dispatcher.wall_ms(now),
+            "report_interval_ms": self._coordinator.config.statistics_interval_ms,
+            "cluster": cluster_overview(
+                self._dispatcher, self._coordinator.config.rest_flink_version
+            ),
+            "jobs": [job_overview(job, now) for job in self._dispatcher.jobs()],
+            "workers": workers,
+        }
+
+    async def _job(self, record: JobRecord, request: web.Request) -> dict[str, Any]:
+        now = self._coordinator.now()
+        history = self._coordinator.metrics.history
+        refreshes = max(1, min(REFRESHES, round(LIVE_S / history.refresh_s)))
+        live = history.tasks(record.job_id, record.present.number, refreshes)
+        workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
+        shown = {
+            "job": job_view(record, live, now),
+            "diagnosis": self._diagnosis(record, now),
+            "exceptions": job_exceptions(record, workers)["exceptionHistory"],
+        }
+        query = request.query
+        if "vertex" in query:
+            vertex = find_vertex(record, query["vertex"])
+            chosen = chosen_names(query.get("metrics")) or []
+            shown["vertex"] = None if vertex is None else vertex_view(record, vertex, live, chosen)
+        if query.get("show") == "checkpoints":
+            shown["checkpoints"] = checkpoint_statistics(record, now)
+        if query.get("show") == "network":
+            shown["network"] = await self._network(record, live)
+        return shown
+
+    def _diagnosis(self, record: JobRecord, now: float) -> dict[str, Any]:
+        made_at, diagnosis = self._diagnoses.get(record.job_id, (-DIAGNOSIS_AGE_S, {}))
+        if now - made_at >= DIAGNOSIS_AGE_S:
+            diagnosis = diagnosis_view(diagnosis_of(record, self._coordinator, now))
+            self._diagnoses = {
+                job_id: kept
+                for job_id, kept in self._diagnoses.items()
+                if now - kept[0] < DIAGNOSIS_AGE_S
+            }
+            self._diagnoses[record.job_id] = now, diagnosis
+        return diagnosis
+
+    async def _network(self, record: JobRecord, live: Live) -> dict[str, Any]:
+        latest = self._coordinator.metrics.latest()
+        of_job = sorted(set(record.execution.workers) & set(latest))
+        asked = await asyncio.gather(*map(self._channels, of_job))
+        return network_view(
+            topology_of(record.submission.shape),
+            live,
+            {worker: latest[worker].statistics for worker in of_job},
+            dict(zip(of_job, asked, strict=True)),
+        )
+
+    async def _channels(self, worker_id: str) -> tuple[ChannelRow, ...]:
+        try:
+            told = await self._coordinator.metrics.fetch(
+                worker_id, channels_max=CHANNELS_MAX, timeout_s=CHANNELS_TIMEOUT_S
+            )
+        except TimeoutError:
+            return ()
+        return () if told is None else told.channels

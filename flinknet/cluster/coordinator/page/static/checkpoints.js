@@ -1,0 +1,51 @@
+// How checkpoints went.
+
+import { html } from "/page/htm-preact.js";
+import * as f from "/page/format.js";
+import { Table, byName } from "/page/table.js";
+
+const COLUMNS = [
+  { name: "id", title: "ID", show: f.count },
+  { name: "checkpoint_type", title: "Type", isText: true, show: f.words },
+  { name: "status", title: "Status", isText: true, show: f.words },
+  { name: "num_acknowledged_subtasks", title: "Acknowledged",
+    show: (value, row) => `${value}/${row.num_subtasks}` },
+  { name: "trigger_timestamp", title: "Trigger time", isText: true, show: f.clock },
+  { name: "latest_ack_timestamp", title: "Latest ack", isText: true, show: f.clock },
+  { name: "end_to_end_duration", title: "Duration", show: f.milliseconds, label: "end to end" },
+  { name: "start_delay", title: "Start delay", show: f.milliseconds, label: "of the slowest subtask" },
+  { name: "alignment", title: "Alignment", show: f.milliseconds, label: "of the slowest subtask" },
+  { name: "sync", title: "Sync", show: f.milliseconds },
+  { name: "async", title: "Async", show: f.milliseconds },
+  { name: "state_size", title: "State", show: f.bytes },
+  { name: "processed_data", title: "Processed", show: f.bytes, label: "in-flight data processed during alignment" },
+  { name: "persisted_data", title: "Persisted", show: f.bytes, label: "in-flight data stored" },
+  { name: "failure_message", title: "Failure", isText: true, show: f.text },
+];
+
+const SUMMARY = [
+  ["end_to_end_duration", "End-to-end duration", f.milliseconds],
+  ["state_size", "State", f.bytes],
+  ["processed_data", "Processed in-flight data", f.bytes],
+  ["persisted_data", "Persisted in-flight data", f.bytes],
+];
+const STATISTICS = ["min", "avg", "p50", "p90", "p99", "max"];
+
+export function Checkpoints({ checkpoints }) {
+  const { counts, history, summary, latest } = checkpoints;
+  const rows = history.map((row) => ({ ...row, failure_message: row.failure_message ?? "" }));
+  return html`<div>
+    <dl class="facts">
+      ${["total", "completed", "in_progress", "failed", "restored"].map((name) => html`
+        <div><dt>${f.words(name)}</dt><dd>${f.count(counts[name])}</dd></div>`)}
+      ${latest.restored && html`<div><dt>restored from</dt><dd>${latest.restored.external_path}</dd></div>`}
+      ${latest.savepoint && html`<div><dt>last savepoint</dt><dd>${latest.savepoint.external_path}</dd></div>`}
+    </dl>
+    ${counts.completed > 0 && html`<table class="plain"><caption>Completed, as far as they are remembered</caption>
+      <thead><tr><th class="text" scope="col"></th>${STATISTICS.map((one) => html`<th scope="col">${one}</th>`)}</tr></thead>
+      <tbody>${SUMMARY.map(([name, title, show]) => html`<tr><th class="text" scope="row">${title}</th>
+        ${STATISTICS.map((one) => html`<td>${show(summary[name][one])}</td>`)}</tr>`)}</tbody></table>`}
+    <${Table} columns=${COLUMNS} rows=${rows} get=${byName} label="History"
+      empty="none was taken: the job has no periodic checkpoints, or the first is still to come" />
+  </div>`;
+}

@@ -1,0 +1,75 @@
+// A flame graph: who was seen doing what, the outermost call at the bottom of the stack on top here.
+// It is asked for when its tab is opened and on request, because to take samples costs the workers.
+
+import { html, useEffect, useState } from "/page/htm-preact.js";
+import { ask } from "/page/coordinator.js";
+import { clock, count } from "/page/format.js";
+
+const KINDS = [["FULL", "all"], ["ON_CPU", "on CPU"], ["OFF_CPU", "off CPU: waiting"]];
+const ROW_PX = 20;
+const WIDTH = 1000;
+
+export function Flame({ job, vertex }) {
+  const [kind, setKind] = useState("FULL");
+  const [answer, setAnswer] = useState({ state: "asked" });
+  const [root, setRoot] = useState(null);
+  const load = async () => {
+    setAnswer({ state: "asked" });
+    try {
+      const path = `/v1/jobs/${job}/vertices/${vertex.id}/flamegraph?type=${kind}`;
+      const told = JSON.parse(await ask(path));
+      setRoot(null);
+      setAnswer({ state: "told", ...told });
+    } catch (error) {
+      setAnswer({ state: "refused", why: error.status === 404 ? "this cluster takes none" : error.message });
+    }
+  };
+  useEffect(() => { load(); }, [job, vertex.id, kind]);
+  const data = root ?? answer.data;
+  return html`<section>
+    <p class="choices" role="group" aria-label="kind of samples">
+      ${KINDS.map(([name, said]) => html`<button type="button" aria-pressed=${kind === name}
+        onClick=${() => setKind(name)}>${said}</button>`)}
+      <button type="button" onClick=${load}>sample again</button>
+      ${root && html`<button type="button" onClick=${() => setRoot(null)}>show all</button>`}
+    </p>
+    ${answer.state === "asked" && html`<p class="muted">Samples are being taken …</p>`}
+    ${answer.state === "refused" && html`<p class="muted">There is no flame graph: ${answer.why}.</p>`}
+    ${answer.state === "told" && !data && html`<p class="muted">No samples yet: try again in a moment.</p>`}
+    ${answer.state === "told" && data && html`
+      <p class="muted">${count(data.value)} samples until ${clock(answer.endTimestamp)}. Choose a box to look into it.</p>
+      <${Boxes} data=${data} choose=${setRoot} />`}
+  </section>`;
+}
+
+function Boxes({ data, choose }) {
+  const boxes = [];
+  const walk = (node, x, depth) => {
+    const width = (WIDTH * node.value) / data.value;
+    if (width < 1) return;
+    boxes.push({ node, x, depth, width });
+    let at = x;
+    for (const child of node.children ?? []) {
+      walk(child, at, depth + 1);
+      at += (WIDTH * child.value) / data.value;
+    }
+  };
+  walk(data, 0, 0);
+  const height = (Math.max(...boxes.map(({ depth }) => depth)) + 1) * ROW_PX;
+  return html`<svg class="flame" viewBox="0 0 ${WIDTH} ${height}" role="group" aria-label="flame graph">
+    ${boxes.map(({ node, x, depth, width }) => {
+      const said = `${node.name}: ${count(node.value)} of ${count(data.value)}`;
+      const open = () => choose(node);
+      return html`<g tabindex="0" role="button" aria-label=${said} onClick=${open}
+          onKeyDown=${(event) => event.key === "Enter" && open()}>
+        <title>${said}</title>
+        <rect x=${x} y=${depth * ROW_PX} width=${width} height=${ROW_PX - 1} class=${`hue${hue(node.name)}`} />
+        ${width > 40 && html`<text x=${x + 4} y=${depth * ROW_PX + 14}>${cut(node.name, width)}</text>`}</g>`;
+    })}</svg>`;
+}
+
+const hue = (name) => [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 5, 0);
+const cut = (name, width) => {
+  const letters = Math.floor((width - 8) / 6.6);
+  return name.length > letters ? `${name.slice(0, Math.max(1, letters - 1))}…` : name;
+};

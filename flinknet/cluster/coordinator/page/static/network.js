@@ -1,0 +1,74 @@
+// The exchange below the job: pools, connections, gates, partitions, and the channels that hold most.
+
+import { html } from "/page/htm-preact.js";
+import * as f from "/page/format.js";
+import { Table, byName, byPlace } from "/page/table.js";
+
+const TITLES = {
+  worker: ["Worker", null],
+  peer: ["Peer", null],
+  task: ["Task", null],
+  gate: ["Gate", null],
+  partition: ["Partition", null],
+  kind: ["Kind", null],
+  channel: ["Channel", f.count],
+  channels: ["Channels", f.count],
+  subpartitions: ["Subpartitions", f.count],
+  credit: ["Credit", f.count, "buffers that the peer has free for what this side sends"],
+  backlog: ["Backlog", f.count, "buffers that wait to be sent"],
+  in_flight: ["In flight", f.count, "buffers at the socket"],
+  bytes_out: ["Sent", f.bytes],
+  bytes_in: ["Received", f.bytes],
+  buffers_out: ["Buffers out", f.count],
+  buffers_in: ["Buffers in", f.count],
+  control_queued: ["Control queue", f.count],
+  credit_messages: ["Credit messages", f.count],
+  stalled: ["Stalled", f.yesNo],
+  queued_buffers: ["Queued", f.count],
+  queued_bytes: ["Queued bytes", f.bytes],
+  credit_announced: ["Credit", f.count, "free buffers that producers know of"],
+  credit_unannounced: ["Unannounced", f.count, "free buffers that producers have not been told of"],
+  exclusive_in_use: ["Exclusive used", f.count],
+  exclusive_buffers: ["Exclusive", f.count],
+  exclusive_free: ["Exclusive free", f.count],
+  exclusive_total: ["Exclusive", f.count],
+  floating_in_use: ["Floating used", f.count],
+  floating_size: ["Floating", f.count],
+  floating_free: ["Floating free", f.count],
+  blocked: ["Blocked", f.count, "subpartitions that wait to be resumed"],
+  in_use: ["Pool used", f.count],
+  size: ["Pool", f.count],
+  longest_queue: ["Longest queue", f.count],
+};
+
+const POOLS = [
+  { name: "worker", title: "Worker", isText: true },
+  { name: "free", title: "Free", show: f.count },
+  { name: "total", title: "Buffers", show: f.count },
+  { name: "exclusive", title: "Exclusive", show: f.count },
+  { name: "requested", title: "Requested", show: f.count, label: "what all pools would take if they could" },
+  { name: "local_pools", title: "Local pools", show: f.count },
+  { name: "segment_bytes", title: "Buffer size", show: f.bytes },
+  { name: "loop_lag_ms", title: "Loop lag", show: f.milliseconds, label: "by how much a timer was late at most" },
+  { name: "left_out", title: "Left out", show: f.count, label: "rows for which the report had no room" },
+];
+
+export function Network({ network }) {
+  return html`<div>
+    <${Table} columns=${POOLS} rows=${network.pools} get=${byName} label="Network buffer pools" />
+    <${Rows} told=${network.connections} label="Connections"
+      empty="this job needs none: all of its channels are within one worker" />
+    <${Rows} told=${network.channels} label="Channels where most waits" first="backlog" />
+    <${Rows} told=${network.gates} label="Input gates" first="backlog" />
+    <${Rows} told=${network.partitions} label="Result partitions" first="queued_buffers" />
+  </div>`;
+}
+
+function Rows({ told, label, first, empty }) {
+  const columns = told.columns.map((name) => {
+    const [title, show, said] = TITLES[name];
+    return { name, title, label: said, isText: show === null, show: show ?? f.text };
+  });
+  return html`<${Table} columns=${columns} rows=${told.rows} get=${byPlace(told.columns)} label=${label}
+    initial=${first && { name: first, descending: true }} empty=${empty} />`;
+}

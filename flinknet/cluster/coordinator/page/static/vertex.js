@@ -1,0 +1,106 @@
+// One vertex: its subtasks, where their time goes, their buffers, metrics to plot, a flame graph.
+
+import { html, useState } from "/page/htm-preact.js";
+import * as f from "/page/format.js";
+import { Table, byPlace } from "/page/table.js";
+import { Shares } from "/page/shares.js";
+import { Plot } from "/page/plot.js";
+import { Flame } from "/page/flame.js";
+import { Tabs } from "/page/tabs.js";
+
+const WHO = [
+  { name: "subtask", title: "Subtask", show: (value) => value + 1 },
+  { name: "worker", title: "Worker", isText: true },
+];
+
+const SUBTASKS = [
+  ...WHO,
+  { name: "state", title: "Status", isText: true },
+  { name: "records_in_per_s", title: "Records in/s", show: f.perSecond },
+  { name: "records_out_per_s", title: "Records out/s", show: f.perSecond },
+  { name: "bytes_in_per_s", title: "Bytes in/s", show: f.bytesPerSecond },
+  { name: "bytes_out_per_s", title: "Bytes out/s", show: f.bytesPerSecond },
+  { name: "records_in", title: "Records in", show: f.count },
+  { name: "records_out", title: "Records out", show: f.count },
+  { name: "bytes_in", title: "Bytes in", show: f.bytes },
+  { name: "bytes_out", title: "Bytes out", show: f.bytes },
+];
+
+const BACKPRESSURE = (get) => [
+  ...WHO,
+  { name: "backpressured", title: "Backpressured", show: f.percent },
+  { name: "idle", title: "Idle", show: f.percent },
+  { name: "busy", title: "Busy", show: f.percent },
+  { name: "level", title: "Status", isText: true, show: f.text },
+  { name: "spent", title: "Where the time goes", isText: true,
+    show: (_, row) => html`<${Shares} busy=${get(row, "busy")} backpressured=${get(row, "backpressured")}
+      idle=${get(row, "idle")} />` },
+  { name: "mailbox_ms", title: "Mailbox latency", show: f.milliseconds },
+];
+
+const BUFFERS = [
+  ...WHO,
+  { name: "in_pool", title: "In pool", show: f.percent, label: "part of the input buffers that holds data" },
+  { name: "out_pool", title: "Out pool", show: f.percent, label: "part of the output buffers in use" },
+  { name: "exclusive", title: "Exclusive", show: f.percent },
+  { name: "floating", title: "Floating", show: f.percent },
+  { name: "queued_in", title: "Queued in", show: f.count },
+  { name: "queued_out", title: "Queued out", show: f.count },
+  { name: "backlog", title: "Backlog", show: f.count, label: "buffers that wait at the producers" },
+  { name: "credit_announced", title: "Credit", show: f.count, label: "free buffers that producers know of" },
+  { name: "credit_unannounced", title: "Unannounced", show: f.count },
+  { name: "meaning", title: "Meaning", isText: true, show: (value) => (value ? f.words(value) : "–") },
+];
+
+export const VERTEX_TABS = [
+  ["subtasks", "Subtasks"],
+  ["backpressure", "Backpressure"],
+  ["buffers", "Buffers"],
+  ["metrics", "Metrics"],
+  ["flame", "Flame graph"],
+];
+
+export function Vertex({ jobId, vertex, tab, chart }) {
+  const get = byPlace(vertex.columns);
+  const base = `#/jobs/${jobId}/vertices/${vertex.id}`;
+  const subtasks = (columns, label, initial) => html`<${Table} key=${label} columns=${columns} rows=${vertex.rows}
+    get=${get} label=${label} initial=${initial} />`;
+  const shown = {
+    subtasks: () => subtasks(SUBTASKS, "Subtasks"),
+    backpressure: () => subtasks(BACKPRESSURE(get), "Backpressure by subtask",
+      { name: "backpressured", descending: true }),
+    buffers: () => subtasks(BUFFERS, "Buffers by subtask"),
+    metrics: () => html`<${Metrics} vertex=${vertex} chart=${chart} />`,
+    flame: () => html`<${Flame} job=${jobId} vertex=${vertex} />`,
+  };
+  return html`<section class="vertex" aria-label=${vertex.name}>
+    <header><h2>${vertex.name} <small>${f.count(vertex.parallelism)} subtasks of at most
+      ${" "}${f.count(vertex.max_parallelism)}</small></h2>
+      <a href=${`#/jobs/${jobId}`}>close</a></header>
+    <${Tabs} base=${base} tabs=${VERTEX_TABS} chosen=${tab} label="vertex" />
+    ${(shown[tab] ?? shown.subtasks)()}
+  </section>`;
+}
+
+function Metrics({ vertex, chart }) {
+  const [name, setName] = useState("");
+  const add = (event) => {
+    event.preventDefault();
+    if (vertex.metric_names.includes(name)) {
+      chart.add(name);
+      setName("");
+    }
+  };
+  return html`<div>
+    <form class="choices" onSubmit=${add}>
+      <label>Metric <input list="metric-names" value=${name} placeholder="numRecordsInPerSecond"
+        onInput=${(event) => setName(event.target.value)} /></label>
+      <datalist id="metric-names">${vertex.metric_names.map((one) => html`<option value=${one} />`)}</datalist>
+      <button type="submit">plot</button>
+      <span class="muted">${vertex.metric_names.length} metrics; the line is the mean over the subtasks, the band
+        from the least to the largest.</span>
+    </form>
+    <div class="plots">${chart.names.map((one) => html`<${Plot} key=${one} name=${one} points=${chart.points(one)}
+      onRemove=${() => chart.remove(one)} />`)}</div>
+  </div>`;
+}

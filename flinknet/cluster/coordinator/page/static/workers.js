@@ -1,0 +1,22 @@
+// The workers of the cluster.
+
+import { html } from "/page/htm-preact.js";
+import * as f from "/page/format.js";
+import { Table, byName } from "/page/table.js";
+
+const COLUMNS = [
+  { name: "worker_id", title: "Worker", isText: true },
+  { name: "state", title: "State", isText: true, show: f.words },
+  { name: "address", title: "Address", isText: true },
+  { name: "pid", title: "Process", show: f.text },
+  { name: "free_slots", title: "Free slots", show: (value, row) => `${value} of ${row.slots}` },
+  { name: "segments_free", title: "Free buffers",
+    show: (value, row) => (f.isKnown(value) ? `${f.count(value)} of ${f.count(row.segments)}` : "–") },
+  { name: "loop_lag_ms", title: "Loop lag", show: f.milliseconds, label: "by how much a timer was late at most" },
+  { name: "heard_ms_ago", title: "Heard", show: (value) => `${f.milliseconds(value)} ago` },
+  { name: "metrics_address", title: "Metrics", isText: true, show: (value) => value || "–" },
+  { name: "loss", title: "Lost", isText: true, show: (value) => value ?? "" },
+];
+
+export const Workers = ({ workers }) => html`<${Table} columns=${COLUMNS} rows=${workers} get=${byName}
+  label="Workers" />`;

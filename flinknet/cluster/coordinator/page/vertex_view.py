@@ -1,0 +1,111 @@
+"""One vertex as the page shows it: a row for each subtask, and metrics that can be plotted.
+
+Of thousands of subtasks every name would be told thousands of times: rows are arrays, in the order
+of ``COLUMNS``. What is not known of a subtask, because it has not been reported, is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
+from flinknet.cluster.coordinator.flink_rest.metrics_view import aggregated_metrics
+from flinknet.cluster.coordinator.flink_rest.states import task_states
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.diagnosis.pool_usage import PoolUsage
+from flinknet.diagnosis.reading import TaskReading
+from flinknet.diagnosis.topology import TaskKey
+from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.metrics.task_families import task_values
+from flinknet.metrics.task_times import BackpressureLevel
+from flinknet.task.graph import JobVertex
+
+__all__ = ["COLUMNS", "vertex_view"]
+
+_COUNTED = ("records_in", "records_out", "bytes_in", "bytes_out")
+
+_LIVE = (
+    "busy",
+    "backpressured",
+    "idle",
+    "level",
+    "records_in_per_s",
+    "records_out_per_s",
+    "bytes_in_per_s",
+    "bytes_out_per_s",
+    "in_pool",
+    "out_pool",
+    "floating",
+    "exclusive",
+    "queued_in",
+    "queued_out",
+    "backlog",
+    "credit_announced",
+    "credit_unannounced",
+    "meaning",
+    "mailbox_ms",
+)
+
+COLUMNS = ("subtask", "worker", "state", *_COUNTED, *_LIVE)
+
+
+def vertex_view(
+    record: JobRecord,
+    vertex: JobVertex,
+    live: Mapping[TaskKey, TaskReading],
+    metrics: Sequence[str],
+) -> dict[str, Any]:
+    """All subtasks; of the named ``metrics`` how they stand, and the names of all there are."""
+    states = task_states(record)
+    rows = []
+    for index in range(vertex.parallelism):
+        key = vertex.id, index
+        counters = record.present.counters.get(key)
+        reading = live.get(key)
+        rows.append(
+            [
+                index,
+                record.execution.worker_of(key),
+                states[key],
+                *(_counted(counters)),
+                *([None] * len(_LIVE) if reading is None else _live(reading)),
+            ]
+        )
+    tasks = [one.latest for (number, _), one in sorted(live.items()) if number == vertex.id]
+    return {
+        "id": vertex_id(vertex),
+        "number": vertex.id,
+        "name": vertex.name,
+        "parallelism": vertex.parallelism,
+        "max_parallelism": vertex.max_parallelism,
+        "columns": COLUMNS,
+        "rows": rows,
+        "metric_names": sorted(task_values(tasks[0])) if tasks else [],
+        "metrics": aggregated_metrics(tasks, metrics) if metrics else [],
+    }
+
+
+def _counted(counters: IOMetrics | None) -> list[int | None]:
+    return [None if counters is None else getattr(counters, name) for name in _COUNTED]
+
+
+def _live(reading: TaskReading) -> list[Any]:
+    usage = PoolUsage.of(reading.latest)
+    backpressured = reading.share(reading.backpressured_s)
+    moved = (reading.records_in, reading.records_out, reading.bytes_in, reading.bytes_out)
+    return [
+        round(reading.share(reading.busy_s), 4),
+        round(backpressured, 4),
+        round(reading.share(reading.idle_s), 4),
+        BackpressureLevel.of(1000 * backpressured).name,
+        *(round(reading.per_second(count), 1) for count in moved),
+        *(round(part, 4) for part in usage[:4]),
+        usage.queued_in,
+        usage.queued_out,
+        usage.backlog,
+        usage.credit_announced,
+        usage.credit_unannounced,
+        usage.meaning.name,
+        round(reading.latest.mailbox_latency_ms, 2),
+    ]
