@@ -116,7 +116,7 @@ def test_a_terminal_sees_progress_and_a_summary(tmp_path: Path) -> None:
     assert run.returncode == 0, text
     assert printed == b"printed\n"
     assert "starting the cluster" in text
-    assert "page: http://127.0.0.1:" in text
+    assert "http://127.0.0.1:" in text
     assert "shown: FINISHED after" in text
     assert "backpressured" in text
 
