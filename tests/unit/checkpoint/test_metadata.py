@@ -125,6 +125,13 @@ def test_what_it_adds_up() -> None:
     assert [offset for _, offset in keyed.offsets()] == [0, 30_000]
 
 
+@pytest.mark.parametrize("kind", StateKind)
+def test_what_was_in_flight_is_no_state_of_the_operator_s_own(kind: StateKind) -> None:
+    state = SubtaskState(0, {kind: inline((0, b"x"))})
+    assert state.has_own_state == (kind in (StateKind.KEYED, StateKind.OPERATOR))
+    assert not SubtaskState(0, {}, finished=True).has_own_state
+
+
 def test_it_is_bounded() -> None:
     with pytest.raises(CheckpointError, match="bytes, and 64 are allowed"):
         encode_metadata(EXAMPLE, 64)

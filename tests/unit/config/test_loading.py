@@ -54,6 +54,18 @@ def test_each_source_overrides_the_ones_before_it(cluster_toml: Path) -> None:
     assert settings.value("cluster.data_port") == 5
 
 
+def test_a_variable_names_the_file_unless_there_is_one(cluster_toml: Path) -> None:
+    cluster_toml.write_text("[cluster]\nworkers = 3\n")
+    named = {"FLINKNET_CONFIG": str(cluster_toml)}
+    assert load_settings(None, named, {}).config.cluster.workers == 3
+    assert load_settings(None, named, {}).origins["cluster.workers"].kind == "file"
+    assert load_settings(None, {"FLINKNET_CONFIG": ""}, {}).config == FlinknetConfig()
+    other = cluster_toml.with_name("other.toml")
+    other.write_text("[cluster]\nworkers = 4\n")
+    assert load_settings(other, named, {}).config.cluster.workers == 4
+    assert "missing.toml" in refused(FLINKNET_CONFIG=str(cluster_toml.with_name("missing.toml")))
+
+
 def test_a_flag_that_was_not_given_overrides_nothing() -> None:
     settings = load_settings(None, {"FLINKNET_CLUSTER_WORKERS": "7"}, {"cluster.workers": None})
     assert settings.config.cluster.workers == 7
