@@ -11,7 +11,6 @@ are dropped, because they come again. When the job has finished, all are. A read
 from __future__ import annotations
 
 import atexit
-import pickle
 import shutil
 import socket
 import socketserver
@@ -25,8 +24,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from flinknet.datastream.program_sink import LENGTH_BYTES, ProgramSink
+from flinknet.datastream.program_sink import ProgramSink
 from flinknet.errors import JobFailedError
+from flinknet.task.record_frames import read_frame
 
 if TYPE_CHECKING:
     from flinknet.datastream.job_client import JobClient
@@ -139,8 +139,8 @@ class CollectedRecords(Iterator[Any]):
     def read(self, connection: BufferedIOBase) -> bool:
         """Take what a subtask sends, to its end; whether that is its last word."""
         subtask, is_checkpointed = 0, False
-        while len(head := connection.read(LENGTH_BYTES)) == LENGTH_BYTES:
-            kind, *rest = pickle.loads(connection.read(int.from_bytes(head)))  # noqa: S301 - own job
+        while (message := read_frame(connection)) is not None:
+            kind, *rest = message
             with self._changed:
                 if self._is_closed:
                     return False

@@ -1,8 +1,7 @@
 """The sink that brings records to the program while the job runs.
 
 Theory of operation. Each subtask connects to the program's socket, a Unix one in a directory that
-nobody else may enter, and sends frames: a length of eight bytes, and a pickled tuple whose first
-element says what it is::
+nobody else may enter, and sends frames (``task/record_frames.py``)::
 
     ("open", subtask, checkpoint, checkpointed)
                                     which checkpoint it goes on from, or None, and whether there
@@ -19,13 +18,12 @@ is (``collected_records.py``). The program that does not read holds the sink bac
 from __future__ import annotations
 
 import asyncio
-import pickle
 from typing import Any
 
 from flinknet.errors import JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import CheckpointListener
-from flinknet.task.pickler import dumps
+from flinknet.task.record_frames import frame
 from flinknet.task.sink import Sink
 from flinknet.task.state.checkpointed_function import (
     CheckpointedFunction,
@@ -33,19 +31,7 @@ from flinknet.task.state.checkpointed_function import (
     FunctionSnapshotContext,
 )
 
-__all__ = ["LENGTH_BYTES", "ProgramSink", "frame"]
-
-LENGTH_BYTES = 8
-"""Of a frame's length, big-endian."""
-
-
-def frame(*message: Any) -> bytes:
-    """Return the bytes of one message. Raises whatever says that a record cannot be pickled."""
-    try:
-        body = pickle.dumps(message)
-    except Exception:  # A class of the program's own file travels by value.
-        body = dumps(message)
-    return len(body).to_bytes(LENGTH_BYTES) + body
+__all__ = ["ProgramSink"]
 
 
 class ProgramSink(Sink, CheckpointedFunction, CheckpointListener):

@@ -1,0 +1,85 @@
+"""What the sink of ``execute_and_collect`` sends, as a subtask runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from flinknet.datastream.program_sink import ProgramSink
+from flinknet.errors import JobFailedError
+from flinknet.task.record_frames import read_frame
+from flinknet.task.state.checkpointed_function import FunctionSnapshotContext
+from tests.unit.task.harness import context
+
+
+class Program:
+    """The other end of the socket: takes what comes, and answers an end that will."""
+
+    def __init__(self, path: Path, *, answers: bool = False) -> None:
+        self.path = str(path)
+        self._answers = answers
+        self._came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        return self
+
+    async def __aexit__(self, *ignored: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._answers:
+            writer.write(b"\0")
+        self._came.set_result(await reader.read())
+        writer.close()
+        await writer.wait_closed()
+
+    async def messages(self) -> list[tuple[Any, ...]]:
+        """All that came, once the sink has hung up."""
+        file = io.BytesIO(await self._came)
+        return list(iter(lambda: read_frame(file), None))
+
+
+async def test_what_a_subtask_sends(tmp_path: Path) -> None:
+    async with Program(tmp_path / "socket", answers=True) as program:
+        sink = ProgramSink(program.path)
+        await sink.open(context(index=1, checkpointed=True, collect_records_max=3))
+        await sink.write([1, 2])
+        sink.snapshot_state(FunctionSnapshotContext(7, 0))
+        await sink.write([3])
+        await sink.notify_checkpoint_complete(7)
+        await sink.finish()
+        await sink.close()
+        assert await program.messages() == [
+            ("open", 1, None, True),
+            ("records", [1, 2]),
+            ("mark", 7),
+            ("records", [3]),
+            ("complete", 7),
+            ("end",),
+        ]
+
+
+async def test_records_between_two_checkpoints_are_bounded(tmp_path: Path) -> None:
+    """The program would have to hold them; without checkpoints it gets them at once."""
+    for checkpointed in (True, False):
+        async with Program(tmp_path / f"socket-{checkpointed}") as program:
+            sink = ProgramSink(program.path)
+            await sink.open(context(checkpointed=checkpointed, collect_records_max=3))
+            await sink.write([1, 2])
+            if checkpointed:
+                with pytest.raises(JobFailedError, match="take checkpoints more often"):
+                    await sink.write([3, 4])
+            else:
+                await sink.write([3, 4])
+            await sink.close()
+            assert len(await program.messages()) == (2 if checkpointed else 3)
+
+
+async def test_closing_what_was_never_opened_does_nothing() -> None:
+    await ProgramSink("nowhere").close()
