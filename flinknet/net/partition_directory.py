@@ -4,7 +4,8 @@ Theory of operation. Below the directory there is a folder for each job, in it o
 partition, and in that a file for each worker that produces one of that name, with its address. Its
 producer keeps the file locked as long as it lives, however it ends: a file that is not locked is
 what a process has left that is gone, and is removed by whoever finds it. A file gets its name when
-it is locked. The directory is of this machine, as all addresses are, and of a file system that has
+it is locked, and no two have the same one: who removes what a worker has left cannot hit what the
+worker has published since it was started again. The directory is of this machine, as all addresses are, and of a file system that has
 locks. It tells addresses, not secrets: who may take part, the handshake finds out.
 """
 
@@ -65,7 +66,8 @@ class PartitionDirectory:
             raise self._unusable(error) from error
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.write(descriptor, address.encode())
-        path = Path(unnamed).rename(folder / _file_name("worker", worker_id))
+        unique = Path(unnamed).name.removeprefix(_UNNAMED)
+        path = Path(unnamed).rename(folder / f"{_file_name('worker', worker_id)}.{unique}")
         return Publication(path, descriptor)
 
     def addresses(self, name: str) -> list[str]:

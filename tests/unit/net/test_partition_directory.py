@@ -50,6 +50,16 @@ def test_what_a_process_left_that_was_killed_is_removed(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+def test_a_worker_that_comes_again_is_not_removed_with_what_it_had_left(tmp_path: Path) -> None:
+    directory = PartitionDirectory(tmp_path, "job")
+    before = directory.publish("readings", "a", "127.0.0.1:1")
+    after = directory.publish("readings", "a", "127.0.0.1:2")
+    before.close()
+    assert directory.addresses("readings") == ["127.0.0.1:2"]
+    after.close()
+    assert directory.addresses("readings") == []
+
+
 def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     directory = PartitionDirectory(tmp_path / "file", "job")
