@@ -20,7 +20,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .NOTPARALLEL:
 # Tests start hundreds of processes; without it each compiles again whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo demo-kill test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus clean
+.PHONY: help demo demo-kill docs test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,9 @@ bench: $(VENV)/.bench compiled ## run the benchmarks that fit in ten minutes
 
 bench-all: $(VENV)/.bench compiled ## run every benchmark in full
 	@$(foreach family,$(FAMILIES),$(BIN)/python -m bench run $(family) $(ARGS) &&) :
+
+docs: $(VENV)/.dev ## make a site of docs/, in build/docs; whatever is wrong in it is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
 
 wheels: $(WHEELS_VENV)/.tools ## build a wheel for each CPython that is there, and try it
 	@.ci/wheels $(WHEELS_VENV)/bin

@@ -88,9 +88,9 @@ def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
     *parts, total = run.stdout.splitlines()
     assert total == "100000 rows"
     sensors = [
-        sensor for part in parts for sensor in re.findall(r"\d", part.partition("sensors")[2])
+        int(sensor) for part in parts for sensor in re.findall(r"\d+", part.partition("sensors")[2])
     ]
-    assert sorted(sensors) == list("0123456")
+    assert sorted(sensors) == list(range(100))
 
 
 def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path) -> None:
@@ -113,9 +113,3 @@ def test_the_snippet_collects_the_metrics_of_an_environment(tmp_path: Path) -> N
     run = run_snippet("measured.py", tmp_path)
     assert run.returncode == 0, run.stderr
     assert re.search(r"^flinknet_connections\{.*tm_id=.*\} 0\.0$", run.stdout, re.MULTILINE)
-
-
-def test_the_snippet_without_an_event_loop(tmp_path: Path) -> None:
-    write_snippets(tmp_path, "threads.py")
-    run = run_snippet("threads.py", tmp_path)
-    assert (run.returncode, run.stdout, run.stderr) == (0, "100000 readings\n", "")
