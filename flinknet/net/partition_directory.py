@@ -5,8 +5,9 @@ partition, and in that a file for each worker that produces one of that name, wi
 producer keeps the file locked as long as it lives, however it ends: a file that is not locked is
 what a process has left that is gone, and is removed by whoever finds it. A file gets its name when
 it is locked, and no two have the same one: who removes what a worker has left cannot hit what the
-worker has published since it was started again. The directory is of this machine, as all addresses are, and of a file system that has
-locks. It tells addresses, not secrets: who may take part, the handshake finds out.
+worker has published since it was started again. The directory is of this machine, as all addresses
+are, and of a file system that has locks. It tells addresses, not secrets: who may take part, the
+handshake finds out.
 """
 
 from __future__ import annotations
