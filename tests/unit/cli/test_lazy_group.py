@@ -21,7 +21,9 @@ def group_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> type
     monkeypatch.delitem(sys.modules, "lazy_work", raising=False)
     group = typer.Typer(cls=LazyGroup, rich_markup_mode=None)
     group.callback()(lambda: None)
-    add_command(group, "work", "lazy_work", "Work hard.", passes_options_on="rest" in body)
+    add_command(
+        group, "work", "lazy_work", "Work hard.", passes_options_on="rest" in body, extra="spark"
+    )
     return group
 
 
@@ -48,9 +50,9 @@ def test_unknown_options_are_passed_on_where_they_may(
 def test_a_missing_library_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    group = group_of(tmp_path, monkeypatch, "import pyspark.sql")
-    said = r'flinknet work needs pyspark, .*: run pip install "flinknet\[spark\]"'
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    group = group_of(tmp_path, monkeypatch, "import numpy.linalg")
+    said = r'needs numpy, and what else the extra spark brings: run pip install "flinknet\[spark\]"'
     with pytest.raises(ConfigurationError, match=said):
         group(["work"])
 

@@ -126,6 +126,18 @@ def test_an_error_is_one_line_and_an_exit_code(
     assert capsys.readouterr() == ("", "flinknet: map: cannot write a set\n")
 
 
+def test_a_file_that_may_not_be_written_is_one_line(
+    failing: Failing, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the shell's own file, which --install-completion writes, in a home that is read-only."""
+    failing.write("def work(): raise PermissionError(13, 'Permission denied', '/home/me/.bashrc')")
+    assert exit_code("work") == 2
+    assert capsys.readouterr() == ("", "flinknet: Permission denied: /home/me/.bashrc\n")
+    monkeypatch.setenv("FLINKNET_TRACEBACK", "1")
+    with pytest.raises(PermissionError):
+        exit_code("work")
+
+
 @pytest.mark.parametrize("verbose", ["0", "1"])
 def test_an_error_does_not_rule_the_terminal(
     failing: Failing,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from flinknet.cluster.local.preflight import check_cluster, check_job, fit_job
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
     InsufficientSlotsError,
 )
+from flinknet.task.graph import JobGraph
 from tests.unit.cluster.graphs import keyed_graph
 
 
@@ -121,3 +125,22 @@ def test_below_the_minimum_a_job_is_refused(check: Callable[..., object]) -> Non
         r"to 165120\), or lower network.segment_bytes or the job's parallelism",
     ):
         check(SINKS, network_of(4, FlinknetConfig()))
+
+
+def test_a_directory_that_takes_no_checkpoints_is_named_before_anything_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later nobody would hear of it: checkpoints that fail do not fail their job."""
+    file = tmp_path / "file"
+    file.write_text("")
+
+    def job(place: str) -> JobGraph:
+        return replace(keyed_graph(), checkpointing=JobCheckpointingConfig(100.0, directory=place))
+
+    for place in (tmp_path, tmp_path / "to" / "be" / "made", "s3://bucket/is/not/asked"):
+        check_job(job(str(place)), FlinknetConfig())
+    with pytest.raises(ConfigurationError, match=f"{file} is no directory; choose another"):
+        check_job(job(str(file / "checkpoints")), FlinknetConfig())
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(ConfigurationError, match="may not be written by this user"):
+        check_job(job(str(tmp_path / "checkpoints")), FlinknetConfig())
