@@ -37,6 +37,7 @@ from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
 from flinknet.net.task_clock import TaskClock, until_available
+from flinknet.net.topic_writer import SlowReaders, TopicWriter
 from flinknet.net.writer_rendezvous import WriterRendezvous
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.registry import PartitionRegistry
@@ -333,6 +334,53 @@ class NetworkEnvironment:
             if published is not None:
                 published.close()
             writer.close()
+
+    @asynccontextmanager
+    async def open_topic(
+        self,
+        name: str,
+        *,
+        slow_readers: SlowReaders = "wait",
+        queue_records_max: int = 1000,
+        buffer_timeout_ms: BufferTimeout | None = None,
+        types: Registered = None,
+    ) -> AsyncIterator[TopicWriter]:
+        """Write records for any number of readers, which join and leave meanwhile: who opens a
+        reader of ``name`` gets what is emitted from then on.
+
+        ``slow_readers`` says what a reader does to the others that does not keep up: with "wait"
+        all wait for it; with "drop_oldest", "latest" and "disconnect" nobody does, once
+        ``queue_records_max`` records wait for it (see ``topic_writer.py``). A clean exit ends the
+        readers' partitions; an exception inside is what they get.
+        """
+        self._running()
+
+        def make_writer(number: int) -> tuple[ResultPartition, RecordWriter]:
+            partition = self.create_result_partition(f"{name}#{number}", subpartitions=1)
+            writer = self.create_record_writer(
+                partition, buffer_timeout_ms=buffer_timeout_ms, types=types
+            )
+            return partition, writer
+
+        topic = TopicWriter(
+            name, make_writer, slow_readers=slow_readers, queue_records_max=queue_records_max
+        )
+        self._registry.register_topic(name, topic.join)
+        published = None
+        try:
+            if self._directory is not None:
+                published = self._directory.publish(name, self.worker_id, self._address)
+            yield topic
+            self._registry.forget_topic(name)
+            await topic.finish(self.config.close_timeout_ms / 1000)
+        except BaseException as cause:
+            topic.fail(cause)
+            raise
+        finally:
+            self._registry.forget_topic(name)
+            if published is not None:
+                published.close()
+            await topic.close()
 
     # -- consuming --------------------------------------------------------------------------------
 

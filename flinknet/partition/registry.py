@@ -8,6 +8,9 @@ deployed, and lets producer and consumer start in any order. Partitions that wer
 are remembered (their id, and type and text of the cause, up to a limit), so that a late request is
 refused at once and with the first cause.
 
+A *topic* stands for any number of partitions: each request for it is answered with one of its own,
+which its producer makes for it, whatever subpartition it asks for.
+
 A partition may *name* the workers that consume its subpartitions. Nobody else is answered, neither
 about it nor, later, that it is gone: his request waits as if there were no such partition.
 
@@ -100,6 +103,7 @@ class PartitionRegistry:
         self._gone: OrderedDict[bytes, _Gone] = OrderedDict()
         self._consumers: dict[bytes, tuple[str, ...]] = {}
         """Of partitions that name them, the worker of each subpartition."""
+        self._topics: dict[bytes, Callable[[], ResultPartition]] = {}
         self._waiting: dict[int, _Waiting] = {}
         self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
         self._not_overdue: dict[int, _Waiting] = {}
@@ -127,6 +131,32 @@ class PartitionRegistry:
                 self.cancel(waiting.requester)
                 self._answer(partition, waiting.subpartition, waiting.requester)
 
+    def register_topic(self, name: str, join: Callable[[], ResultPartition]) -> None:
+        """Answer each request for a name, those that wait for it first, with subpartition 0 of the
+        partition that ``join`` makes for it."""
+        wire_id = wire_partition_id(name)
+        if wire_id in self._partitions or wire_id in self._topics:
+            raise LocalProtocolError(
+                f"{name} is already registered in this worker: names must be unique while they are "
+                "in use"
+            )
+        self._topics[wire_id] = join
+        for waiting in list(self._waiting_for.get(wire_id, {}).values()):
+            self.cancel(waiting.requester)
+            self._join(join, waiting.requester)
+
+    def forget_topic(self, name: str) -> None:
+        """Have requests for it wait again; idempotent."""
+        self._topics.pop(wire_partition_id(name), None)
+
+    def _join(self, join: Callable[[], ResultPartition], requester: PartitionRequester) -> None:
+        try:
+            partition = join()
+        except Exception as cause:
+            requester.on_request_failed(cause)
+        else:
+            self._answer(partition, 0, requester)
+
     def request(
         self,
         wire_id: bytes,
@@ -141,7 +171,9 @@ class PartitionRegistry:
         ``consumer`` is the id of the worker that asks.
         """
         partition, gone = self._partitions.get(wire_id), self._gone.get(wire_id)
-        if partition is not None and self._is_granted(wire_id, subpartition, consumer):
+        if (join := self._topics.get(wire_id)) is not None:
+            self._join(join, requester)
+        elif partition is not None and self._is_granted(wire_id, subpartition, consumer):
             self._answer(partition, subpartition, requester)
         elif gone is not None and (gone.consumers is None or consumer in gone.consumers):
             kept = gone.failure

@@ -355,3 +355,44 @@ def test_the_life_of_a_partition_and_its_requests_is_logged(
         "channel 7 of worker-1 waits no longer: the partition was not registered within 10 s"
     )
     assert caplog.messages[-1] == "partition p released"
+
+
+def test_each_request_for_a_topic_has_a_partition_of_its_own(
+    registry: PartitionRegistry, produce: Produce
+) -> None:
+    """Whatever subpartition it asks for; those that waited come first, and after it they wait."""
+    wire_id = wire_partition_id("topic")
+    early, late, after = Reader(), Reader(), Reader()
+    made: list[ResultPartition] = []
+
+    def join() -> ResultPartition:
+        made.append(produce(f"topic#{len(made)}"))
+        return made[-1]
+
+    registry.request(wire_id, 0, early, now=0.0)
+    registry.register_topic("topic", join)
+    registry.request(wire_id, 7, late, now=0.0)
+    assert [len(reader.views) for reader in (early, late)] == [1, 1]
+    assert [partition.partition_id for partition in made] == ["topic#0", "topic#1"]
+    registry.forget_topic("topic")
+    registry.forget_topic("topic")
+    registry.request(wire_id, 0, after, now=0.0)
+    assert (registry.waiting, after.views) == (1, [])
+
+
+def test_a_topic_that_cannot_take_a_reader_tells_it(registry: PartitionRegistry) -> None:
+    def refuse() -> ResultPartition:
+        raise LocalProtocolError("no room")
+
+    registry.register_topic("topic", refuse)
+    reader = Reader()
+    registry.request(wire_partition_id("topic"), 0, reader, now=0.0)
+    assert [str(failure) for failure in reader.failures] == ["no room"]
+
+
+def test_a_topic_has_a_name_of_its_own(registry: PartitionRegistry, produce: Produce) -> None:
+    produce("p")
+    registry.register_topic("topic", lambda: produce("q"))
+    for name in ("p", "topic"):
+        with pytest.raises(LocalProtocolError, match="already registered"):
+            registry.register_topic(name, lambda: produce("q"))

@@ -1,0 +1,223 @@
+"""A topic: one writer, and readers that join and leave while it writes.
+
+Theory of operation. Each reader that asks for the topic gets a partition of its own, which begins
+with the records that are emitted from then on (``partition/registry.py``). With the policy "wait"
+a record is written for one reader after the other, and the slowest one sets the pace. With any
+other, each reader has a *queue*, from which a task of its own writes as fast as that reader reads;
+``emit`` puts a record into all queues and waits for nobody. What happens to a reader whose queue is
+full is the policy:
+
+| policy | a full queue |
+|---|---|
+| drop_oldest | loses its oldest record |
+| latest | has one record only, and always the newest |
+| disconnect | is the end of that reader, which gets an error that says so |
+
+Whoever leaves is noticed when something is written for it. On the wire nothing is new: a reader of
+a topic is a reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from flinknet.errors import ClosedResourceError, ConfigurationError, FlinknetError, LocalError
+from flinknet.partition.result_partition import ResultPartition
+from flinknet.records.writer import RecordWriter
+
+__all__ = ["SlowReaders", "TopicStatistics", "TopicWriter"]
+
+SlowReaders: TypeAlias = Literal["wait", "drop_oldest", "latest", "disconnect"]
+
+_EMITS_PER_TURN = 64
+"""After which the tasks that write the queues get a turn: ``emit`` itself waits for nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatistics:
+    """What a topic has done so far."""
+
+    readers: int
+    joined: int
+    left: int
+    disconnected: int
+    records_dropped: int
+    """For one reader each."""
+    records_queued: int
+
+
+class _Subscription:
+    """One reader: its writer, its queue, and the task between the two."""
+
+    def __init__(self, writer: RecordWriter) -> None:
+        self.writer = writer
+        self.queue: deque[Any] = deque()
+        self.filled = asyncio.Event()
+        self.is_ending = False
+        self.task: asyncio.Task[None] | None = None
+
+    async def pump(self) -> None:
+        """Write the queue as fast as the reader reads, until it is empty and the topic ends."""
+        while self.queue or not self.is_ending:
+            if not self.queue:
+                self.filled.clear()
+                await self.filled.wait()
+                continue
+            await self.writer.emit(self.queue.popleft())
+        await self.writer.finish()
+
+
+class TopicWriter:
+    """Writes a topic; made by ``NetworkEnvironment.open_topic``."""
+
+    def __init__(
+        self,
+        name: str,
+        make_writer: Callable[[int], tuple[ResultPartition, RecordWriter]],
+        *,
+        slow_readers: SlowReaders,
+        queue_records_max: int,
+    ) -> None:
+        if queue_records_max < 1:
+            raise ConfigurationError(
+                f"queue_records_max is {queue_records_max}: choose 1 record or more"
+            )
+        if slow_readers not in ("wait", "drop_oldest", "latest", "disconnect"):
+            raise ConfigurationError(
+                f"slow_readers is {slow_readers!r}: choose wait, drop_oldest, latest or disconnect"
+            )
+        self._name = name
+        self._make_writer = make_writer
+        self._policy = slow_readers
+        self._limit = 1 if slow_readers == "latest" else queue_records_max
+        self._subscriptions: list[_Subscription] = []
+        self._joined = self._left = self._disconnected = self._dropped = 0
+        self._emits = 0
+        self._failure: LocalError | None = None
+
+    def join(self) -> ResultPartition:
+        """Make the partition of another reader."""
+        partition, writer = self._make_writer(self._joined)
+        subscription = _Subscription(writer)
+        if self._policy != "wait":
+            subscription.task = asyncio.create_task(self._follow(subscription))
+        self._subscriptions.append(subscription)
+        self._joined += 1
+        return partition
+
+    async def emit(self, record: Any) -> None:
+        """Write a record for every reader that is there; it must not be changed afterwards.
+
+        Raises what a writer's ``emit`` does of a record that cannot be sent, with a queue the next
+        time. That a reader has gone is no error.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._policy == "wait":
+            for subscription in tuple(self._subscriptions):
+                await self._write(subscription, record)
+            return
+        for subscription in tuple(self._subscriptions):
+            self._offer(subscription, record)
+        self._emits += 1
+        if self._emits % _EMITS_PER_TURN == 0:
+            await asyncio.sleep(0)
+
+    def statistics(self) -> TopicStatistics:
+        """Count readers and what they have lost."""
+        return TopicStatistics(
+            readers=len(self._subscriptions),
+            joined=self._joined,
+            left=self._left,
+            disconnected=self._disconnected,
+            records_dropped=self._dropped,
+            records_queued=sum(len(one.queue) for one in self._subscriptions),
+        )
+
+    async def finish(self, timeout_s: float) -> None:
+        """End all readers' partitions. With the policy "wait" it returns when they have processed
+        everything, else after ``timeout_s`` at the latest."""
+        if self._policy == "wait":
+            for subscription in tuple(self._subscriptions):
+                await self._end(subscription)
+            return
+        tasks = []
+        for subscription in self._subscriptions:
+            subscription.is_ending = True
+            subscription.filled.set()
+            assert subscription.task is not None, "its policy is not to wait"
+            tasks.append(subscription.task)
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+        if self._failure is not None:
+            raise self._failure
+
+    def fail(self, cause: BaseException) -> None:
+        """Have every reader get this error."""
+        for subscription in self._subscriptions:
+            subscription.writer.fail(cause)
+
+    async def close(self) -> None:
+        """Release everything."""
+        tasks = [one.task for one in self._subscriptions if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for subscription in self._subscriptions:
+            subscription.writer.close()
+        self._subscriptions.clear()
+
+    def _offer(self, subscription: _Subscription, record: Any) -> None:
+        if len(subscription.queue) >= self._limit:
+            if self._policy == "disconnect":
+                self._disconnected += 1
+                self._dropped += len(subscription.queue) + 1
+                subscription.writer.fail(
+                    ClosedResourceError(
+                        f'a reader of "{self._name}" let {self._limit} records wait '
+                        "(queue_records_max), and the topic disconnects slow readers"
+                    )
+                )
+                self._remove(subscription)
+                return
+            subscription.queue.popleft()
+            self._dropped += 1
+        subscription.queue.append(record)
+        subscription.filled.set()
+
+    async def _follow(self, subscription: _Subscription) -> None:
+        try:
+            await subscription.pump()
+        except LocalError as error:
+            self._failure = error
+        except FlinknetError:
+            self._leave(subscription)
+
+    async def _write(self, subscription: _Subscription, record: Any) -> None:
+        try:
+            await subscription.writer.emit(record)
+        except LocalError:
+            raise
+        except FlinknetError:
+            self._leave(subscription)
+
+    async def _end(self, subscription: _Subscription) -> None:
+        try:
+            await subscription.writer.finish()
+        except FlinknetError:
+            self._leave(subscription)
+
+    def _leave(self, subscription: _Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._left += 1
+            self._remove(subscription)
+
+    def _remove(self, subscription: _Subscription) -> None:
+        self._subscriptions.remove(subscription)
+        if subscription.task is not None and subscription.task is not asyncio.current_task():
+            subscription.task.cancel()
+        subscription.writer.close()
