@@ -24,6 +24,7 @@ from flinknet.metrics.environment_statistics import EnvironmentStatistics, Netwo
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.net.topic_writer import TopicStatistics, TopicWriter
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import (
@@ -80,6 +81,8 @@ __all__ = [
     "ResultPartition",
     "ShufflePartitioner",
     "TaskTimes",
+    "TopicStatistics",
+    "TopicWriter",
     "UnionInputGate",
     "UnknownLocation",
     "__version__",
