@@ -20,11 +20,15 @@ from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import FlinknetError
-from flinknet.metrics.environment_statistics import EnvironmentStatistics, NetworkStatistics
+from flinknet.metrics.environment_statistics import (
+    EnvironmentStatistics,
+    NetworkStatistics,
+    TopicStatistics,
+)
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.net.network_environment import NetworkEnvironment
-from flinknet.net.topic_writer import TopicStatistics, TopicWriter
+from flinknet.net.topic_writer import TopicWriter
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.partitioner import (

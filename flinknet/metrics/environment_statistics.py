@@ -16,6 +16,7 @@ __all__ = [
     "NetworkStatistics",
     "PeerDirectoryStatistics",
     "RefusedPeers",
+    "TopicStatistics",
 ]
 
 
@@ -56,6 +57,19 @@ class NetworkStatistics(NamedTuple):
     reassembly: ReassemblyStatistics
 
 
+class TopicStatistics(NamedTuple):
+    """What a topic has done so far, and for whom."""
+
+    name: str
+    readers: int
+    records_queued: int
+    joined_total: int
+    left_total: int
+    disconnected_total: int
+    records_dropped_total: int
+    """For one reader each."""
+
+
 class EnvironmentStatistics(NamedTuple):
     """Everything that is buffered in a worker, and who holds it."""
 
@@ -67,3 +81,4 @@ class EnvironmentStatistics(NamedTuple):
     gates: tuple[InputGateStatistics, ...]
     task_times: tuple[TaskTimesStatistics, ...]
     """Of every task that has a partition or a gate here."""
+    topics: tuple[TopicStatistics, ...] = ()

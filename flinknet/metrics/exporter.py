@@ -23,6 +23,7 @@ from flinknet.metrics.build_info import build_info
 from flinknet.metrics.environment_statistics import EnvironmentStatistics
 from flinknet.metrics.families import Family, Kind, Labels
 from flinknet.metrics.network_families import exchange_families, network_families, worker_labels
+from flinknet.metrics.topic_families import topic_families
 from flinknet.metrics.worker_statistics import ConnectionTotals, GateTotals, PartitionTotals
 
 __all__ = ["CONTENT_TYPE", "FlinknetCollector", "render"]
@@ -145,6 +146,7 @@ class FlinknetCollector(Collector):
                 [(labels, GateTotals.of(gate)) for gate in statistics.gates],
                 [(labels, PartitionTotals.of(one)) for one in statistics.partitions],
             ),
+            *topic_families(labels, statistics.topics),
         ):
             yield _metric(family)
 

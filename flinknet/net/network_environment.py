@@ -102,6 +102,7 @@ class NetworkEnvironment:
         self._directory = None if directory is None else PartitionDirectory(directory, job)
         self._secret = secret.encode() if isinstance(secret, str) else secret or b""
         self._address = ""
+        self._topics: list[TopicWriter] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
         self._registry = PartitionRegistry(
@@ -366,6 +367,7 @@ class NetworkEnvironment:
             name, make_writer, slow_readers=slow_readers, queue_records_max=queue_records_max
         )
         self._registry.register_topic(name, topic.join)
+        self._topics.append(topic)
         published = None
         try:
             if self._directory is not None:
@@ -378,6 +380,7 @@ class NetworkEnvironment:
             raise
         finally:
             self._registry.forget_topic(name)
+            self._topics.remove(topic)
             if published is not None:
                 published.close()
             await topic.close()
@@ -520,4 +523,5 @@ class NetworkEnvironment:
             partitions=tuple(partition.statistics() for partition in self._registry.partitions()),
             gates=tuple(gate.statistics() for gate in self._requests.gates),
             task_times=self._clock.statistics(),
+            topics=tuple(topic.statistics() for topic in self._topics),
         )

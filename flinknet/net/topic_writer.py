@@ -22,32 +22,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from flinknet.errors import ClosedResourceError, ConfigurationError, FlinknetError, LocalError
+from flinknet.metrics.environment_statistics import TopicStatistics
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.writer import RecordWriter
 
-__all__ = ["SlowReaders", "TopicStatistics", "TopicWriter"]
+__all__ = ["SlowReaders", "TopicWriter"]
 
 SlowReaders: TypeAlias = Literal["wait", "drop_oldest", "latest", "disconnect"]
 
 _EMITS_PER_TURN = 64
 """After which the tasks that write the queues get a turn: ``emit`` itself waits for nobody."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicStatistics:
-    """What a topic has done so far."""
-
-    readers: int
-    joined: int
-    left: int
-    disconnected: int
-    records_dropped: int
-    """For one reader each."""
-    records_queued: int
 
 
 class _Subscription:
@@ -130,12 +117,13 @@ class TopicWriter:
     def statistics(self) -> TopicStatistics:
         """Count readers and what they have lost."""
         return TopicStatistics(
+            name=self._name,
             readers=len(self._subscriptions),
-            joined=self._joined,
-            left=self._left,
-            disconnected=self._disconnected,
-            records_dropped=self._dropped,
             records_queued=sum(len(one.queue) for one in self._subscriptions),
+            joined_total=self._joined,
+            left_total=self._left,
+            disconnected_total=self._disconnected,
+            records_dropped_total=self._dropped,
         )
 
     async def finish(self, timeout_s: float) -> None:

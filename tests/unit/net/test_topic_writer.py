@@ -26,9 +26,9 @@ async def reader_of(
     here: NetworkEnvironment, there: NetworkEnvironment, topic: TopicWriter
 ) -> AsyncIterator[RecordReader]:
     """A reader that has joined."""
-    joined = topic.statistics().joined
+    joined = topic.statistics().joined_total
     async with there.open_reader(here.address, "ticks") as reader:
-        while topic.statistics().joined == joined:
+        while topic.statistics().joined_total == joined:
             await asyncio.sleep(0)
         yield reader
 
@@ -55,12 +55,12 @@ async def test_who_joins_gets_what_comes_from_then_on(policy: SlowReaders) -> No
             async with reader_of(here, there, topic) as second:
                 await topic.emit(2)
                 assert (await anext(first), await anext(second)) == (2, 2)
-            while topic.statistics().left == 0:  # noticed when something is written for it
+            while topic.statistics().left_total == 0:  # noticed when something is written for it
                 await topic.emit(3)
                 await asyncio.sleep(0)
             assert await anext(first) == 3
             assert topic.statistics().readers == 1
-            assert topic.statistics().joined == 2
+            assert topic.statistics().joined_total == 2
 
 
 async def stalled(topic: TopicWriter, records: int) -> None:
@@ -79,7 +79,7 @@ async def test_the_oldest_are_dropped_for_a_slow_reader_and_for_nobody_else() ->
             await topic.emit((number, PAYLOAD))
             assert (await anext(fast))[0] == number
         counts = topic.statistics()
-        assert counts.records_dropped > 0
+        assert counts.records_dropped_total > 0
         assert counts.records_queued == 10
         assert counts.readers == 2
 
@@ -99,7 +99,7 @@ async def test_a_slow_reader_is_disconnected_and_told_why() -> None:
         reader_of(here, there, topic) as reader,
     ):
         await stalled(topic, 3000)
-        assert topic.statistics().disconnected == 1
+        assert topic.statistics().disconnected_total == 1
         assert topic.statistics().readers == 0
         with pytest.raises(ProducerFailedError, match="let 10 records wait"):
             async for _ in reader:
@@ -112,7 +112,7 @@ async def test_by_default_all_wait_for_the_slowest() -> None:
         numbers = [(await anext(reader))[0] for _ in range(3000)]
         await writing
         assert numbers == list(range(3000))
-        assert topic.statistics().records_dropped == 0
+        assert topic.statistics().records_dropped_total == 0
 
 
 @pytest.mark.parametrize("policy", ["wait", "drop_oldest"])
@@ -163,3 +163,11 @@ async def test_what_is_configured_wrongly_is_refused() -> None:
             with pytest.raises(LocalProtocolError, match="already registered"):
                 async with here.open_topic("ticks"):
                     pass
+
+
+async def test_an_environment_counts_its_topics_while_they_are_open() -> None:
+    async with NetworkEnvironment() as here:
+        async with here.open_topic("ticks"):
+            (counts,) = here.statistics().topics
+            assert (counts.name, counts.readers) == ("ticks", 0)
+        assert here.statistics().topics == ()
