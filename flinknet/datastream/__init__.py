@@ -6,6 +6,11 @@ contexts, state, sources and sinks."""
 from __future__ import annotations
 
 from flinknet.datastream.async_data_stream import AsyncDataStream
+from flinknet.datastream.async_retry_predicates import (
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
+)
 from flinknet.datastream.checkpoint_config import (
     CheckpointConfig,
     CheckpointingMode,
@@ -50,9 +55,6 @@ from flinknet.task.async_retry import (
     FixedDelayRetryStrategy,
     NoRetryStrategy,
     RetryPredicate,
-    empty_result_predicate,
-    exception_type_predicate,
-    has_exception_predicate,
 )
 from flinknet.task.broadcast_context import (
     BroadcastContext,
@@ -80,6 +82,7 @@ from flinknet.task.functions import (
     KeySelector,
     MapBatchFunction,
     MapFunction,
+    Partitioner,
     ProcessBatchFunction,
     ProcessFunction,
     ReduceFunction,
@@ -144,6 +147,7 @@ from flinknet.task.windows import (
     GlobalWindow,
     GlobalWindows,
     ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TimeWindow,
@@ -229,6 +233,7 @@ __all__ = [
     "OperatorStateStore",
     "OutputTag",
     "ParquetSink",
+    "Partitioner",
     "PrintSink",
     "ProcessAllWindowFunction",
     "ProcessBatchFunction",
@@ -249,6 +254,7 @@ __all__ = [
     "RowKind",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SessionWindowTimeGapExtractor",
     "Sink",
     "SinkFunction",
     "SlidingEventTimeWindows",

@@ -66,15 +66,27 @@ class CheckpointConfig:
         """Give a checkpoint up after this time; by default 10 minutes."""
         return self._set("timeout_ms", checkpoint_timeout)
 
+    def get_checkpoint_timeout(self) -> float:
+        """Return that time."""
+        return self._in_force().timeout_ms
+
     def set_min_pause_between_checkpoints(
         self, min_pause_between_checkpoints: float
     ) -> CheckpointConfig:
         """Leave at least this time between the end of one and the beginning of the next."""
         return self._set("min_pause_ms", min_pause_between_checkpoints)
 
+    def get_min_pause_between_checkpoints(self) -> float:
+        """Return that time."""
+        return self._in_force().min_pause_ms
+
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """Let so many be under way at a time; by default one."""
         return self._set("max_concurrent", max_concurrent_checkpoints)
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        """Return how many."""
+        return self._in_force().max_concurrent
 
     def set_tolerable_checkpoint_failure_number(
         self, tolerable_checkpoint_failure_number: int
@@ -82,6 +94,10 @@ class CheckpointConfig:
         """Let so many fail in a row before the job does; by default none. One for
         which there was no room harms no job, and does not count."""
         return self._set("tolerable_failures", tolerable_checkpoint_failure_number)
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        """Return how many."""
+        return self._in_force().tolerable_failures
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Let barriers overtake data, which is stored then, so that checkpoints are quick under
@@ -96,23 +112,25 @@ class CheckpointConfig:
         """Whether barriers may overtake data."""
         return bool(self._options.get("unaligned", False))
 
-    def set_aligned_checkpoint_timeout(self, timeout: float | timedelta) -> CheckpointConfig:
+    def set_aligned_checkpoint_timeout(
+        self, alignment_timeout: float | timedelta
+    ) -> CheckpointConfig:
         """Have an unaligned checkpoint try to be aligned for this time, counted from its trigger;
         milliseconds, or PyFlink's Duration as a timedelta. 0, the default, does not try."""
-        if isinstance(timeout, timedelta):
-            timeout = timeout.total_seconds() * 1000
-        return self._set("aligned_timeout_ms", timeout)
+        if isinstance(alignment_timeout, timedelta):
+            alignment_timeout = alignment_timeout.total_seconds() * 1000
+        return self._set("aligned_timeout_ms", alignment_timeout)
 
     def get_aligned_checkpoint_timeout(self) -> timedelta:
         """Return that time."""
         return timedelta(milliseconds=float(self._options.get("aligned_timeout_ms", 0.0)))
 
     def set_externalized_checkpoint_retention(
-        self, checkpoint_retention: ExternalizedCheckpointRetention
+        self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
         """Say when they stay after the end of the job; by default if it has failed or was
         cancelled."""
-        return self._set("retention", checkpoint_retention.value)
+        return self._set("retention", retention_mode.value)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """Return when they stay."""
@@ -122,6 +140,10 @@ class CheckpointConfig:
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Keep them here, and not in the cluster's ``checkpointing.directory``."""
         return self._set("directory", checkpoint_path)
+
+    def _in_force(self) -> JobCheckpointingConfig:
+        """Return what is set, and else the defaults; nothing of it is about the interval."""
+        return JobCheckpointingConfig(1000.0, **self._options)  # type: ignore[arg-type]
 
     def _set(self, option: str, value: float | str) -> CheckpointConfig:
         options = {**self._options, option: value}

@@ -32,6 +32,7 @@ from flinknet.task.functions import (
     KeySelector,
     MapBatchFunction,
     MapFunction,
+    Partitioner,
     ProcessBatchFunction,
     ProcessFunction,
     ReduceFunction,
@@ -357,7 +358,9 @@ class DataStream(OperatorSettings):
         return DataStream(self._program, self._partitioned(GLOBAL))
 
     def partition_custom(
-        self, partitioner: Callable[[Any, int], int], key_selector: KeySelector | AnyCallable
+        self,
+        partitioner: Partitioner | Callable[[Any, int], int],
+        key_selector: KeySelector | AnyCallable,
     ) -> DataStream:
         """Send a record to subtask ``partitioner(key, number_of_subtasks)``."""
         function = bound_function(partitioner, "partition")

@@ -16,28 +16,10 @@ __all__ = [
     "FixedDelayRetryStrategy",
     "NoRetryStrategy",
     "RetryPredicate",
-    "empty_result_predicate",
-    "exception_type_predicate",
-    "has_exception_predicate",
 ]
 
 ResultPredicate = Callable[[list[Any]], bool]
 ExceptionPredicate = Callable[[Exception], bool]
-
-
-def empty_result_predicate(result: list[Any] | None) -> bool:
-    """Whether a request has brought nothing."""
-    return result is None or len(result) == 0
-
-
-def has_exception_predicate(error: Exception | None) -> bool:
-    """Whether a request has failed."""
-    return error is not None
-
-
-def exception_type_predicate(error: Exception, expected_error_type: type[Exception]) -> bool:
-    """Whether a request has failed with an error of this type."""
-    return isinstance(error, expected_error_type)
 
 
 class AsyncRetryPredicate(ABC):

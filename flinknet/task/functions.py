@@ -17,12 +17,10 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from flinknet.interpreter import COMPILES_PYTHON
-
-if TYPE_CHECKING:
-    from flinknet.task.context import OnTimerContext, ProcessContext, RuntimeContext
+from flinknet.task import context
 
 __all__ = [
     "AggregateFunction",
@@ -35,6 +33,7 @@ __all__ = [
     "KeyedProcessFunction",
     "MapBatchFunction",
     "MapFunction",
+    "Partitioner",
     "ProcessBatchFunction",
     "ProcessFunction",
     "ReduceFunction",
@@ -53,7 +52,12 @@ class Function:
     cancelled. Each may be a coroutine function.
     """
 
-    def open(self, runtime_context: RuntimeContext) -> Any:
+    def __class_getitem__(cls, types: Any) -> type[Self]:
+        """Return the class itself: PyFlink's are subscripted with the types of what they take and
+        give, ``WindowFunction[tuple, tuple, str, TimeWindow]``."""
+        return cls
+
+    def open(self, runtime_context: context.RuntimeContext) -> Any:
         """Prepare for the first record."""
 
     def finish(self) -> Any:
@@ -144,6 +148,14 @@ class KeySelector(ABC):
         """Return the key: not None, hashable, serialisable, the same whenever it is asked for."""
 
 
+class Partitioner(ABC):
+    """Where a record goes, by its key; used in producers, so it has no life cycle."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """Return the number of the subtask, from 0 and less than ``num_partitions``."""
+
+
 class ReduceFunction(Function, ABC):
     """Combines two records of one key into one."""
 
@@ -175,19 +187,24 @@ class AggregateFunction(Function, ABC):
 class ProcessFunction(Function, ABC):
     """One record in, any number out, with a view of where the record came from."""
 
+    Context = context.ProcessContext
+
     @abstractmethod
-    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records; None means none."""
 
 
 class KeyedProcessFunction(Function, ABC):
     """A process function on a keyed stream: ``open`` can ask for keyed state."""
 
+    Context = context.ProcessContext
+    OnTimerContext = context.OnTimerContext
+
     @abstractmethod
-    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records; state is that of ``ctx.get_current_key()``."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: context.OnTimerContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records, when a timer fires that was registered with
         ``ctx.timer_service()``; state is that of the timer's key, ``ctx.get_current_key()``."""
 

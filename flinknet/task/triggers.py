@@ -32,12 +32,10 @@ class TriggerResult(Enum):
     PURGE = (False, True)
     FIRE_AND_PURGE = (True, True)
 
-    @property
     def is_fire(self) -> bool:
         """Whether the window speaks."""
         return self.value[0]
 
-    @property
     def is_purge(self) -> bool:
         """Whether it is emptied."""
         return self.value[1]
@@ -231,7 +229,7 @@ class PurgingTrigger(Trigger):
 
 
 def _purging(result: TriggerResult) -> TriggerResult:
-    return TriggerResult.FIRE_AND_PURGE if result.is_fire else result
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result
 
 
 class NeverTrigger(Trigger):

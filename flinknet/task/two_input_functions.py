@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flinknet.task import context
+from flinknet.task.broadcast_context import BroadcastContext, OnTimerBroadcastContext
 from flinknet.task.functions import Function
-
-if TYPE_CHECKING:
-    from flinknet.task.broadcast_context import BroadcastContext, OnTimerBroadcastContext
-    from flinknet.task.context import OnTimerContext, ProcessContext
 
 __all__ = [
     "BroadcastProcessFunction",
@@ -52,25 +50,31 @@ class CoFlatMapFunction(Function, ABC):
 class CoProcessFunction(Function, ABC):
     """As CoFlatMapFunction, with a view of where the record came from, and side outputs."""
 
+    Context = context.ProcessContext
+
     @abstractmethod
-    def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element1(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records for one of the first stream."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element2(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records for one of the second stream."""
 
 
 class KeyedCoProcessFunction(CoProcessFunction):
     """The same on two keyed streams: ``open`` can ask for keyed state, and there are timers."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+    OnTimerContext = context.OnTimerContext
+
+    def on_timer(self, timestamp: int, ctx: context.OnTimerContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records, when a timer fires that was registered with
         ``ctx.timer_service()``; state is that of the timer's key, ``ctx.get_current_key()``."""
 
 
 class BroadcastProcessFunction(Function, ABC):
     """A stream that meets what another one has sent to all subtasks."""
+
+    Context = ReadOnlyContext = BroadcastContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: BroadcastContext) -> Iterable[Any] | None:
@@ -85,6 +89,8 @@ class BroadcastProcessFunction(Function, ABC):
 class KeyedBroadcastProcessFunction(BroadcastProcessFunction):
     """The same where the first stream has a key, and keyed state and timers, in
     ``process_element``."""
+
+    OnTimerContext = OnTimerBroadcastContext
 
     def on_timer(self, timestamp: int, ctx: OnTimerBroadcastContext) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records, when a timer fires that was registered with

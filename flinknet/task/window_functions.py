@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.functions import AggregateFunction, Function
@@ -27,6 +27,10 @@ __all__ = [
 
 class WindowContext:
     """What a window function sees beside the records; valid during the call."""
+
+    def __class_getitem__(cls, window_type: Any) -> type[Self]:
+        """Return the class itself: PyFlink's is subscripted with the type of the window."""
+        return cls
 
     def __init__(
         self,
@@ -66,6 +70,8 @@ class WindowContext:
 class ProcessWindowFunction(Function, ABC):
     """The records of a key in a window in, any number out."""
 
+    Context = WindowContext
+
     @abstractmethod
     def process(
         self, key: Any, context: WindowContext, elements: list[Any]
@@ -90,6 +96,8 @@ class WindowFunction(Function, ABC):
 
 class ProcessAllWindowFunction(Function, ABC):
     """The records of a window in, any number out, on a stream without keys."""
+
+    Context = WindowContext
 
     @abstractmethod
     def process(self, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:

@@ -435,11 +435,11 @@ class WindowOperator(Operator):
 
     def _act(self, result: TriggerResult, context: PaneContext) -> None:
         kept = context.pane[KEPT]
-        if result.is_fire and kept:
+        if result.is_fire() and kept:
             elements = self._contents.fire(kept, context.window, context)
             if elements is not None:
                 self._fired.append((context.key, context.window, elements))
-        if result.is_purge:
+        if result.is_purge():
             kept.clear()
 
     async def _speak(self) -> None:

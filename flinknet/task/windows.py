@@ -26,6 +26,7 @@ __all__ = [
     "GlobalWindow",
     "GlobalWindows",
     "ProcessingTimeSessionWindows",
+    "SessionWindowTimeGapExtractor",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
     "TimeWindow",
@@ -164,11 +165,23 @@ class SlidingProcessingTimeWindows(_SlidingWindows):
         return cls(size, slide, offset)
 
 
+class SessionWindowTimeGapExtractor(ABC):
+    """Says after which gap behind a record its session ends."""
+
+    @abstractmethod
+    def extract(self, element: Any) -> int:
+        """Return the gap in milliseconds, greater than 0."""
+
+
 class _SessionWindows(WindowAssigner):
     merges = True
 
-    def __init__(self, gap: Time | Callable[[Any], int]) -> None:
-        self._gap = gap if callable(gap) else _positive_ms("the gap of sessions", gap)
+    def __init__(self, gap: Time | Callable[[Any], int] | SessionWindowTimeGapExtractor) -> None:
+        self._gap: int | Callable[[Any], int]
+        if isinstance(gap, SessionWindowTimeGapExtractor):
+            self._gap = gap.extract
+        else:
+            self._gap = gap if callable(gap) else _positive_ms("the gap of sessions", gap)
 
     def assign_windows(self, element: Any, timestamp_ms: int) -> list[Window]:
         gap = self._gap
@@ -185,7 +198,9 @@ class EventTimeSessionWindows(_SessionWindows):
         return cls(size)
 
     @classmethod
-    def with_dynamic_gap(cls, extractor: Callable[[Any], int]) -> EventTimeSessionWindows:
+    def with_dynamic_gap(
+        cls, extractor: Callable[[Any], int] | SessionWindowTimeGapExtractor
+    ) -> EventTimeSessionWindows:
         """Return sessions whose gap a function says of each record, in milliseconds."""
         return cls(extractor)
 
@@ -201,7 +216,9 @@ class ProcessingTimeSessionWindows(_SessionWindows):
         return cls(size)
 
     @classmethod
-    def with_dynamic_gap(cls, extractor: Callable[[Any], int]) -> ProcessingTimeSessionWindows:
+    def with_dynamic_gap(
+        cls, extractor: Callable[[Any], int] | SessionWindowTimeGapExtractor
+    ) -> ProcessingTimeSessionWindows:
         """Return sessions whose gap a function says of each record, in milliseconds."""
         return cls(extractor)
 

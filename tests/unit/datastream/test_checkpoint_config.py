@@ -31,6 +31,7 @@ def test_without_checkpoints_there_is_nothing() -> None:
     assert not config.is_checkpointing_enabled()
     assert config.get_checkpoint_interval() == -1
     assert config.job_checkpointing() is None
+    assert config.get_checkpoint_timeout() == 600_000
     graph = environment.job_graph()
     assert (graph.checkpointing, graph.restart) == (None, NO_RESTART)
 
@@ -43,6 +44,12 @@ def test_what_is_set_travels_with_the_job_which_is_restarted() -> None:
     assert config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
     config.set_checkpoint_timeout(3000).set_min_pause_between_checkpoints(20)
     config.set_max_concurrent_checkpoints(2).set_tolerable_checkpoint_failure_number(3)
+    assert (config.get_checkpoint_timeout(), config.get_min_pause_between_checkpoints()) == (
+        3000,
+        20,
+    )
+    assert config.get_max_concurrent_checkpoints() == 2
+    assert config.get_tolerable_checkpoint_failure_number() == 3
     config.set_checkpoint_storage_dir("/checkpoints")
     config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
     graph = environment.job_graph()

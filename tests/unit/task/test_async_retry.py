@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
+from flinknet.datastream.async_retry_predicates import empty_result_predicate
 from flinknet.errors import ConfigurationError
 from flinknet.task.async_retry import (
     NO_RETRY_STRATEGY,
     AsyncRetryStrategy,
     ExponentialBackoffDelayRetryStrategy,
     RetryPredicate,
-    empty_result_predicate,
-    exception_type_predicate,
-    has_exception_predicate,
 )
 
 
@@ -63,13 +61,3 @@ def test_what_is_not_positive_is_refused(arguments: Any, named: str) -> None:
 def test_a_predicate_is_a_function() -> None:
     with pytest.raises(ConfigurationError, match="a retry predicate is True"):
         RetryPredicate(True, None)  # type: ignore[arg-type]
-
-
-def test_the_predicates_of_pyflink() -> None:
-    assert empty_result_predicate([])
-    assert empty_result_predicate(None)
-    assert not empty_result_predicate([0])
-    assert has_exception_predicate(ValueError())
-    assert not has_exception_predicate(None)
-    assert exception_type_predicate(KeyError(), LookupError)
-    assert not exception_type_predicate(KeyError(), OSError)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from flinknet.buffer.availability import Availability
+from flinknet.datastream.async_retry_predicates import empty_result_predicate
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task import async_wait_operator
-from flinknet.task.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, empty_result_predicate
+from flinknet.task.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from flinknet.task.async_wait_operator import AsyncWaitOperator
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import AsyncFunction

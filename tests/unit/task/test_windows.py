@@ -17,6 +17,7 @@ from flinknet.task.windows import (
     GlobalWindow,
     GlobalWindows,
     ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TimeWindow,
@@ -67,6 +68,12 @@ def test_session_windows(kind: Any) -> None:
     dynamic = kind.with_dynamic_gap(len)
     assert dynamic.assign_windows("xyz", 7) == [(7, 10)]
     assert dynamic.merges
+
+    class Length(SessionWindowTimeGapExtractor):
+        def extract(self, element: Any) -> int:
+            return len(element)
+
+    assert kind.with_dynamic_gap(Length()).assign_windows("xyz", 7) == [(7, 10)]
     with pytest.raises(ConfigurationError, match="gap of a session is 0 ms"):
         dynamic.assign_windows("", 7)
 

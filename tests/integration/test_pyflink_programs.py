@@ -1,0 +1,90 @@
+"""Programs for the tasks of PyFlink's public examples, written against PyFlink's API: they run on a
+local cluster when nothing but their import lines has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from pathlib import Path
+
+from flinknet.cluster import LocalCluster
+from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.local.job_control import JobControl
+from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream.executor import set_executor
+from flinknet.task.graph import JobGraph
+
+PROGRAMS = Path(__file__).parents[1] / "pyflink" / "programs"
+CONFIG = FlinknetConfig(
+    network=NetworkConfig(network_memory_bytes=32 * 2**20, segment_bytes=4096),
+    cluster=ClusterConfig(workers=2, slots_per_worker=2),
+)
+
+SUBTASK = re.compile(r"^\d+> ")
+"""What a print sink of several subtasks says of which it is."""
+
+PRINTED = {
+    "async_requests": [
+        '{"user_id": 0, "result": "positive"}',
+        '{"user_id": 1, "result": "positive"}',
+        '{"user_id": 2, "result": null}',
+    ],
+    "batch_input": [
+        '(1, \'{"tel": 123, "country": "Germany"}\')',
+        "('Germany', 123)",
+        "('China', 167)",
+        "(0, 10)",
+    ],
+    "broadcast_state": ["('rule', 'rule')", "('a', 'record')", "('b', 'record')"],
+    "partitioning": [
+        *(f"('custom', {number % 2}, {number})" for number in range(4)),
+        *(f"('global', 0, {number})" for number in range(4)),
+        *(f"('broadcast', {subtask}, 3)" for subtask in range(2)),
+        *(f"('{how}', {number})" for how in ("rebalance", "rescale") for number in range(4)),
+    ],
+    "state_access": [
+        "('Alice', 3000, 130.5)",
+        "('Alice', 5000, 130.5)",
+        "('Bob', 6000, 31.25)",
+        "('Bob', 11000, 31.25)",
+    ],
+    "windows": [
+        *("('count', 'hi', 3)", "('count', 'hi', 11)", "('count', 'hi', 24)"),
+        *("('session', 'hi', 1, 14, 5)", "('session', 'hi', 15, 20, 1)"),
+        "('dynamic', 'hi', 1, 6, 3)",
+        *("('dynamic', 'hi', 8, 30, 3)", "('sliding', 'hi', -5, 5, 3)"),
+        *("('sliding', 'hi', 0, 10, 5)", "('sliding', 'hi', 5, 15, 2)"),
+        *("('sliding', 'hi', 10, 20, 1)", "('sliding', 'hi', 15, 25, 1)"),
+    ],
+    "word_count": ["('to', 2)"],
+}
+
+
+def with_own_imports(program: str) -> str:
+    """Change the import lines: modules below the two packages are in the packages here."""
+    return re.sub(
+        r"from pyflink\.(common|datastream)[\w.]* import", r"from flinknet.\1 import", program
+    )
+
+
+async def test_programs_run_with_their_import_lines_changed() -> None:
+    printed: list[str] = []
+    loop = asyncio.get_running_loop()
+    assert set(PRINTED) == {path.stem for path in PROGRAMS.glob("*.py")}
+    async with LocalCluster(CONFIG, on_printed=printed.append) as cluster:
+
+        def execute(graph: JobGraph, control: JobControl | None) -> JobResult:
+            return asyncio.run_coroutine_threadsafe(cluster.execute(graph), loop).result()
+
+        set_executor(execute)
+        try:
+            for name, expected in PRINTED.items():
+                path = PROGRAMS / f"{name}.py"
+                program = compile(with_own_imports(path.read_text()), path, "exec")
+                await asyncio.to_thread(exec, program, {"__name__": f"program_{name}"})
+                records = [SUBTASK.sub("", line) for line in printed]
+                assert Counter(records) == Counter(expected), name
+                printed.clear()
+        finally:
+            set_executor(None)

@@ -1,0 +1,247 @@
+"""What of PyFlink's DataStream API is not in flinknet, or is otherwise, and why."""
+
+from __future__ import annotations
+
+__all__ = ["ALL_OF_IT", "DIFFERENCES"]
+
+_JAVA = "never: it is about objects of the Java virtual machine, of which there is none"
+_SERIALIZERS = "never: records say themselves what they are, and have one form on the wire"
+_SHIPPING = (
+    "never: a job brings its own code, and its libraries are those of the workers' environment"
+)
+_DEPRECATED = "never: deprecated in Flink, too"
+_SLOTS = "never: slots have no size; `slot_sharing_group` takes a name"
+_OWN_RESULT = "otherwise: `execute` returns flinknet's `JobResult`, with every subtask's counters"
+_STRATEGY = "otherwise: `RestartStrategies` returns a frozen dataclass, whose fields say that"
+_STORAGE = "never: `set_checkpoint_storage_dir` says where checkpoints are"
+_CONNECTOR = "never: files have their sources and sinks here, which say how records are written"
+_CLUSTER = "never: it is a setting of the cluster, in its configuration file"
+_ASSIGNER = "otherwise: `assign_windows` takes the element and its time, and windows need no other"
+_NOT_YET = "not yet"
+
+ALL_OF_IT = "*"
+
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "AssignerWithPeriodicWatermarksWrapper": {ALL_OF_IT: _JAVA},
+    "ByteArraySchema": {ALL_OF_IT: _CONNECTOR},
+    "CheckpointConfig": {
+        **dict.fromkeys(
+            (
+                "get_alignment_timeout",
+                "is_externalized_checkpoints_enabled",
+                "is_fail_on_checkpointing_errors",
+                "set_alignment_timeout",
+                "set_fail_on_checkpointing_errors",
+            ),
+            _DEPRECATED,
+        ),
+        **dict.fromkeys(
+            ("is_force_unaligned_checkpoints", "set_force_unaligned_checkpoints"),
+            "never: there are no iterations, for which it is",
+        ),
+    },
+    "CheckpointStorage": {ALL_OF_IT: _STORAGE},
+    "CompletableFuture": dict.fromkeys(("cancel", "cancelled"), "never: `JobClient.cancel` does"),
+    "ConfigOption": {ALL_OF_IT: "never: a `Configuration` takes and gives options by key"},
+    "ConfigOptions.OptionBuilder": {
+        ALL_OF_IT: "never: a `Configuration` takes and gives options by key"
+    },
+    "ConfigOptions.TypedConfigOptionBuilder": {
+        ALL_OF_IT: "never: a `Configuration` takes and gives options by key"
+    },
+    "ConfigOptions": {ALL_OF_IT: "never: a `Configuration` takes and gives options by key"},
+    "Configuration": {
+        "get_bytearray": "never: no option of Flink's has bytes",
+        "parse_list_value": "never: no option that means something here is a list",
+        "set_bytearray": "never: no option of Flink's has bytes",
+    },
+    "ContinuousEventTimeTrigger": {ALL_OF_IT: _NOT_YET},
+    "ContinuousProcessingTimeTrigger": {ALL_OF_IT: _NOT_YET},
+    "CountSlidingWindowAssigner": {ALL_OF_IT: "otherwise: `count_window` makes global windows"},
+    "CountTumblingWindowAssigner": {ALL_OF_IT: "otherwise: `count_window` makes global windows"},
+    "CountWindow": {ALL_OF_IT: "otherwise: a count window is a `GlobalWindow`, as in Flink's Java"},
+    "CountWindowSerializer": {ALL_OF_IT: _SERIALIZERS},
+    "CustomCheckpointStorage": {ALL_OF_IT: _JAVA},
+    "CustomStateBackend": {ALL_OF_IT: _JAVA},
+    "DataStream": {
+        "cache": "never: a job's results are kept by its sinks",
+        "get_execution_config": "otherwise: `get_execution_environment().get_config()`",
+        "set_uid_hash": "never: state is found by `uid`",
+    },
+    "DataStreamSink": {"set_uid_hash": "never: state is found by `uid`"},
+    "DeserializationSchema": {ALL_OF_IT: _CONNECTOR},
+    "DynamicEventTimeSessionWindows": {
+        ALL_OF_IT: "otherwise: `EventTimeSessionWindows.with_dynamic_gap`"
+    },
+    "DynamicProcessingTimeSessionWindows": {
+        ALL_OF_IT: "otherwise: `ProcessingTimeSessionWindows.with_dynamic_gap`"
+    },
+    "EmbeddedRocksDBStateBackend": {
+        ALL_OF_IT: "never: `[state]` in the workers' configuration has its sizes and its directory"
+    },
+    "Encoder": {ALL_OF_IT: _CONNECTOR},
+    "ExecutionConfig": {
+        **dict.fromkeys(
+            (
+                "disable_auto_generated_uids",
+                "enable_auto_generated_uids",
+                "has_auto_generated_uids_enabled",
+            ),
+            "never: `--allow-non-restored-state` says what state without an operator means",
+        ),
+        **dict.fromkeys(
+            (
+                "disable_closure_cleaner",
+                "disable_force_avro",
+                "disable_force_kryo",
+                "disable_generic_types",
+                "enable_closure_cleaner",
+                "enable_force_avro",
+                "enable_force_kryo",
+                "enable_generic_types",
+                "get_default_kryo_serializer_classes",
+                "get_registered_kryo_types",
+                "get_registered_pojo_types",
+                "has_generic_types_disabled",
+                "is_closure_cleaner_enabled",
+                "is_force_avro_enabled",
+                "is_force_kryo_enabled",
+            ),
+            _SERIALIZERS,
+        ),
+        **dict.fromkeys(
+            ("get_global_job_parameters", "set_global_job_parameters"),
+            "never: what a function needs to know, it has in its attributes",
+        ),
+        **dict.fromkeys(
+            ("get_latency_tracking_interval", "set_latency_tracking_interval"), _NOT_YET
+        ),
+        **dict.fromkeys(
+            (
+                "get_task_cancellation_interval",
+                "get_task_cancellation_timeout",
+                "set_task_cancellation_interval",
+                "set_task_cancellation_timeout",
+            ),
+            _CLUSTER,
+        ),
+        **dict.fromkeys(
+            ("is_use_snapshot_compression", "set_use_snapshot_compression"),
+            "never: checkpoints are not compressed",
+        ),
+    },
+    "FileSystemCheckpointStorage": {ALL_OF_IT: _STORAGE},
+    "GlobalWindow": {"get": "otherwise: `GlobalWindow()`"},
+    "GlobalWindowSerializer": {ALL_OF_IT: _SERIALIZERS},
+    "InputDependencyConstraint": {ALL_OF_IT: _DEPRECATED},
+    "JobClient": {"get_accumulators": _OWN_RESULT},
+    "JobExecutionResult": {ALL_OF_IT: _OWN_RESULT},
+    "JobID": {ALL_OF_IT: "otherwise: a job's id is text"},
+    "JobManagerCheckpointStorage": {ALL_OF_IT: _STORAGE},
+    "JobStatus": {ALL_OF_IT: "otherwise: a job's status is text, in Flink's words"},
+    "KeyedStream": {
+        "cache": "never: a job's results are kept by its sinks",
+        "set_uid_hash": "never: state is found by `uid`",
+    },
+    "KeyedStream.AccumulateType": {ALL_OF_IT: "never: it is internal to PyFlink"},
+    "MemorySize": {ALL_OF_IT: _SLOTS},
+    "MergingWindowAssigner": {
+        ALL_OF_IT: "otherwise: an assigner whose windows merge says `merges`"
+    },
+    "MergingWindowAssigner.MergeCallback": {
+        ALL_OF_IT: "otherwise: an assigner whose windows merge says `merges`"
+    },
+    "OutputTag": {"get_java_output_tag": _JAVA},
+    "PredefinedOptions": {
+        ALL_OF_IT: "never: `[state]` in the workers' configuration has RocksDB's sizes"
+    },
+    "RestartStrategies": {
+        "fall_back_restart": "otherwise: it is what holds if nothing is set",
+    },
+    "RestartStrategyConfiguration": {ALL_OF_IT: _STRATEGY},
+    "RowKind": {"to_j_row_kind": _JAVA},
+    "RuntimeContext": {
+        "get_job_parameter": "never: what a function needs to know, it has in its attributes",
+        "get_metrics_group": "otherwise: `metrics`, a dict that comes with the job's result",
+    },
+    "SerializationSchema": {ALL_OF_IT: _CONNECTOR},
+    "SimpleStringSchema": {ALL_OF_IT: _CONNECTOR},
+    "SlotSharingGroup": {ALL_OF_IT: _SLOTS},
+    "SlotSharingGroup.Builder": {ALL_OF_IT: _SLOTS},
+    "SourceFunction": {ALL_OF_IT: "otherwise: `add_source` takes a `Source`"},
+    "StreamExecutionEnvironment": {
+        **dict.fromkeys(("add_classpaths", "add_jars", "create_input"), _JAVA),
+        **dict.fromkeys(
+            (
+                "add_python_archive",
+                "add_python_file",
+                "register_cached_file",
+                "set_python_executable",
+                "set_python_requirements",
+            ),
+            _SHIPPING,
+        ),
+        **dict.fromkeys(
+            ("enable_changelog_state_backend", "is_changelog_state_backend_enabled"),
+            "never: there is no changelog backend",
+        ),
+        **dict.fromkeys(
+            (
+                "get_default_local_parallelism",
+                "set_default_local_parallelism",
+            ),
+            "otherwise: `set_parallelism`; the default is 1",
+        ),
+        **dict.fromkeys(
+            ("get_default_savepoint_directory", "set_default_savepoint_directory"),
+            "otherwise: who asks for a savepoint says where it goes",
+        ),
+        "close": "never: an environment holds nothing open",
+        "get_checkpointing_consistency_mode": "otherwise: `get_checkpointing_mode`",
+        "is_chaining_of_operators_with_different_max_parallelism_enabled": (
+            "never: operators of one chain have one max parallelism"
+        ),
+        "is_force_unaligned_checkpoints": "never: there are no iterations, for which it is",
+        "register_slot_sharing_group": _SLOTS,
+    },
+    "TimeWindow": {
+        "get_window_start_with_offset": "never: assigners are there",
+        "merge_windows": "otherwise: an assigner whose windows merge says `merges`",
+    },
+    "TimeWindowSerializer": {ALL_OF_IT: _SERIALIZERS},
+    "Trigger.OnMergeContext": {ALL_OF_IT: "otherwise: see the `Trigger` here"},
+    "Trigger.TriggerContext": {ALL_OF_IT: "otherwise: see the `Trigger` here"},
+    "TypeInformation": dict.fromkeys(
+        ("from_internal_type", "get_java_type_info", "need_conversion", "to_internal_type"), _JAVA
+    ),
+    "TypeSerializer": {ALL_OF_IT: _SERIALIZERS},
+    "WatermarkStrategy": {"with_watermark_alignment": _NOT_YET},
+    "Window": {ALL_OF_IT: "otherwise: a `TimeWindow` or a `GlobalWindow`"},
+    "WindowAssigner.WindowAssignerContext": {ALL_OF_IT: _ASSIGNER},
+    "WindowedStream": dict.fromkeys(
+        ("get_execution_environment", "get_input_type"), "otherwise: ask the stream before it"
+    ),
+    **{
+        f"RestartStrategies.{kind}RestartStrategyConfiguration": {ALL_OF_IT: _STRATEGY}
+        for kind in ("FailureRate", "Fallback", "FixedDelay", "No")
+    },
+    **{
+        assigner: {
+            "assign_windows": _ASSIGNER,
+            "get_default_trigger": "otherwise: `get_default_trigger` takes nothing",
+            "get_window_serializer": _SERIALIZERS,
+            "is_event_time": "otherwise: an attribute",
+            **({"merge_windows": "otherwise: `merges`, an attribute"} if merges else {}),
+        }
+        for assigner, merges in (
+            ("EventTimeSessionWindows", True),
+            ("GlobalWindows", False),
+            ("ProcessingTimeSessionWindows", True),
+            ("SlidingEventTimeWindows", False),
+            ("SlidingProcessingTimeWindows", False),
+            ("TumblingEventTimeWindows", False),
+            ("TumblingProcessingTimeWindows", False),
+            ("WindowAssigner", False),
+        )
+    },
+}

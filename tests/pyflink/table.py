@@ -1,0 +1,71 @@
+"""The table of PyFlink's API in the documentation, from the listing and the differences.
+
+    python -m tests.pyflink.table
+
+writes ``docs/reference/pyflink.md``; a test says when that is to be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.pyflink.differences import ALL_OF_IT, DIFFERENCES
+from tests.pyflink.listing import Api, Methods, read_api
+
+__all__ = ["PAGE", "page"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pyflink.md"
+
+_HEAD = """\
+# PyFlink's DataStream API
+
+What PyFlink {version} has, and what of it is here. A program whose names are all *here* runs with
+its import lines changed: what stands in `pyflink.common` and the modules below it is in
+`flinknet.common`, what stands in `pyflink.datastream` and the modules below it in
+`flinknet.datastream`.
+
+- *here*: by this name, with these parameters, and it does the same.
+- *otherwise*: there is something for it, by another name or in another shape.
+- *never*: it has no meaning here, for the reason that is given.
+- *not yet*: it would have one.
+
+Connectors to other systems (`pyflink.datastream.connectors`) and formats are left out, but for
+number sequences: flinknet has sources and sinks of its own. This page is generated from PyFlink's
+own signatures, and a test compares it with flinknet: `tests/pyflink`.
+"""
+
+
+def page(api: Api) -> str:
+    """Return the page."""
+    lines = [_HEAD.format(version=api["version"])]
+    for module, classes in api["modules"].items():
+        lines += [f"## {module}", "", "| | | |", "|---|---|---|"]
+        for name, methods in classes.items():
+            lines += _rows(name, methods)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _rows(name: str, methods: Methods) -> Iterator[str]:
+    shown = f"`{name}`" if name else "functions"
+    differences = DIFFERENCES.get(name, {})
+    if ALL_OF_IT in differences:
+        names = ", ".join(f"`{method}`" for method in methods)
+        yield f"| {shown} | {names} | {differences[ALL_OF_IT]} |"
+        return
+    here = [method for method in methods if method not in differences]
+    if here or not methods:
+        calls = ", ".join(f"`{method}({_parameters(methods, method)})`" for method in here)
+        yield f"| {shown} | {calls} | here |"
+    for method, why in differences.items():
+        yield f"| {shown} | `{method}({_parameters(methods, method)})` | {why} |"
+
+
+def _parameters(methods: Methods, method: str) -> str:
+    return ", ".join(name + "=…" * optional for name, optional in methods[method])
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page(read_api()), encoding="utf-8")
