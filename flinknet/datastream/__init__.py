@@ -23,6 +23,11 @@ from flinknet.datastream.connected_streams import (
     ConnectedStreams,
 )
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
+from flinknet.datastream.connectors.text_files import (
+    CsvSource,
+    JsonLinesSource,
+    TextFileSource,
+)
 from flinknet.datastream.environment import ExecutionConfig, StreamExecutionEnvironment
 from flinknet.datastream.job_client import CompletableFuture, JobClient
 from flinknet.datastream.restart_strategies import RestartStrategies
@@ -188,6 +193,7 @@ __all__ = [
     "ConnectedStreams",
     "CountEvictor",
     "CountTrigger",
+    "CsvSource",
     "DataStream",
     "DataStreamSink",
     "DeltaEvictor",
@@ -213,6 +219,7 @@ __all__ = [
     "HashMapStateBackend",
     "Instant",
     "JobClient",
+    "JsonLinesSource",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -264,6 +271,7 @@ __all__ = [
     "StateSerializer",
     "StateTtlConfig",
     "StreamExecutionEnvironment",
+    "TextFileSource",
     "Time",
     "TimeDomain",
     "TimeEvictor",
