@@ -68,7 +68,11 @@ class Comparison:
         for reading in self.read(tasks):
             counts = reading.latest.key_groups
             every = sum(one.records for one in counts)
-            hot += [one.key_group for one in counts if one.records >= HOT_SHARE * every]
+            hot += [
+                one.key_group
+                for one in counts
+                if one.key_group >= 0 and one.records >= HOT_SHARE * every
+            ]
         return tuple(hot)
 
     def starved_pools(self, task: TaskKey) -> list[LocalBufferPoolStatistics]:

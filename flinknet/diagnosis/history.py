@@ -102,14 +102,15 @@ class History:
             if (of_job, of_attempt) == (job_id, attempt)
         }
 
-    def held_up(self, worker_id: str) -> tuple[HeldUp, ...]:
-        """Who held the event loop of a worker up, with the seconds of the time looked back over."""
+    def held_up(self, worker_id: str, seconds: float) -> tuple[HeldUp, ...]:
+        """Who held the event loop of a worker up in the last so many seconds before its latest
+        report: tasks of the same name that were there before are others."""
         loops = self._loops.get(worker_id)
         if loops is None:
             return ()
-        before = loops[0].held_up if len(loops) > REFRESHES else {}
+        before = _last_before(loops, loops[-1].at - seconds)
         grown = [
-            one._replace(seconds=one.seconds - before.get(one.task, 0.0))
+            one._replace(seconds=min(seconds, one.seconds - before.get(one.task, 0.0)))
             for one in self._stacks[worker_id]
         ]
         return tuple(one for one in grown if one.seconds > 0)
@@ -128,6 +129,15 @@ class History:
 
 def _kept() -> deque[_Counts]:
     return deque(maxlen=REFRESHES + 1)
+
+
+def _last_before(loops: deque[_Loop], start: float) -> Mapping[str, float]:
+    """What was counted in the last report up to ``start``; without one, in the first of many that
+    are kept, and nothing before a worker has sent any."""
+    earlier = [one.held_up for one in loops if one.at <= start]
+    if earlier:
+        return earlier[-1]
+    return loops[0].held_up if len(loops) > REFRESHES else {}
 
 
 def _counts(task: SubtaskTotals, now: float) -> _Counts:

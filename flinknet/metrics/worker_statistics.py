@@ -176,6 +176,7 @@ class KeyGroupCount(NamedTuple):
     """How many of the records that were looked at are of one key group."""
 
     key_group: int
+    """-1 for all that are not told of by themselves."""
     records: int
 
 

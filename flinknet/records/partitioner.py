@@ -288,6 +288,10 @@ class HashPartitioner(Partitioner):
         """Return what ``select`` would for each, without a call for each."""
         return self._remembered.divide(records)
 
+    def key_group_of(self, record: Any) -> int:
+        """Return the key group of a record."""
+        return key_group(self._key(record), self._max_parallelism)
+
     def _owner(self, key: Any) -> int:
         group = key_group(key, self._max_parallelism)
         return operator_index(group, self._max_parallelism, self.channels)

@@ -46,9 +46,11 @@ from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import ClosedResourceError, JobCancelledError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
+from flinknet.metrics.worker_statistics import KeyGroupCount
 from flinknet.net.task_clock import task_time
 from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.cooperative_budget import yield_to_loop
+from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.reader import RecordReader
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import RecordUnpacker
@@ -58,6 +60,7 @@ from flinknet.task.deployment import GateDescriptor, ResultDescriptor, SubtaskDe
 from flinknet.task.execution_state import ExecutionState, ExecutionStep
 from flinknet.task.graph import JobEdge, JobGraph
 from flinknet.task.input_events import InputEvents
+from flinknet.task.key_group_sample import KeyGroupOf, KeyGroupSample
 from flinknet.task.mailbox import Mailbox, MailboxStatistics
 from flinknet.task.own_types import record_types
 from flinknet.task.processing_time import ProcessingTimeService
@@ -86,6 +89,8 @@ class SubtaskStatistics(NamedTuple):
     times: TaskTimesStatistics
     gates: tuple[InputGateStatistics, ...]
     partitions: tuple[ResultPartitionStatistics, ...]
+    key_groups: tuple[KeyGroupCount, ...]
+    """Of a keyed input, see ``KeyGroupSample``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ class Subtask:
         self._processing_time = ProcessingTimeService(self._stop.post_timer)
         edges = [(graph.edges[gate.edge], len(gate.locations)) for gate in descriptor.gates]
         self._events = _event_handler(edges)
+        self._key_groups = _key_group_sample(edges)
         self._times = TaskTimes(descriptor.name, task_time())
         self._times.begin_wait(WaitReason.IDLE, task_time())
         self._context = RuntimeContext(
@@ -374,6 +380,7 @@ class Subtask:
             times=self._times.statistics(task_time()),
             gates=tuple(gate.statistics() for gate in self._gates),
             partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
+            key_groups=() if self._key_groups is None else self._key_groups.counts(),
         )
 
     def io_metrics(self) -> IOMetrics:
@@ -509,6 +516,8 @@ class Subtask:
                     await chain.head.process_event_time(element)
             records = list(batch)
             if records:
+                if self._key_groups is not None:
+                    self._key_groups.take(batch.channel, records)
                 chain.set_channel(batch.channel)
                 if self._slices is None:
                     await chain.head.process(records)
@@ -553,6 +562,19 @@ def _event_handler(gates: Sequence[tuple[JobEdge, int]]) -> InputEvents | None:
     stamped = [edge.stamped for edge, channels in gates for _ in range(channels)]
     silent = [channel for channel, has_time in enumerate(stamped) if not has_time]
     return InputEvents(StatusWatermarkValve(len(stamped), silent))
+
+
+def _key_group_sample(gates: Sequence[tuple[JobEdge, int]]) -> KeyGroupSample | None:
+    """Make the sample of gates, each with its edge and how many channels it has; None if no record
+    there has a key."""
+    key_group_of: list[KeyGroupOf | None] = []
+    for edge, channels in gates:
+        partitioner = edge.partitioner()
+        if isinstance(partitioner, HashPartitioner):
+            key_group_of += [partitioner.key_group_of] * channels
+        else:
+            key_group_of += [None] * channels
+    return KeyGroupSample(key_group_of) if any(key_group_of) else None
 
 
 def _is_cancelled(error: BaseException) -> bool:

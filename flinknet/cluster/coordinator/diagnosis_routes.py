@@ -62,8 +62,9 @@ def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagno
     tasks = history.tasks(record.job_id, record.present.number)
     ids = {one.worker_id for one in tasks.values()}
     patience_s = MISSED_HEARTBEATS * coordinator.config.heartbeat_interval_ms / 1000
+    seconds = max((one.seconds for one in tasks.values()), default=0.0)
     workers = {
-        worker.worker_id: _worker_reading(worker, coordinator, now, patience_s)
+        worker.worker_id: _worker_reading(worker, coordinator, now, patience_s, seconds)
         for worker in coordinator.dispatcher.workers.workers()
         if worker.worker_id in ids and not worker.is_lost
     }
@@ -72,7 +73,7 @@ def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagno
 
 
 def _worker_reading(
-    worker: WorkerRecord, coordinator: Measured, now: float, patience_s: float
+    worker: WorkerRecord, coordinator: Measured, now: float, patience_s: float, seconds: float
 ) -> WorkerReading:
     report = coordinator.metrics.latest()[worker.worker_id].statistics
     silent_s = now - worker.heard_at
@@ -80,7 +81,7 @@ def _worker_reading(
         worker_id=worker.worker_id,
         address=worker.address,
         silent_s=silent_s if silent_s > patience_s else 0.0,
-        held_up=coordinator.metrics.history.held_up(worker.worker_id),
+        held_up=coordinator.metrics.history.held_up(worker.worker_id, seconds),
         segments_free=report.network_pool.free,
         segments=report.network_pool.total,
         connections=report.connections,

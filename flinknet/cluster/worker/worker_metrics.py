@@ -8,7 +8,8 @@ in it. Readings side by side do not disturb each other.
 Each subtask has a meter from when it was first read, as long as it is there; every reading updates
 it, and somebody reads at least every ``statistics_interval_ms``. So often each subtask is sent a
 mail, too, that finds out how long it takes to come between two batches. The lag of the event loop
-is noted by ``watch``, which sleeps and looks by how much too long.
+is noted by ``watch``, which sleeps and looks by how much too long; who holds the loop up is seen
+meanwhile by a thread (``loop_watch.py``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from flinknet.cluster.worker.loop_watch import LoopWatch
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.metrics.loop_lag import LoopLag
 from flinknet.metrics.meter import Meter
@@ -55,6 +57,7 @@ class WorkerMetrics:
         self.clock = task_time
         """In seconds; never goes back."""
         self._lag = LoopLag(self.clock())
+        self._loop_watch = LoopWatch()
 
     @property
     def meters(self) -> int:
@@ -62,12 +65,13 @@ class WorkerMetrics:
         return len(self._meters)
 
     async def watch(self) -> None:
-        """Look at the lag of the event loop, until cancelled."""
-        while True:
-            begun = self.clock()
-            await asyncio.sleep(WATCH_S)
-            now = self.clock()
-            self._lag.note(now - begun - WATCH_S, now)
+        """Look at the lag of the event loop, and at who holds it up, until cancelled."""
+        with self._loop_watch.watching():
+            while True:
+                begun = self.clock()
+                await asyncio.sleep(WATCH_S)
+                now = self.clock()
+                self._lag.note(now - begun - WATCH_S, now)
 
     async def statistics(self, channels_max: int = 0) -> WorkerStatistics:
         """Read everything, with so many channels at most."""
@@ -91,6 +95,7 @@ class WorkerMetrics:
             totals,
             event_loop_lag_ms=self._lag.longest_ms(self.clock()),
             channels=busiest_channels(gates, channels_max),
+            held_up=self._loop_watch.held_up(),
         )
 
     def _totals(self, subtask: Subtask, statistics: SubtaskStatistics) -> SubtaskTotals:
@@ -109,6 +114,7 @@ class WorkerMetrics:
             times=statistics.times,
             gates=tuple(map(GateTotals.of, statistics.gates)),
             partitions=tuple(map(PartitionTotals.of, statistics.partitions)),
+            key_groups=statistics.key_groups,
         )
         counts = totals.counts()
         meter = self._meters.setdefault(_name(subtask), Meter(now, counts))

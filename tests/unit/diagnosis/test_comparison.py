@@ -46,6 +46,8 @@ def test_hot_key_groups_have_a_quarter_of_what_was_looked_at() -> None:
     job = Job(pipeline(1, 1)).task(1, key_groups={3: 50, 4: 25, 5: 24, 6: 1})
     assert comparison(job).hot_key_groups([(1, 0)]) == (3, 4)
     assert comparison(Job(pipeline(1, 1)).task(1)).hot_key_groups([(1, 0)]) == ()
+    job = Job(pipeline(1, 1)).task(1, key_groups={3: 30, -1: 70})
+    assert comparison(job).hot_key_groups([(1, 0)]) == (3,), "the others together are no group"
 
 
 def test_a_pool_is_starved_when_it_could_be_larger_and_nothing_is_left() -> None:

@@ -41,7 +41,7 @@ def test_later_only_the_last_intervals_count() -> None:
     reading = history.tasks(JOB, 0)[1, 0]
     assert reading.seconds == REFRESHES
     assert reading.records_in == 100 * REFRESHES
-    (held_up,) = history.held_up("worker-0")
+    (held_up,) = history.held_up("worker-0", 2.0 * REFRESHES)
     assert (held_up.task, held_up.stack) == ("Map (1/2)", "here")
     assert held_up.seconds == pytest.approx(1.0)
 
@@ -61,6 +61,18 @@ def test_bytes_are_told_by_gate() -> None:
     assert history.tasks(JOB, 0)[1, 0].gate_bytes == (1_100,)
     history.take("worker-0", report(2), 2.0)
     assert history.tasks(JOB, 0, 1)[1, 0].gate_bytes == (0,)
+
+
+def test_who_has_held_up_a_loop_before_a_job_began_is_not_in_it() -> None:
+    history = History(1.0)
+    for second in range(1, 4):
+        history.take("worker-0", report(second), 100.0 + second)
+    ((_, seconds, _),) = history.held_up("worker-0", 1.0)
+    assert seconds == pytest.approx(0.1)
+    ((_, seconds, _),) = history.held_up("worker-0", 60.0)
+    assert seconds == pytest.approx(0.3)
+    history.take("worker-0", report(3), 104.0)
+    assert history.held_up("worker-0", 0.5) == ()
 
 
 def test_who_is_asked_often_is_looked_at_for_as_long() -> None:
@@ -91,4 +103,4 @@ def test_a_lost_worker_is_forgotten() -> None:
     history.take("worker-0", report(1), 1.0)
     history.forget("worker-0")
     history.forget("worker-1")
-    assert (history.tasks(JOB, 0), history.held_up("worker-0")) == ({}, ())
+    assert (history.tasks(JOB, 0), history.held_up("worker-0", 9.0)) == ({}, ())

@@ -1,0 +1,93 @@
+"""Watches an event loop from a thread, and sees who keeps it from turning.
+
+Theory of operation. Every ``PAUSE_S`` the thread asks the loop to answer, by a callback, and looks
+whether the question before was answered: if so, the loop has turned. If not, it sees which task the
+loop runs, and where that stands (``sys._current_frames``). What is made of it is in
+``metrics/held_up_times.py``. A loop that is asked has one callback more in each pause.
+
+The thread needs the interpreter to look: what keeps that for itself is seen as a time in which
+nobody could look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from flinknet.metrics.held_up_times import HeldUpTimes
+from flinknet.metrics.worker_statistics import HeldUp
+from flinknet.texts import text_of
+
+__all__ = ["LoopWatch"]
+
+PAUSE_S = 0.1
+"""Between two looks: what holds a loop up for less than twice that is not seen."""
+
+CALLS_TOLD_MAX = 5
+"""Calls of a stack that are told, the innermost first."""
+
+
+class LoopWatch:
+    """Watches one loop, in whose thread it is made, while ``watching``."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._times = HeldUpTimes(PAUSE_S, time.monotonic())
+        self._answered = threading.Event()
+        self._ended = threading.Event()
+
+    def held_up(self) -> tuple[HeldUp, ...]:
+        """Who has held it up, for longest first. From the loop's thread."""
+        return self._times.told()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Run the thread."""
+        self._ended.clear()
+        thread = threading.Thread(target=self._watch, name="flinknet loop watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        self._ask()
+        self._times.look(time.monotonic(), has_turned=True)
+        while not self._ended.wait(PAUSE_S):
+            if self._answered.is_set():
+                self._times.look(time.monotonic(), has_turned=True)
+                self._ask()
+            else:
+                task, stack = self._seen()
+                self._times.look(time.monotonic(), has_turned=False, task=task, stack=stack)
+
+    def _ask(self) -> None:
+        self._answered.clear()
+        try:
+            self._loop.call_soon_threadsafe(self._answered.set)
+        except RuntimeError:
+            self._ended.set()  # The loop is closed.
+
+    def _seen(self) -> tuple[str, str]:
+        """The name of the task that runs, and where it is."""
+        task = asyncio.current_task(self._loop)
+        frame = sys._current_frames().get(self._loop_thread)
+        return ("" if task is None else task.get_name()), _stack_of(frame)
+
+
+def _stack_of(frame: FrameType | None) -> str:
+    calls: list[str] = []
+    while frame is not None and len(calls) < CALLS_TOLD_MAX:
+        code = frame.f_code
+        file = code.co_filename.rpartition("/")[2]
+        calls.append(f"{code.co_qualname} ({file}:{frame.f_lineno})")
+        frame = frame.f_back
+    return text_of(" < ".join(calls))

@@ -1,0 +1,63 @@
+"""Which key groups the records of a subtask belong to: a sample, for who asks why it is busy.
+
+Theory of operation. Of each batch one record is looked at, another place in each: that costs a
+hash per buffer, and who has most of the records has most of the sample. The counts are of late:
+whenever there are ``SAMPLE_MAX`` all are halved, so that what was long ago fades. Channels whose
+edge is not keyed are passed over. What the key selector raises here is not the job's concern: the
+record has been keyed where it was sent, but may have another form before its type is restored; the
+channel is not sampled any more then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from flinknet.metrics.worker_statistics import KeyGroupCount
+
+__all__ = ["KEY_GROUPS_TOLD_MAX", "SAMPLE_MAX", "KeyGroupOf", "KeyGroupSample"]
+
+KeyGroupOf: TypeAlias = Callable[[Any], int]
+
+SAMPLE_MAX = 1_000
+"""Records after which the older ones count half as much."""
+
+KEY_GROUPS_TOLD_MAX = 8
+"""Key groups that are told of, those with most records first."""
+
+
+class KeyGroupSample:
+    """The sample of one subtask; ``key_group_of`` says, for each channel, the key group of a
+    record, or None for a channel that is not keyed."""
+
+    def __init__(self, key_group_of: Sequence[KeyGroupOf | None]) -> None:
+        self._key_group_of = list(key_group_of)
+        self._counts: Counter[int] = Counter()
+        self._taken = 0
+        self._counted = 0
+
+    def take(self, channel: int, records: Sequence[Any]) -> None:
+        """A batch has come; it is not empty."""
+        key_group_of = self._key_group_of[channel]
+        if key_group_of is None:
+            return
+        self._taken += 1
+        try:
+            self._counts[key_group_of(records[self._taken % len(records)])] += 1
+        except Exception:
+            self._key_group_of[channel] = None
+            return
+        self._counted += 1
+        if self._counted >= SAMPLE_MAX:
+            halved = {group: count // 2 for group, count in self._counts.items()}
+            self._counts = Counter({group: count for group, count in halved.items() if count})
+            self._counted = self._counts.total()
+
+    def counts(self) -> tuple[KeyGroupCount, ...]:
+        """The key groups with most records, the first of all, and how often each was seen; the
+        last one, -1, is all others together."""
+        most = self._counts.most_common(KEY_GROUPS_TOLD_MAX)
+        others = self._counted - sum(count for _, count in most)
+        told = [KeyGroupCount(group, count) for group, count in most]
+        return (*told, KeyGroupCount(-1, others)) if others else tuple(told)

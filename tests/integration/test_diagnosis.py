@@ -1,0 +1,342 @@
+"""Situations that are produced for real, on two worker processes, and who is named for each.
+
+Operators that are slow wait, as for somebody else's service; so they keep no event loop from
+turning, and it does not matter how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import queue
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from flinknet.cluster import LocalCluster
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.submission import Submission
+from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream import (
+    DataStream,
+    GeneratorSource,
+    MapFunction,
+    RateLimitedSource,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
+from flinknet.records.key_groups import key_group
+from flinknet.task.graph import JobGraph
+
+pytestmark = pytest.mark.xdist_group("diagnosis")
+
+PATIENCE_S = 60.0
+"""Only so that a hang ends with what was said last; nothing depends on it."""
+
+CONFIG = FlinknetConfig(
+    network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
+    cluster=ClusterConfig(
+        workers=2,
+        slots_per_worker=4,
+        statistics_interval_ms=100.0,
+        heartbeat_interval_ms=200.0,
+    ),
+)
+
+Diagnose = Callable[[], Awaitable[Any]]
+
+
+class Started(NamedTuple):
+    """A cluster that runs."""
+
+    address: str
+    token: str
+    pids: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Started]:
+    """One for all tests, looked after by an event loop in a thread."""
+    started: queue.Queue[Started] = queue.Queue()
+    ended: list[Callable[[], object]] = []
+
+    async def live() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        ended.append(lambda: loop.call_soon_threadsafe(stop.set))
+        async with LocalCluster(CONFIG) as cluster:
+            started.put(Started(cluster.address, cluster.token, cluster.pids()))
+            await stop.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(live(),))
+    thread.start()
+    try:
+        yield started.get(timeout=PATIENCE_S)
+    finally:
+        ended[0]()
+        thread.join()
+
+
+@asynccontextmanager
+async def running(cluster: Started, graph: JobGraph) -> AsyncIterator[Diagnose]:
+    """Run a job that has no end; yields what asks for its diagnosis."""
+    async with CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client:
+        job_id = await client.submit(Submission.of_graph(graph))
+
+        async def diagnose() -> Any:
+            return await client.read(f"/api/v1/jobs/{job_id}/diagnosis")
+
+        try:
+            yield diagnose
+        finally:
+            await client.cancel(job_id)
+            while not JobState((await client.progress(job_id, wait_ms=1_000)).state).is_terminal:
+                pass
+
+
+async def until_named(diagnose: Diagnose, kind: str, *tasks: str) -> Any:
+    """Wait until the worst finding is one of that kind about these tasks, and return it."""
+    told: Any = {}
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                told = await diagnose()
+                for worst in told["findings"][:1]:
+                    if (worst["kind"], culprits(worst)) == (kind, set(tasks)):
+                        return worst
+                await asyncio.sleep(0)
+    except TimeoutError:
+        said = [(one["kind"], one["sentence"]) for one in told["findings"]]
+        raise AssertionError(
+            f"{kind} of {tasks} is not named, but {said}; the job is {told['state']}"
+        ) from None
+
+
+async def named(cluster: Started, graph: JobGraph, kind: str, *tasks: str) -> Any:
+    """Run a job until it is diagnosed so; the finding."""
+    async with running(cluster, graph) as diagnose:
+        return await until_named(diagnose, kind, *tasks)
+
+
+def culprits(finding: Any) -> set[str]:
+    return {task["name"] for task in finding["culprit"]["tasks"]}
+
+
+def losers(finding: Any) -> set[str]:
+    return {one["task"]["name"] for one in finding["lost"]}
+
+
+async def slowly(record: Any) -> Any:
+    await asyncio.sleep(0.002)
+    return record
+
+
+def at_once(record: Any) -> Any:
+    return record
+
+
+def nothing(record: Any) -> None:
+    """A sink."""
+
+
+def numbers(rate: float | None = None, parallelism: int = 1) -> DataStream:
+    """Numbers without end, by themselves on their workers' slots."""
+    environment = StreamExecutionEnvironment()
+    source: Any = GeneratorSource(lambda number: (number, number))
+    if rate is not None:
+        source = RateLimitedSource(source, rate)
+    stream = environment.from_source(source).set_parallelism(parallelism)
+    return stream.name("numbers").slot_sharing_group("sources")
+
+
+def graph(stream: DataStream) -> JobGraph:
+    environment: Any = stream.get_execution_environment()
+    built: JobGraph = environment.job_graph("situation")
+    return built
+
+
+def three_stages(middle: Callable[[Any], Any], last: Callable[[Any], Any]) -> JobGraph:
+    """A source, a map on the other worker, and a sink beside the source."""
+    stream = numbers().rebalance().map(middle).name("middle").slot_sharing_group("middle")
+    stream.rebalance().sink_to(last).name("last").slot_sharing_group("sources")
+    return graph(stream)
+
+
+SOURCE = "Source: numbers (1/1)"
+
+
+async def test_a_slow_sink(cluster: Started) -> None:
+    finding = await named(
+        cluster, three_stages(at_once, slowly), "SLOW_OPERATOR", "Sink: last (1/1)"
+    )
+    assert {SOURCE, "middle (1/1)"} >= losers(finding) != set()
+
+
+async def test_a_slow_operator_in_the_middle(cluster: Started) -> None:
+    finding = await named(cluster, three_stages(slowly, nothing), "SLOW_OPERATOR", "middle (1/1)")
+    assert losers(finding) == {SOURCE}
+
+
+async def test_two_culprits(cluster: Started) -> None:
+    source = numbers()
+    for name in ("one", "other"):
+        source.rebalance().sink_to(slowly).name(name).slot_sharing_group(name)
+    async with running(cluster, graph(source)) as diagnose, asyncio.timeout(PATIENCE_S):
+        while True:
+            findings = (await diagnose())["findings"]
+            both = {name for finding in findings for name in culprits(finding)}
+            if both == {"Sink: one (1/1)", "Sink: other (1/1)"}:
+                break
+            await asyncio.sleep(0)
+    assert {finding["kind"] for finding in findings} == {"SLOW_OPERATOR"}
+
+
+async def test_skew_by_key_names_the_key_group(cluster: Started) -> None:
+    hot = 7
+    keyed = numbers().key_by(lambda record: hot if record[0] % 20 else record[0])
+    stream = keyed.map(slowly).name("keyed").set_parallelism(2).slot_sharing_group("keyed")
+    stream.sink_to(nothing).set_parallelism(2).name("out")
+    group = key_group(hot, 128)
+    hot_one = f"keyed -> Sink: out ({group * 2 // 128 + 1}/2)"
+    finding = await named(cluster, graph(stream), "SKEW_BY_KEY", hot_one)
+    assert finding["culprit"]["key_groups"] == [group]
+    assert f"of key groups {group}" in finding["sentence"]
+
+
+async def test_skew_by_source(cluster: Started) -> None:
+    """One subtask of the source makes all records; its consumer gets them."""
+    stream = numbers(parallelism=2).filter(lambda record: record[0] % 2 == 0).name("even")
+    stream.set_parallelism(2).slot_sharing_group("sources")
+    sink = stream.rescale().sink_to(slowly).set_parallelism(2).name("out")
+    sink.slot_sharing_group("out")
+    finding = await named(cluster, graph(stream), "SKEW_BY_SOURCE", "Sink: out (1/2)")
+    assert "because Source: numbers -> even (1/2) makes most of them" in finding["sentence"]
+
+
+async def test_an_operator_that_makes_a_thousand_records_of_each_one(cluster: Started) -> None:
+    """What it reads is so large that a buffer has few of them."""
+
+    def work(record: Any) -> None:
+        for _ in range(300):
+            pass
+
+    stream = numbers().map(lambda record: "x" * 2_000).slot_sharing_group("sources").rebalance()
+    stream = stream.flat_map(lambda record: range(1_000)).name("multiply")
+    stream = stream.slot_sharing_group("multiply")
+    stream.rebalance().sink_to(work).name("out").slot_sharing_group("out")
+    finding = await named(cluster, graph(stream), "AMPLIFICATION", "multiply (1/1)")
+    assert finding["throughput"]["records_out_per_s"] > finding["throughput"]["records_in_per_s"]
+
+
+class Pacing(MapFunction):
+    """Has the kernel send no more than so much per second on each connection of this process."""
+
+    SO_MAX_PACING_RATE = 47
+    NO_LIMIT = 2**32 - 1
+
+    def __init__(self, bytes_per_s: int) -> None:
+        self._bytes_per_s = bytes_per_s
+
+    def close(self) -> None:
+        self._limit(self.NO_LIMIT)
+
+    def map(self, value: Any) -> Any:
+        if value[0] % 10_000 == 0:  # There may be another connection by now.
+            self._limit(self._bytes_per_s)
+        return value
+
+    def _limit(self, bytes_per_s: int) -> None:
+        rate = struct.pack("=I", bytes_per_s)
+        for file in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):
+                if str(file.readlink()).startswith("socket:"):
+                    with socket.socket(fileno=os.dup(int(file.name))) as connection:
+                        connection.setsockopt(socket.SOL_SOCKET, self.SO_MAX_PACING_RATE, rate)
+
+
+async def test_a_slow_link(cluster: Started) -> None:
+    stream = numbers().map(Pacing(200_000)).slot_sharing_group("sources")
+    stream.rebalance().sink_to(nothing).name("out").slot_sharing_group("out")
+    finding = await named(cluster, graph(stream), "SLOW_LINK")
+    assert finding["culprit"]["worker_ids"] == ["worker-0", "worker-1"]
+
+
+async def test_pauses_in_which_the_whole_process_stands_still(cluster: Started) -> None:
+    """As a collection of garbage: nothing but C runs, which keeps the interpreter."""
+
+    class Collect(MapFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self._standing_still = ctypes.PyDLL(None).usleep
+
+        def map(self, value: Any) -> Any:
+            if value[0] % 50 == 0:
+                self._standing_still(600_000)
+            return value
+
+    stream = numbers(rate=50.0).rebalance().map(Collect()).name("middle")
+    stream.slot_sharing_group("middle").sink_to(nothing)
+    finding = await named(cluster, graph(stream), "PAUSED_PROCESS")
+    assert finding["culprit"]["worker_ids"] == ["worker-1"]
+
+
+async def test_a_blocked_loop(cluster: Started) -> None:
+    def block(record: Any) -> Any:
+        if record[0] % 50 == 0:
+            time.sleep(0.6)
+        return record
+
+    stream = numbers(rate=50.0).rebalance().map(block).name("middle")
+    stream.slot_sharing_group("middle").sink_to(nothing).name("out")
+    finding = await named(cluster, graph(stream), "BLOCKED_LOOP", "middle -> Sink: out (1/1)")
+    assert "block (test_diagnosis.py:" in finding["evidence"][0]
+
+
+async def test_a_stopped_worker(cluster: Started) -> None:
+    async with running(cluster, three_stages(at_once, nothing)) as diagnose:
+        while len((await diagnose())["tasks"]) < 3:
+            pass
+        os.kill(cluster.pids["worker-1"], signal.SIGSTOP)
+        try:
+            finding = await until_named(diagnose, "SILENT_WORKER")
+        finally:
+            os.kill(cluster.pids["worker-1"], signal.SIGCONT)
+    assert finding["culprit"]["worker_ids"] == ["worker-1"]
+
+
+async def test_a_wait_that_goes_on_counts(cluster: Started) -> None:
+    """One that is longer than any time that is looked back over."""
+
+    async def never(record: Any) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    finding = await named(
+        cluster, three_stages(at_once, never), "SLOW_OPERATOR", "Sink: last (1/1)"
+    )
+    (worst, *_) = finding["lost"]
+    assert worst["is_ongoing"]
+
+
+async def test_a_job_that_is_busy_but_keeps_up_is_healthy(cluster: Started) -> None:
+    async def work(record: Any) -> Any:
+        await asyncio.sleep(0.002)
+        return record
+
+    stream = numbers(rate=100.0).rebalance().map(work).name("middle")
+    stream.slot_sharing_group("middle").sink_to(nothing)
+    async with running(cluster, graph(stream)) as diagnose, asyncio.timeout(PATIENCE_S):
+        while True:
+            told = await diagnose()
+            busiest = max((task["busy"] for task in told["tasks"]), default=0.0)
+            if told["seconds"] >= 0.9 and busiest > 0.2 and told["verdict"] == "healthy":
+                return
+            await asyncio.sleep(0)

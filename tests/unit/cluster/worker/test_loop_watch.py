@@ -1,0 +1,53 @@
+"""A real loop that a task blocks, and one that turns."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from flinknet.cluster.worker import loop_watch
+from flinknet.cluster.worker.loop_watch import LoopWatch
+
+
+@pytest.fixture(autouse=True)
+def frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_watch, "PAUSE_S", 0.01)
+
+
+async def test_who_blocks_a_loop_is_named_with_the_place() -> None:
+    watch = LoopWatch()
+
+    async def greedy() -> None:
+        # Nothing but the account itself says when enough time has been seen.
+        while "greedy" not in [one.task for one in watch.held_up()]:
+            pass
+
+    with watch.watching():
+        await asyncio.create_task(greedy(), name="greedy")
+    (held_up,) = [one for one in watch.held_up() if one.task]
+    assert held_up.task == "greedy"
+    assert held_up.seconds > 0
+    assert "test_loop_watch.py:" in held_up.stack
+
+
+async def test_a_loop_that_turns_is_asked_and_answers() -> None:
+    watch = LoopWatch()
+    looks: set[float] = set()
+    with watch.watching():
+        while len(looks) < 4:
+            looks.add(watch._times._looked_at)
+            await asyncio.sleep(0)
+    assert [one for one in watch.held_up() if one.task] == []
+    assert "flinknet loop watch" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_loop_that_is_closed_ends_the_watch() -> None:
+    async def make() -> LoopWatch:
+        return LoopWatch()
+
+    watch = asyncio.run(make())
+    with watch.watching():
+        watch._ended.wait(60.0)
+        assert watch._ended.is_set()
