@@ -9,27 +9,33 @@ from statistics import median
 
 from rich.console import Console
 
-from bench.barriers.job import RECORD_BYTES, SINK_RECORD_S, VARIANTS, Outcome, Setting, run_job
+from bench.barriers.job import SINK_RECORD_S, VARIANTS, Outcome, Setting, run_job
 from bench.harness.family import Progress, Selection
 from bench.harness.figure import draw_bar_panel, open_panels
 from bench.harness.flinknet_system import network_parameters, version
 from bench.harness.interleaving import interleave
 from bench.harness.row import Row, median_row
 from bench.harness.system import SUBJECT
-from bench.harness.table import Column, format_rate, latency_columns, print_table
+from bench.harness.table import Column, format_rate, format_time, latency_columns, print_table
 from bench.harness.trial import Plan
 
 __all__ = ["BarriersFamily", "times_faster"]
 
-CASE = "slow-sink"
+RECORD_BYTES = {"slow-sink": 200, "small-records": 40}
+"""Of each case: the fewer, the more records are in the same buffers."""
+
+SMALL_VARIANTS = ("aligned", "unaligned")
+"""Those of the second case, in which an aligned checkpoint takes seconds."""
+
 CHECKPOINTS_LEAST = 3
 CHECKPOINTS_PER_S = 2
 """Of those that are measured, for each second that the plan gives a run."""
 
 KEY = (
     "p50, max: the median and the longest time from the trigger of a checkpoint to its completion, "
-    "over all runs. faster: the aligned median over this one. in flight: what a checkpoint stores "
-    "of queues, the median. sinks: records/s that the sinks took meanwhile."
+    "over all runs. faster: the aligned median over this one. barriers: until all had come, the "
+    "median; the rest is the writing of state. in flight: what a checkpoint stores of queues, "
+    "the median. sinks: records/s that the sinks took meanwhile."
 )
 
 
@@ -39,23 +45,31 @@ class BarriersFamily:
     name = "barriers"
     summary = "how long a checkpoint takes while a job is backpressured for good"
     cases: Mapping[str, str] = {
-        CASE: f"two exchanges of {RECORD_BYTES} bytes, a sink that takes {SINK_RECORD_S * 1e6:g} us"
-        " for each"
+        case: f"two exchanges of {size} bytes, a sink that takes {SINK_RECORD_S * 1e6:g} us each"
+        for case, size in RECORD_BYTES.items()
     }
     systems: Mapping[str, str] = {}
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
         """Measure every variant, run by run."""
         plan = selection.plan
-        variants = VARIANTS if CASE in selection.cases else {}
-        progress.expect(plan.runs * len(variants))
+        chosen = [
+            (case, variant)
+            for case in selection.cases
+            for variant in VARIANTS
+            if case == "slow-sink" or variant in SMALL_VARIANTS
+        ]
         trials = {
-            variant: partial(run_job, setting, _checkpoints(plan))
-            for variant, setting in variants.items()
+            f"{case}, {variant}": partial(
+                run_job, VARIANTS[variant], RECORD_BYTES[case], _checkpoints(plan)
+            )
+            for case, variant in chosen
         }
+        progress.expect(plan.runs * len(trials))
         outcomes = interleave(trials, plan.runs, progress)
         return [
-            make_row(variant, VARIANTS[variant], runs, plan) for variant, runs in outcomes.items()
+            make_row(case, variant, VARIANTS[variant], runs)
+            for (case, variant), runs in zip(chosen, outcomes.values(), strict=True)
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
@@ -63,6 +77,7 @@ class BarriersFamily:
         columns = (
             *latency_columns("p50", "max"),
             Column("faster", partial(_format_faster, rows), highlight=True),
+            Column("barriers", lambda row: format_time(row.parameters["barriers_ms"] * 1000.0)),
             Column("in flight\nKiB", lambda row: f"{row.parameters['in_flight_bytes'] >> 10:,}"),
             Column("sinks", lambda row: format_rate(row.records_per_s)),
         )
@@ -86,20 +101,21 @@ def _checkpoints(plan: Plan) -> int:
     return max(CHECKPOINTS_LEAST, round(plan.seconds * CHECKPOINTS_PER_S))
 
 
-def make_row(variant: str, setting: Setting, runs: Sequence[Outcome], plan: Plan) -> Row:
-    """Sum up the runs of a variant."""
+def make_row(case: str, variant: str, setting: Setting, runs: Sequence[Outcome]) -> Row:
+    """Sum up the runs of a case's variant."""
     checkpoints = [each for run in runs for each in run.checkpoints]
     durations = [each.duration_ms * 1000.0 for each in checkpoints]
     return median_row(
         BarriersFamily.name,
-        CASE,
+        case,
         (SUBJECT, variant, version()),
         [run.records_per_s for run in runs],
         [0.0],
-        RECORD_BYTES,
+        RECORD_BYTES[case],
         verified=True,
         parameters={
             "checkpoints": len(checkpoints),
+            "barriers_ms": median(each.barriers_ms for each in checkpoints),
             "in_flight_bytes": round(median(each.in_flight_bytes for each in checkpoints)),
             "sink_record_us": SINK_RECORD_S * 1e6,
             **network_parameters(setting.network),

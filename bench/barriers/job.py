@@ -2,26 +2,26 @@
 
 A source counts without end, a keyed function numbers the records of each key, and a sink takes its
 time for every record and checks the numbers; two workers, so that half of all records cross over
-on each of both edges. Every buffer is full soon, and stays so. The checkpoints say of themselves
-when they were triggered and complete; what was in flight is among their state.
+on each of both edges. Every buffer is full soon, and stays so. The coordinator says of each
+checkpoint how long it took, when its barriers had come, and what was in flight.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import aiohttp
 
 from bench.errors import BenchError
 from flinknet import FlinknetConfig, NetworkConfig
-from flinknet.checkpoint.file_storage import FileStorage
-from flinknet.checkpoint.metadata import CheckpointMetadata, StateKind
-from flinknet.checkpoint.store import CheckpointStore, CompletedCheckpoint
 from flinknet.cluster import JobProgress, JobResult, LocalCluster
+from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.config import BufferDebloatConfig, CheckpointingConfig
 from flinknet.datastream import (
     GeneratorSource,
@@ -40,7 +40,6 @@ __all__ = ["SINK_RECORD_S", "VARIANTS", "Checkpoint", "Outcome", "Setting", "run
 SINK_RECORD_S = 200e-6
 """How long the sink takes for a record."""
 
-RECORD_BYTES = 200
 KEYS = 1_000
 INTERVAL_MS = 200.0
 PARALLELISM = 2
@@ -74,10 +73,15 @@ VARIANTS = {
 
 
 class Checkpoint(NamedTuple):
-    """What one checkpoint took, in milliseconds, and the bytes in flight that it stores."""
+    """What one checkpoint took."""
 
     duration_ms: int
+    """From its trigger until it was complete."""
+    barriers_ms: int
+    """From its trigger until the last barrier had come to the subtask that got it last: the longest
+    delay of a first one and the longest alignment, even if those were two subtasks'."""
     in_flight_bytes: int
+    """What it stores of queues."""
 
 
 class Outcome(NamedTuple):
@@ -119,9 +123,9 @@ class SlowSink(SinkFunction):
         time.sleep(SINK_RECORD_S)
 
 
-def record(number: int) -> tuple[int, bytes]:
-    """Return a record: a key and a payload."""
-    return number % KEYS, b"x" * RECORD_BYTES
+def record(payload: bytes, number: int) -> tuple[int, bytes]:
+    """Return a record: a key and the payload."""
+    return number % KEYS, payload
 
 
 def key_of(record: Sequence[int]) -> int:
@@ -129,24 +133,26 @@ def key_of(record: Sequence[int]) -> int:
     return record[0]
 
 
-def run_job(setting: Setting, checkpoints: int) -> Outcome:
-    """Run the job until it has taken so many checkpoints under backpressure.
+def run_job(setting: Setting, record_bytes: int, checkpoints: int) -> Outcome:
+    """Run the job until it has taken so many checkpoints under backpressure; ``record_bytes`` is
+    the payload of a record.
 
     Raises BenchError if it fails, or they are not complete after ``RUN_S_MAX`` seconds.
     """
     with TemporaryDirectory(prefix="flinknet-bench-") as directory:
-        return asyncio.run(_run(setting, checkpoints, Path(directory)))
+        return asyncio.run(_run(setting, record_bytes, checkpoints, directory))
 
 
-def _graph(setting: Setting) -> JobGraph:
+def _graph(setting: Setting, record_bytes: int) -> JobGraph:
     environment = StreamExecutionEnvironment().set_parallelism(PARALLELISM)
     environment.enable_checkpointing(INTERVAL_MS)
     config = environment.get_checkpoint_config()
     if setting.alignment != "aligned":
         config.enable_unaligned_checkpoints()
         config.set_aligned_checkpoint_timeout(setting.aligned_timeout_ms)
+    records = GeneratorSource(partial(record, b"x" * record_bytes))
     numbered = (
-        environment.from_source(GeneratorSource(record), name="source")
+        environment.from_source(records, name="source")
         .key_by(key_of)
         .process(Numbered())
         .name("numbered")
@@ -155,18 +161,19 @@ def _graph(setting: Setting) -> JobGraph:
     return environment.job_graph("barriers")
 
 
-async def _run(setting: Setting, checkpoints: int, directory: Path) -> Outcome:
+async def _run(setting: Setting, record_bytes: int, checkpoints: int, directory: str) -> Outcome:
     config = FlinknetConfig(
         network=setting.network,
-        checkpointing=CheckpointingConfig(directory=str(directory), retained=1_000),
+        checkpointing=CheckpointingConfig(directory=directory),
     )
     try:
         async with (
             asyncio.timeout(RUN_S_MAX),
             LocalCluster(config, on_output=lambda process, line: None) as cluster,
         ):
-            watched = _Watched(config)
-            job = asyncio.create_task(cluster.execute(_graph(setting), watched.see))
+            watched = _Watched(cluster)
+            graph = _graph(setting, record_bytes)
+            job = asyncio.create_task(cluster.execute(graph, watched.see))
             try:
                 return await watched.checkpoints(checkpoints, job)
             finally:
@@ -179,10 +186,10 @@ async def _run(setting: Setting, checkpoints: int, directory: Path) -> Outcome:
 
 
 class _Watched:
-    """A job's checkpoints, as they are completed in its store."""
+    """A job's checkpoints, as the coordinator tells of them."""
 
-    def __init__(self, config: FlinknetConfig) -> None:
-        self._config = config.checkpointing
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
         self._progress: JobProgress | None = None
 
     def see(self, progress: JobProgress) -> None:
@@ -191,19 +198,16 @@ class _Watched:
 
     async def checkpoints(self, wanted: int, job: asyncio.Task[JobResult]) -> Outcome:
         """Return so many that were triggered when all was full; raises what the job fails with."""
-        await self._look(job, lambda: self._progress is not None)
-        assert self._progress is not None
-        storage = FileStorage(Path(self._config.directory), self._config)
-        store = CheckpointStore(storage, self._progress.job_id, self._config)
-        await self._completed(store, 1, job)
+        while self._progress is None:
+            await self._look(job)
+        await self._completed(1, 0, job)
         await asyncio.sleep(SETTLE_S)
         # The one under way when this begins may have been triggered too early.
-        before = len(await store.completed()) + 1
+        before = max(await self._rows()) + 1
         taken, begun = self._taken, time.monotonic()
-        completed = await self._completed(store, before + wanted, job)
+        rows = await self._completed(wanted, before, job)
         records_per_s = (self._taken - taken) / (time.monotonic() - begun)
-        metadata = [await store.read_metadata(each.directory) for each in completed[before:]]
-        return Outcome([*map(_checkpoint, metadata)], records_per_s)
+        return Outcome([*map(_checkpoint, rows)], records_per_s)
 
     @property
     def _taken(self) -> int:
@@ -211,23 +215,37 @@ class _Watched:
         return self._progress.vertices[-1].records_in
 
     async def _completed(
-        self, store: CheckpointStore, count: int, job: asyncio.Task[JobResult]
-    ) -> list[CompletedCheckpoint]:
-        while len(completed := await store.completed()) < count:
-            await self._look(job, lambda: True)
-        return completed
-
-    async def _look(self, job: asyncio.Task[JobResult], there: Callable[[], bool]) -> None:
+        self, count: int, before: int, job: asyncio.Task[JobResult]
+    ) -> list[dict[str, Any]]:
+        """Wait for so many complete ones behind the one called ``before``; the coordinator forgets
+        them soon."""
+        seen: dict[int, dict[str, Any]] = {}
         while True:
-            await asyncio.wait([job], timeout=LOOK_S)
-            if job.done():
-                job.result()
-                raise BenchError("the job has ended by itself")
-            if there():
-                return
+            rows = await self._rows()
+            seen |= {number: row for number, row in rows.items() if _is_complete(row, before)}
+            if len(seen) >= count:
+                return [seen[number] for number in sorted(seen)[:count]]
+            await self._look(job)
+
+    async def _rows(self) -> dict[int, dict[str, Any]]:
+        """Flink's history of checkpoints, by number."""
+        assert self._progress is not None
+        headers = authorization_headers(self._cluster.token)
+        url = f"http://{self._cluster.address}/v1/jobs/{self._progress.job_id}/checkpoints"
+        async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as answer:
+            return {row["id"]: row for row in (await answer.json())["history"]}
+
+    async def _look(self, job: asyncio.Task[JobResult]) -> None:
+        await asyncio.wait([job], timeout=LOOK_S)
+        if job.done():
+            job.result()
+            raise BenchError("the job has ended by itself")
 
 
-def _checkpoint(metadata: CheckpointMetadata) -> Checkpoint:
-    in_flight = (StateKind.INPUT, StateKind.OUTPUT)
-    stored = sum(part.size_bytes for *_, kind, part in metadata.parts() if kind in in_flight)
-    return Checkpoint(metadata.duration_ms, stored)
+def _is_complete(row: dict[str, Any], before: int) -> bool:
+    return row["status"] == "COMPLETED" and bool(row["id"] > before)
+
+
+def _checkpoint(row: dict[str, Any]) -> Checkpoint:
+    barriers_ms = round(row["start_delay"] + row["alignment"])
+    return Checkpoint(row["end_to_end_duration"], barriers_ms, row["persisted_data"])

@@ -107,6 +107,12 @@ def summary(memory: JobMemory) -> Group:
     stored = sum(bound.at_once for bound in memory.channel_state().values())
     if stored:
         lines.append(f"A checkpoint may store {_mebibytes(stored)} MiB of records on their way.")
+    if memory.broadcasts:
+        lines.append(
+            f"From one with records on their way from {', '.join(memory.broadcasts)} the job goes "
+            "on at that parallelism alone: they are broadcast, and each consumer had others before "
+            "it. A savepoint has none."
+        )
     return Group(
         Text("\n".join(printable(line) for line in lines)),
         table,

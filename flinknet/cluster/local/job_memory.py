@@ -40,6 +40,9 @@ class JobMemory:
     workers: tuple[WorkerNeeds, ...]
     unaligned: bool = False
     """Whether its checkpoints store what is in flight."""
+    broadcasts: tuple[str, ...] = ()
+    """The exchanges of such a job at which all consumers get the same: what was in flight there
+    cannot be dealt out to another number of them."""
 
     @classmethod
     def of_graph(cls, graph: JobGraph, config: FlinknetConfig) -> JobMemory:
@@ -48,7 +51,12 @@ class JobMemory:
         names = [f"worker-{number}" for number in range(config.cluster.workers)]
         offers = [WorkerOffer(name, name, config.cluster.slots_per_worker) for name in names]
         unaligned = graph.checkpointing is not None and graph.checkpointing.unaligned
-        return cls(graph.name, config, job_needs(graph, offers), unaligned)
+        broadcasts = tuple(
+            f'"{graph.vertices[edge.source].name}" to "{graph.vertices[edge.target].name}"'
+            for edge in graph.edges
+            if unaligned and edge.partitioner().is_broadcast
+        )
+        return cls(graph.name, config, job_needs(graph, offers), unaligned, broadcasts)
 
     @cached_property
     def needs(self) -> dict[str, BufferNeed]:
@@ -115,6 +123,7 @@ class JobMemory:
             }
             if stored
             else None,
+            "broadcasts_in_flight": list(self.broadcasts),
             "workers": [
                 {
                     "worker_id": worker.worker_id,

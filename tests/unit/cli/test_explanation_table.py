@@ -10,7 +10,9 @@ from rich.console import Console
 from flinknet.cli.explanation_table import explanation, summary
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import FlinknetConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.net.memory_bound import MemoryBound
+from flinknet.records.partitioner import BroadcastPartitioner
 from flinknet.task.buffer_needs import BufferOwner, WorkerNeeds
 from tests.unit.cluster.graphs import keyed_graph
 
@@ -118,6 +120,28 @@ def test_what_unaligned_checkpoints_store_is_shown_where_there_are_some() -> Non
         ["limit", "768.0"],
     ]
     assert rows[-1] == "limit 768.0 512.0 1,280.0 checkpointing.channel_state_bytes_max"
+
+
+def test_what_cannot_go_on_at_another_parallelism_is_said_of_a_job_that_has_such_exchanges() -> (
+    None
+):
+    graph = keyed_graph(parallelism=4)
+    edges = (replace(graph.edges[0], partitioner=BroadcastPartitioner), *graph.edges[1:])
+    unaligned = JobCheckpointingConfig(1000.0, unaligned=True)
+    broadcast = replace(graph, edges=edges, checkpointing=unaligned)
+    ends = edges[0].source, edges[0].target
+    place = " to ".join(f'"{graph.vertices[end].name}"' for end in ends)
+    said = f"on their way from {place} the job goes on at that parallelism alone"
+    for job, is_said in (
+        (broadcast, True),
+        (replace(broadcast, checkpointing=None), False),
+        (replace(graph, checkpointing=unaligned), False),
+    ):
+        memory = JobMemory.of_graph(job, FlinknetConfig())
+        printed = io.StringIO()
+        Console(file=printed, width=1_000, color_system=None).print(summary(memory))
+        assert (said in printed.getvalue()) is is_said
+        assert memory.to_dict()["broadcasts_in_flight"] == ([place] if is_said else [])
 
 
 def test_a_name_with_brackets_is_shown_as_it_is() -> None:
