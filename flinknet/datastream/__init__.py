@@ -23,6 +23,7 @@ from flinknet.datastream.connected_streams import (
     ConnectedStreams,
 )
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
+from flinknet.datastream.connectors.socket_source import SocketSource
 from flinknet.datastream.connectors.text_files import (
     CsvSource,
     JsonLinesSource,
@@ -266,6 +267,7 @@ __all__ = [
     "SinkFunction",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
+    "SocketSource",
     "Source",
     "StateBackend",
     "StateSerializer",
