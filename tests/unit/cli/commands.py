@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,6 +11,7 @@ from flinknet.cli.main import main
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.metrics.worker_statistics import SubtaskTotals
 from tests.unit.cluster.control_plane import ServedCoordinator
 from tests.unit.cluster.graphs import endless_graph
 from tests.unit.cluster.running_cluster import Cluster
@@ -51,11 +53,17 @@ class Terminal:
 
 
 async def run_endless_job(cluster: Cluster) -> JobRecord:
-    """A job that runs, and of which every worker has reported."""
+    """A job that runs, and of which every worker has reported that its sources have moved."""
     coordinator = cluster.served.coordinator
     record = coordinator.submit(Submission.of_graph(endless_graph()))
     while not record.checkpoints.is_running:
         await asyncio.sleep(0)
     for worker in record.execution.workers:
-        await coordinator.metrics.fetch(worker, channels_max=0, timeout_s=60.0)
+        while not _sources_have_moved(coordinator.metrics.of_job(record.job_id).get(worker, ())):
+            await coordinator.metrics.fetch(worker, channels_max=0, timeout_s=60.0)
     return record
+
+
+def _sources_have_moved(subtasks: Sequence[SubtaskTotals]) -> bool:
+    moved = [one.io_metrics.records_out for one in subtasks if not one.gates]
+    return bool(moved) and min(moved) > 0
