@@ -4,11 +4,14 @@ names."""
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
+import subprocess
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,11 @@ import pytest
 
 from flinknet.cluster import LocalCluster
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from tests.integration.test_local_cluster import sums
 
-DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus.yml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "flinknet.json").read_text())
 CONFIG = FlinknetConfig(
     network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
     cluster=ClusterConfig(workers=2),
@@ -35,7 +40,8 @@ async def prometheus(cluster: LocalCluster, folder: Path) -> AsyncIterator[aioht
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("there is no prometheus (Debian: apt-get install prometheus)")
-    settings = DEPLOYED.read_text().replace("127.0.0.1:8081", cluster.address)
+    shutil.copy(DEPLOY / "alerts.yml", folder)
+    settings = (DEPLOY / "prometheus.yml").read_text().replace("127.0.0.1:8081", cluster.address)
     (folder / "prometheus.yml").write_text(settings.replace("5s", "250ms"))
     (folder / "flinknet.token").write_text(cluster.token)
     process = await asyncio.create_subprocess_exec(
@@ -98,6 +104,14 @@ class Api:
                 return found
             await asyncio.sleep(0.05)  # between two questions to a process of its own
 
+    async def some(self, query: str) -> list[dict[str, Any]]:
+        """The answer to a query, once it has a sample that is a number."""
+        while True:
+            found: list[dict[str, Any]] = (await self.get("query", query=query))["result"]
+            if any(one["value"][1] != "NaN" for one in found):
+                return found
+            await asyncio.sleep(0.05)  # between two questions to a process of its own
+
     async def values(self, query: str, samples: int) -> list[float]:
         return [float(found["value"][1]) for found in await self.query(query, samples)]
 
@@ -109,7 +123,9 @@ async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_pa
         prometheus(cluster, tmp_path) as session,
     ):
         api = Api(session)
-        running = asyncio.create_task(cluster.execute(sums(None)))
+        settings = JobCheckpointingConfig(200.0, directory=str(tmp_path / "checkpoints"))
+        job = replace(sums(None), checkpointing=settings)
+        running = asyncio.create_task(cluster.execute(job))
         try:
             up = await api.query('up{job="flinknet"} == 1', 3)
             assert {target["metric"]["process"] for target in up} == {
@@ -145,6 +161,12 @@ async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_pa
                 assert len(await api.values(TASK % name, 2)) == 2, name
             segments = "flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments"
             assert await api.values(segments, 2) == [2048, 2048]
+            for title, query in panel_queries():
+                assert await api.some(query), f"{title}: {query}"
+            rules = (await api.get("rules"))["groups"]
+            health = {rule["name"]: rule["health"] for group in rules for rule in group["rules"]}
+            assert "FlinknetBackpressureHigh" in health
+            assert set(health.values()) <= {"ok", "unknown"}
             rate = "sum(rate(flinknet_connection_received_bytes_total[5s])) > 0"
             assert len(await api.values(rate, 1)) == 1
             metadata = await api.get("targets/metadata", metric="flinknet_connections_lost_total")
@@ -155,6 +177,25 @@ async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_pa
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+def panel_queries() -> list[tuple[str, str]]:
+    """What each panel of the dashboard in ``deploy`` asks, with its variable for all jobs."""
+    return [
+        (panel["title"], target["expr"].replace("$job", ".*"))
+        for panel in DASHBOARD["panels"]
+        for target in panel.get("targets", ())
+    ]
+
+
+def test_prometheus_takes_the_alert_rules() -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("there is no promtool (Debian: apt-get install prometheus)")
+    command = [program, "check", "rules", str(DEPLOY / "alerts.yml")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "SUCCESS: 10 rules found" in run.stdout
 
 
 def _of_index(index: int) -> str:
