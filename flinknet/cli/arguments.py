@@ -25,6 +25,7 @@ __all__ = [
     "JobArguments",
     "JobFile",
     "LogLevel",
+    "OptionalJob",
     "SavedJob",
     "Slots",
     "Workers",
@@ -99,6 +100,9 @@ AllowNonRestoredState = Annotated[
     ),
 ]
 SavedJob = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or its name.")]
+OptionalJob = Annotated[
+    str | None, typer.Argument(metavar="[JOB]", help="The job's id, or its name.")
+]
 CoordinatorAddress = Annotated[
     str | None,
     typer.Option(

@@ -1,0 +1,38 @@
+"""``flinknet top``: a cluster and its jobs on the terminal, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from flinknet.cli.arguments import ConfigFile, CoordinatorAddress, OptionalJob
+from flinknet.cli.savepoint import coordinator_client
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.errors import ConfigurationError
+
+__all__ = ["top"]
+
+
+def top(
+    job: OptionalJob = None,
+    *,
+    coordinator: CoordinatorAddress = None,
+    config: ConfigFile = None,
+) -> None:
+    """Watch a cluster, or one job of it: who holds it up, what each operator and subtask does.
+
+    It shows the numbers of the web page. Enter goes into a job or an operator, Escape goes back, q
+    ends. It needs the extra flinknet[top]. FLINKNET_CLUSTER_TOKEN is the cluster's secret.
+    """
+    try:
+        from flinknet.cli.top_screen import Top
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"flinknet top needs the extra flinknet[top]: pip install 'flinknet[top]' ({error})"
+        ) from error
+
+    async def watch(client: CoordinatorClient) -> None:
+        async with client:
+            job_id = None if job is None else await client.find_job(job)
+            await Top(client.read, job_id).run_async()
+
+    asyncio.run(watch(coordinator_client(coordinator, config)))
