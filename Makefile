@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(wildcard flinknet bench tests hatch_build.py)
 # Processes that share the tests; ARGS="-n 0" runs them in one, as a debugger needs it.
 SHARED := -n logical --maxprocesses 8 --dist loadgroup
-TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration))
+TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration browser))
 WHEELS_VENV := .venv-wheels
 PYPY_VENV := .venv-pypy
 PYPY := pypy3
@@ -20,7 +20,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .NOTPARALLEL:
 # Tests start hundreds of processes; without it each compiles again whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo demo-kill docs test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus clean
+.PHONY: help demo demo-kill docs test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus chromium clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,7 +32,7 @@ demo: $(VENV)/.demo compiled java ## exchange 3 million real flights between wor
 demo-kill: $(VENV)/.demo compiled java ## the same, and once more with a worker killed on the way
 	@$(USE_JAVA); $(BIN)/flinknet demo --kill $(ARGS)
 
-test: $(VENV)/.dev compiled java node prometheus ## run the tests
+test: $(VENV)/.dev compiled java node prometheus chromium ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest $(SHARED) $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
@@ -201,3 +201,17 @@ prometheus:
 	fi; \
 	has_prometheus || echo "There is no Prometheus: the test that has it scrape a job will be" \
 	  "skipped (Debian: apt-get install prometheus)." >&2
+
+# -- Chromium, in which the tests open the web page ------------------------------------------------
+
+# Where there is none, and none can be installed, the tests that need it say so and are skipped.
+chromium:
+	@has_chromium() { command -v chromium >/dev/null; }; \
+	if ! has_chromium && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Tests open the web page in a browser: installing chromium with apt-get."; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium fonts-dejavu-core; } \
+	    >/dev/null 2>&1; \
+	fi; \
+	has_chromium || echo "There is no chromium: the tests that open the web page will be skipped" \
+	  "(Debian: apt-get install chromium)." >&2

@@ -63,7 +63,7 @@ class Top(App[None]):
         """Ask for the first time."""
         await self.ask()
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         """From subtasks to operators, and from there to jobs."""
         if self._vertex_id is not None:
             self._vertex_id = None

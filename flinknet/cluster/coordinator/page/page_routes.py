@@ -12,7 +12,7 @@
 The names and shapes are the page's own and may change with it: programs ask ``/v1`` or
 ``/api/v1/jobs``. A job or vertex that is not there any more is null, and not an error, because the
 rest is still worth showing. It is made of what workers have reported by themselves; the page may be
-open in many browsers, so a diagnosis is made once for all that ask within ``DIAGNOSIS_AGE_S``.
+open in many browsers, so a diagnosis is made once for all that ask within a while.
 """
 
 from __future__ import annotations
@@ -48,8 +48,18 @@ LIVE_S = 5.0
 """Over how long rates are averaged, if workers report more often than that: buffers and batches
 come in bursts."""
 
+DIAGNOSIS_PAUSE = 20
+"""It is shown for at least so many times as long as it took: of thousands of subtasks that all wait
+that may be a second, in which the coordinator does nothing else."""
+
 CHANNELS_TIMEOUT_S = 1.0
 """For how long a worker is waited for that is asked for its channels: the rest is shown anyway."""
+
+
+def _has_flame_graphs(application: web.Application) -> bool:
+    """Whether this coordinator answers Flink's request for one."""
+    paths = (resource.canonical for resource in application.router.resources())
+    return any(path.endswith("/flamegraph") for path in paths)
 
 
 class PageRoutes:
@@ -65,7 +75,7 @@ class PageRoutes:
         return [web.get("/api/v1/page", self._page)]
 
     async def _page(self, request: web.Request) -> web.Response:
-        shown = self._cluster()
+        shown = {**self._cluster(), "has_flame_graphs": _has_flame_graphs(request.app)}
         job_id = request.query.get("job")
         if job_id is not None:
             record = self._dispatcher.job(job_id)
@@ -124,16 +134,14 @@ class PageRoutes:
         return shown
 
     def _diagnosis(self, record: JobRecord, now: float) -> dict[str, Any]:
-        made_at, diagnosis = self._diagnoses.get(record.job_id, (-DIAGNOSIS_AGE_S, {}))
-        if now - made_at >= DIAGNOSIS_AGE_S:
+        good = {job_id: kept for job_id, kept in self._diagnoses.items() if now < kept[0]}
+        if record.job_id not in good:
             diagnosis = diagnosis_view(diagnosis_of(record, self._coordinator, now))
-            self._diagnoses = {
-                job_id: kept
-                for job_id, kept in self._diagnoses.items()
-                if now - kept[0] < DIAGNOSIS_AGE_S
-            }
-            self._diagnoses[record.job_id] = now, diagnosis
-        return diagnosis
+            made_at = self._coordinator.now()
+            age_s = max(DIAGNOSIS_AGE_S, DIAGNOSIS_PAUSE * (made_at - now))
+            good[record.job_id] = made_at + age_s, diagnosis
+        self._diagnoses = good
+        return good[record.job_id][1]
 
     async def _network(self, record: JobRecord, live: Live) -> dict[str, Any]:
         latest = self._coordinator.metrics.latest()

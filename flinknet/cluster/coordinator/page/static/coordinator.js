@@ -18,6 +18,8 @@ export function takeTokenFromAddress() {
   }
 }
 
+export const hasToken = () => sessionStorage.getItem(KEY) !== null;
+
 export function useToken(token) {
   sessionStorage.setItem(KEY, token.trim());
 }

@@ -6,7 +6,7 @@
 // for what costs the workers something (flame graph, stacks) and is wanted only now and then.
 
 import { html, render } from "/page/htm-preact.js";
-import { ask, takeTokenFromAddress, useToken } from "/page/coordinator.js";
+import { ask, hasToken, takeTokenFromAddress, useToken } from "/page/coordinator.js";
 import { Chart } from "/page/chart.js";
 import { clock } from "/page/format.js";
 import { Job } from "/page/job.js";
@@ -42,6 +42,11 @@ function pathOf(route) {
 
 async function refresh() {
   clearTimeout(timer);
+  if (!hasToken()) {
+    page.wantsToken = true;
+    draw();
+    return;
+  }
   const number = (page.asking += 1);
   const route = routeOf(location.hash);
   chart.look(route.vertex ?? "");

@@ -66,7 +66,7 @@ function Head({ column, order, setOrder }) {
   const direction = is ? (order.descending ? "descending" : "ascending") : "none";
   return html`<th scope="col" class=${column.isText ? "text" : ""} aria-sort=${direction}>
     <button type="button" title=${column.label ?? column.title} onClick=${turn}>
-      ${column.title}${is ? (order.descending ? " ▾" : " ▴") : ""}</button></th>`;
+      ${column.title}${is && html`<span aria-hidden="true">${order.descending ? " ▾" : " ▴"}</span>`}</button></th>`;
 }
 
 function Cell({ column, value, row, href }) {

@@ -1,0 +1,183 @@
+"""The web page in a real browser: a job with one slow operator, and one with 2,000 subtasks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import ROOT
+from tests.browser.wide_job import PARALLELISM
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+ROWS_IN_SIGHT = 60
+"""Far more than fit into a table's frame, and far fewer than there are."""
+
+
+@pytest.fixture
+def job(page: Page, address: str) -> Page:
+    """The page of the slow job."""
+    page.goto(address)
+    page.get_by_role("link", name="orders").click()
+    expect(page.get_by_role("heading", name="orders")).to_be_visible()
+    return page
+
+
+class WideJob:
+    """A job of 2,000 subtasks, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.address = self._line().removeprefix("page: ").strip()
+
+    def report(self) -> None:
+        """Have all of its workers report."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("report\n")
+        self._process.stdin.flush()
+        assert self._line() == "reported\n"
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+@pytest.fixture(scope="module")
+def wide() -> Iterator[WideJob]:
+    command = [sys.executable, "-m", "tests.browser.wide_job"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            yield WideJob(process)
+        finally:
+            process.kill()
+
+
+def test_the_culprit_is_read_off_the_page(job: Page, tmp_path: Path) -> None:
+    verdict = job.get_by_role("region", name="diagnosis")
+    expect(verdict).to_contain_text("Slow lookup is the bottleneck")
+    verdict.get_by_text("Evidence").click()
+    expect(verdict).to_contain_text("Slow lookup (1/2) was busy")
+    culprit = job.get_by_role("link", name=re.compile("^Slow lookup, 2 subtasks.*holds the job up"))
+    expect(culprit).to_contain_text("culprit")
+    expect(job.locator(".edge")).to_have_count(3)
+    expect(job.locator(".edge").nth(1)).to_contain_text(re.compile(r"HASH.*[1-9].*/s"))
+    expect(job.get_by_role("table", name=re.compile("Time lost"))).to_contain_text("Parse (1/2)")
+    assert "token" not in job.url
+    picture = tmp_path / "job.png"
+    job.screenshot(path=picture)
+    assert picture.stat().st_size > 10_000
+
+
+def test_a_vertex_shows_subtasks_backpressure_buffers_and_plots(job: Page) -> None:
+    job.get_by_role("link", name=re.compile("^Parse, ")).click()
+    rows = job.get_by_role("region", name="Subtasks").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("worker-0")
+    tabs = job.get_by_role("navigation", name="vertex")
+    tabs.get_by_role("link", name="Backpressure").click()
+    expect(job.get_by_role("region", name="Backpressure by subtask")).to_contain_text("HIGH")
+    tabs.get_by_role("link", name="Buffers").click()
+    expect(job.get_by_role("region", name="Buffers by subtask")).to_contain_text("worker-1")
+    tabs.get_by_role("link", name="Metrics").click()
+    job.get_by_label("Metric").fill("numRecordsOutPerSecond")
+    job.get_by_role("button", name="plot").click()
+    figure = job.get_by_role("figure")
+    expect(figure).to_contain_text("numRecordsOutPerSecond")
+    expect(figure.get_by_role("img")).to_be_visible()
+
+
+def test_the_exchange_below_is_shown(job: Page) -> None:
+    job.get_by_role("navigation", name="job").get_by_role("link", name="Network").click()
+    expect(job.get_by_role("region", name="Network buffer pools")).to_contain_text("2,048")
+    expect(job.get_by_role("region", name="Connections")).to_contain_text("worker-1 at 127.0.0.1")
+    channels = job.get_by_role("region", name="Channels where most waits")
+    expect(channels).to_contain_text("Slow lookup")
+    head = channels.get_by_role("columnheader", name="Channel", exact=True)
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "descending")
+
+
+def test_checkpoints_exceptions_and_workers_are_shown(job: Page) -> None:
+    tabs = job.get_by_role("navigation", name="job")
+    tabs.get_by_role("link", name="Checkpoints").click()
+    expect(job.get_by_role("region", name="History")).to_contain_text("progress")
+    tabs.get_by_role("link", name="Exceptions").click()
+    expect(job.get_by_text("No attempt of this job has failed.")).to_be_visible()
+    job.get_by_role("navigation", name="cluster").get_by_role("link", name="Workers").click()
+    expect(job.get_by_role("region", name="Workers")).to_contain_text("worker-0")
+
+
+def test_the_keyboard_is_enough(job: Page) -> None:
+    job.keyboard.press("Tab")
+    expect(job.get_by_role("link", name="Skip to the content")).to_be_focused()
+    job.keyboard.press("Enter")
+    for _ in range(20):
+        job.keyboard.press("Tab")
+        if job.evaluate("document.activeElement.matches('a.node')"):
+            break
+    job.keyboard.press("Enter")
+    expect(job.get_by_role("navigation", name="vertex")).to_be_visible()
+
+
+def test_without_the_token_it_is_asked_for(page: Page, address: str) -> None:
+    place, _, token = address.partition("#token=")
+    page.goto(place)
+    expect(page.get_by_role("heading", name="Cluster token")).to_be_visible()
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("link", name="orders")).to_be_visible()
+
+
+def test_thousands_of_subtasks_cost_what_is_seen_of_them(page: Page, wide: WideJob) -> None:
+    page.goto(wide.address)
+    page.get_by_role("link", name=re.compile("^Source.*1000 subtasks")).click()
+    table = page.get_by_role("region", name="Subtasks")
+    expect(table.locator("table")).to_have_attribute("aria-rowcount", str(PARALLELISM + 1))
+    page.get_by_label("Refresh").select_option("paused")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("performance.clearMeasures()")
+    refreshes = 3
+    for number in range(refreshes):
+        wide.report()
+        page.evaluate("dispatchEvent(new HashChangeEvent('hashchange'))")
+        page.wait_for_function(
+            "count => performance.getEntriesByName('refresh').length === count", arg=number + 1
+        )
+    assert len(asked) == refreshes, "one request tells all"
+    assert 10 < table.locator("tbody tr").count() < ROWS_IN_SIGHT
+    spent = page.evaluate("performance.getEntriesByName('refresh').map(one => one.duration)")
+    print(f"script time of a refresh: {sorted(map(round, spent))} ms")
+    table.evaluate("frame => frame.scrollTop = frame.scrollHeight")
+    expect(table.get_by_role("row").last).to_have_attribute("aria-rowindex", str(PARALLELISM + 1))
+    page.get_by_label("filter Subtasks").fill("worker-1")
+    expect(table.locator("table")).to_have_attribute("aria-rowcount", str(PARALLELISM // 2 + 1))
+
+
+def test_dark_and_light_differ(job: Page) -> None:
+    grounds = set()
+    for scheme in ("light", "dark"):
+        job.emulate_media(color_scheme=scheme)
+        grounds.add(job.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(grounds) == 2
+
+
+def test_who_is_sure_cancels_the_job(job: Page) -> None:
+    """The last one, as the job that others look at ends with it; then nobody is left to ask."""
+    job.get_by_label("Refresh").select_option("paused")
+    job.get_by_role("button", name="Cancel").click()
+    dialog = job.get_by_role("dialog", name="Cancel")
+    dialog.get_by_role("button", name="Back").click()
+    expect(dialog).to_be_hidden()
+    job.get_by_role("button", name="Cancel").click()
+    with job.expect_response("**/v1/jobs/*?mode=cancel") as answer:
+        dialog.get_by_role("button", name="Cancel the job").click()
+    assert answer.value.status == 202
+    expect(job.get_by_text("The job is being cancelled.")).to_be_visible()
