@@ -85,6 +85,7 @@ async def serve_control_plane(
         yield ServedCoordinator(coordinator, address, token)
     finally:
         coordinator.close("the test ends")
+        await coordinator.finish_checkpoints()
         await server.close()
         if store is not None:
             store.close()
