@@ -134,6 +134,7 @@ _VALUES: dict[str, _Value] = {
     _OUTPUT + "Buffers_outputQueueSize": _output_queue_size,
     _INPUT + "debloatedBufferSize": _debloated_buffer_size,
     "estimatedTimeToConsumeBuffersMs": _estimated_ms,
+    "currentInputWatermark": attrgetter("input_watermark"),
     "mailboxQueueSize": attrgetter("mailbox_queue_size"),
     "mailboxLatencyMs": attrgetter("mailbox_latency_ms"),
 }

@@ -200,6 +200,9 @@ class SubtaskTotals(NamedTuple):
     times: TaskTimesStatistics
     gates: tuple[GateTotals, ...]
     partitions: tuple[PartitionTotals, ...]
+    input_watermark: int | None = None
+    """Event time at its inputs, in milliseconds: the least of 64 bits if none has come, the
+    largest after the end; None if no record there has a timestamp."""
     rates: tuple[float, ...] = ()
     """Growth per second of each counter in ``METERED``, over the last minute (``meter.py``)."""
     key_groups: tuple[KeyGroupCount, ...] = ()

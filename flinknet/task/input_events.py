@@ -21,6 +21,11 @@ class InputEvents:
         self.pending: list[WatermarkElement] = []
         self._valve = valve
 
+    @property
+    def watermark(self) -> int:
+        """Event time behind the valve, in milliseconds, whether it was taken or is pending."""
+        return self._valve.watermark
+
     def on_event(self, channel: int, event: Event) -> bool:
         """Return whether there is something to be told to the operators.
 

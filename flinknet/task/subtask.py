@@ -89,6 +89,8 @@ class SubtaskStatistics(NamedTuple):
     times: TaskTimesStatistics
     gates: tuple[InputGateStatistics, ...]
     partitions: tuple[ResultPartitionStatistics, ...]
+    input_watermark: int | None
+    """Event time at its inputs, in milliseconds; None if no record there has a timestamp."""
     key_groups: tuple[KeyGroupCount, ...]
     """Of a keyed input, see ``KeyGroupSample``."""
 
@@ -380,6 +382,7 @@ class Subtask:
             times=self._times.statistics(task_time()),
             gates=tuple(gate.statistics() for gate in self._gates),
             partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
+            input_watermark=None if self._events is None else self._events.watermark,
             key_groups=() if self._key_groups is None else self._key_groups.counts(),
         )
 

@@ -55,6 +55,11 @@ class StatusWatermarkValve:
         self._last = MIN_WATERMARK
         self._idle = all(channel.idle for channel in self._channels)
 
+    @property
+    def watermark(self) -> int:
+        """The last one that came out, in milliseconds; MIN_WATERMARK before that."""
+        return self._last
+
     def input_watermark(self, index: int, timestamp_ms: int) -> list[WatermarkElement]:
         """A watermark came on a channel; return what is to be said behind the valve."""
         channel = self._channels[index]

@@ -83,6 +83,8 @@ def test_a_vertex_shows_subtasks_backpressure_buffers_and_plots(job: Page) -> No
     tabs = job.get_by_role("navigation", name="vertex")
     tabs.get_by_role("link", name="Backpressure").click()
     expect(job.get_by_role("region", name="Backpressure by subtask")).to_contain_text("HIGH")
+    tabs.get_by_role("link", name="Watermarks").click()
+    expect(job.get_by_role("region", name="Watermarks by subtask")).to_contain_text("worker-1")
     tabs.get_by_role("link", name="Buffers").click()
     expect(job.get_by_role("region", name="Buffers by subtask")).to_contain_text("worker-1")
     tabs.get_by_role("link", name="Metrics").click()

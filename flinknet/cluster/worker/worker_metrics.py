@@ -114,6 +114,7 @@ class WorkerMetrics:
             times=statistics.times,
             gates=tuple(map(GateTotals.of, statistics.gates)),
             partitions=tuple(map(PartitionTotals.of, statistics.partitions)),
+            input_watermark=statistics.input_watermark,
             key_groups=statistics.key_groups,
         )
         counts = totals.counts()

@@ -62,6 +62,14 @@ def test_flinks_names_have_their_values(name: str, expected: float) -> None:
     assert value(name, subtask()) == expected
 
 
+def test_who_has_no_event_time_tells_none() -> None:
+    assert value("currentInputWatermark", subtask(input_watermark=1_000)) == 1_000
+    name = "currentInputWatermark"
+    assert name not in task_values(subtask())
+    assert task_values(subtask(input_watermark=-(1 << 63)))[name] == -(1 << 63)
+    assert SCOPE + name not in families(subtask())
+
+
 def test_usage_is_the_part_of_the_buffers_of_all_gates_that_holds_data() -> None:
     free: dict[str, Any] = {"exclusive_total": 2, "exclusive_free": 2}
     full: dict[str, Any] = {"exclusive_total": 2, "exclusive_free": 0}

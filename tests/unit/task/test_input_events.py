@@ -6,14 +6,16 @@ import pytest
 
 from flinknet.errors import RemoteProtocolError
 from flinknet.task.input_events import InputEvents
-from flinknet.task.watermark_valve import StatusWatermarkValve
+from flinknet.task.watermark_valve import MIN_WATERMARK, StatusWatermarkValve
 from flinknet.wire.events import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
 
 
 def test_what_comes_out_of_the_valve_waits_for_the_subtask() -> None:
     events = InputEvents(StatusWatermarkValve(2))
+    assert events.watermark == MIN_WATERMARK
     assert not events.on_event(0, Watermark(5).event())
     assert events.on_event(1, Watermark(7).event())
+    assert events.watermark == 5
     assert events.on_event(0, WatermarkStatus(idle=True).event())
     assert events.take() == [Watermark(5), Watermark(7)]
     assert not events.pending

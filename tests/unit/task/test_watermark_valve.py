@@ -53,6 +53,7 @@ def test_event_time_is_the_lowest_watermark() -> None:
     assert valve.watermark(0, 20) == [Watermark(12)]
     assert valve.watermark(2, 100) == [Watermark(15)]
     assert valve.watermark(1, MAX_WATERMARK) == [Watermark(20)]
+    assert valve.valve.watermark == 20
 
 
 def test_an_idle_channel_does_not_count() -> None:

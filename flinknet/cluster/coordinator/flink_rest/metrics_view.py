@@ -15,7 +15,7 @@ from flinknet.errors import ConfigurationError
 from flinknet.metrics.task_families import task_values
 from flinknet.metrics.worker_statistics import SubtaskTotals
 
-__all__ = ["aggregated_metrics", "chosen_names", "metric_list", "subtask_values"]
+__all__ = ["aggregated_metrics", "chosen_names", "metric_list", "subtask_values", "watermark_list"]
 
 Values = Mapping[str, float]
 
@@ -48,6 +48,12 @@ def subtask_values(subtasks: Sequence[SubtaskTotals]) -> dict[str, float]:
         for one in subtasks
         for name, value in task_values(one).items()
     }
+
+
+def watermark_list(subtasks: Sequence[SubtaskTotals]) -> list[dict[str, str]]:
+    """Event time at the inputs of a vertex's subtasks, as metrics; a source has none."""
+    names = [f"{one.subtask_index}.currentInputWatermark" for one in subtasks]
+    return metric_list(subtask_values(subtasks), names)
 
 
 def aggregated_metrics(

@@ -6,6 +6,7 @@
     GET  /v1/jobs/{job}/vertices/{vertex}/taskmanagers        them by worker
     GET  /v1/jobs/{job}/vertices/{vertex}/subtasktimes        when each came to each state
     GET  /v1/jobs/{job}/vertices/{vertex}/backpressure
+    GET  /v1/jobs/{job}/vertices/{vertex}/watermarks          event time at each subtask's inputs
     GET  /v1/jobs/{job}/vertices/{vertex}/metrics             with ?get=0.numRecordsIn the values
     GET  /v1/jobs/{job}/vertices/{vertex}/subtasks/metrics    with ?get=numRecordsIn aggregates
 """
@@ -24,6 +25,7 @@ from flinknet.cluster.coordinator.flink_rest.metrics_view import (
     chosen_names,
     metric_list,
     subtask_values,
+    watermark_list,
 )
 from flinknet.cluster.coordinator.flink_rest.vertex_view import (
     find_vertex,
@@ -63,6 +65,7 @@ class VertexRoutes:
             web.get(f"{vertex}/taskmanagers", self._viewed(vertex_task_managers)),
             web.get(f"{vertex}/subtasktimes", self._viewed(vertex_times)),
             web.get(f"{vertex}/backpressure", self._backpressure),
+            web.get(f"{vertex}/watermarks", self._watermarks),
             web.get(f"{vertex}/metrics", self._metrics),
             web.get(f"{vertex}/subtasks/metrics", self._aggregated),
         ]
@@ -81,6 +84,9 @@ class VertexRoutes:
         record, vertex = self._named(request)
         subtasks = self._reported(record, vertex)
         return web.json_response(vertex_backpressure(record, subtasks, self._coordinator.now()))
+
+    async def _watermarks(self, request: web.Request) -> web.Response:
+        return web.json_response(watermark_list(self._reported(*self._named(request))))
 
     async def _metrics(self, request: web.Request) -> web.Response:
         values = subtask_values(self._reported(*self._named(request)))

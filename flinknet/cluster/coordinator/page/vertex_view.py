@@ -45,6 +45,7 @@ _LIVE = (
     "credit_unannounced",
     "meaning",
     "mailbox_ms",
+    "watermark_ms",
 )
 
 COLUMNS = ("subtask", "worker", "state", *_COUNTED, *_LIVE)
@@ -108,4 +109,5 @@ def _live(reading: TaskReading) -> list[Any]:
         usage.credit_unannounced,
         usage.meaning.name,
         round(reading.latest.mailbox_latency_ms, 2),
+        reading.latest.input_watermark,
     ]

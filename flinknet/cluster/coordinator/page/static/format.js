@@ -42,4 +42,10 @@ export function duration(seconds) {
 export const clock = known((ms) =>
   ms <= 0 ? DASH : new Date(ms).toLocaleString("sv", { hour12: false }));
 
+const DATE_MAX = 8.64e15;
+
+// Event time: before all of it and after it are the ends of 64 bits, which are no dates.
+export const watermark = known((ms) =>
+  ms < -DATE_MAX ? "none yet" : ms > DATE_MAX ? "the end" : new Date(ms).toISOString());
+
 export const words = (name) => name.toLowerCase().replaceAll("_", " ");

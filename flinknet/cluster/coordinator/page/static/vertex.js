@@ -52,8 +52,14 @@ const BUFFERS = [
   { name: "meaning", title: "Meaning", isText: true, show: (value) => (value ? f.words(value) : "–") },
 ];
 
+const WATERMARKS = [
+  ...WHO,
+  { name: "watermark_ms", title: "Watermark", show: f.watermark, label: "event time at the inputs" },
+];
+
 export const VERTEX_TABS = [
   ["subtasks", "Subtasks"],
+  ["watermarks", "Watermarks"],
   ["backpressure", "Backpressure"],
   ["buffers", "Buffers"],
   ["metrics", "Metrics"],
@@ -68,6 +74,7 @@ export function Vertex({ jobId, vertex, tab, chart, hasFlameGraphs }) {
     get=${get} label=${label} initial=${initial} />`;
   const shown = {
     subtasks: () => subtasks(SUBTASKS, "Subtasks"),
+    watermarks: () => subtasks(WATERMARKS, "Watermarks by subtask"),
     backpressure: () => subtasks(BACKPRESSURE(get), "Backpressure by subtask",
       { name: "backpressured", descending: true }),
     buffers: () => subtasks(BUFFERS, "Buffers by subtask"),

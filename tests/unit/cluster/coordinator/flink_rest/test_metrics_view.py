@@ -9,9 +9,11 @@ from flinknet.cluster.coordinator.flink_rest.metrics_view import (
     chosen_names,
     metric_list,
     subtask_values,
+    watermark_list,
 )
 from flinknet.errors import ConfigurationError
 from tests.unit.cluster.coordinator.flink_rest.reports import reported
+from tests.unit.metrics.samples import subtask
 
 TASKS = [reported(index, records_in=10 * index) for index in range(4)]
 NAME = "numRecordsIn"
@@ -31,6 +33,15 @@ def test_those_of_a_vertex_begin_with_the_subtask() -> None:
     values = subtask_values(TASKS)
     assert [values[f"{index}.{NAME}"] for index in range(4)] == [0, 10, 20, 30]
     assert values["0.numRecordsInPerSecond"] == 0.5
+
+
+def test_event_time_is_told_of_who_has_some() -> None:
+    assert watermark_list(TASKS) == []
+    tasks = [subtask(0, input_watermark=-(1 << 63)), subtask(1, input_watermark=7)]
+    assert watermark_list(tasks) == [
+        {"id": "0.currentInputWatermark", "value": "-9223372036854775808"},
+        {"id": "1.currentInputWatermark", "value": "7"},
+    ]
 
 
 def test_numbers_are_aggregated_over_the_subtasks_that_are_asked_for() -> None:

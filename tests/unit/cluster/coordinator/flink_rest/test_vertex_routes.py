@@ -8,6 +8,8 @@ import aiohttp
 
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.submission import Submission
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
+from flinknet.task.watermark_valve import MIN_WATERMARK
 from tests.unit.cluster.control_plane import get
 from tests.unit.cluster.graphs import endless_graph
 from tests.unit.cluster.running_cluster import running_cluster
@@ -36,6 +38,7 @@ async def test_flinks_dashboard_sees_a_vertex() -> None:
             assert ids == set(record.execution.workers)
             _, told = await get(session, f"{path}/backpressure")
             assert [one["subtask"] for one in told["subtasks"]] == [0, 1]
+            assert await get(session, f"{path}/watermarks") == (200, [])
             _, names = await get(session, f"{path}/metrics")
             assert {"id": "1.Shuffle.Netty.Input.Buffers.inPoolUsage"} in names
             _, (one,) = await get(session, f"{path}/metrics?get=0.numRecordsIn")
@@ -47,5 +50,37 @@ async def test_flinks_dashboard_sees_a_vertex() -> None:
                 404,
                 {"errors": [f'job "endless" has no vertex {"0" * 32}']},
             )
+        coordinator.cancel(record)
+        await coordinator.wait_for_end(record, 60.0)
+
+
+async def test_event_time_is_told_by_subtask() -> None:
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+        lambda number, _: number
+    )
+    numbers = environment.from_source(GeneratorSource(lambda number: number))
+    stamped = numbers.assign_timestamps_and_watermarks(strategy)
+    stamped.key_by(lambda number: number % 7).map(lambda number: None).print()
+    async with running_cluster() as cluster:
+        coordinator = cluster.served.coordinator
+        record = coordinator.submit(Submission.of_graph(environment.job_graph("event time")))
+        headers = authorization_headers(cluster.served.token)
+        url, job = f"http://{cluster.served.address}", f"/v1/jobs/{record.job_id}"
+        async with aiohttp.ClientSession(url, headers=headers) as session:
+            _, details = await get(session, job)
+            source, keyed = (
+                f"{job}/vertices/{vertex['id']}/watermarks" for vertex in details["vertices"]
+            )
+            told: list[dict[str, str]] = []
+            while min((int(one["value"]) for one in told), default=MIN_WATERMARK) <= 0:
+                for worker in record.execution.workers:
+                    await coordinator.metrics.fetch(worker, channels_max=0, timeout_s=60.0)
+                _, told = await get(session, keyed)
+            assert [one["id"] for one in told] == [
+                "0.currentInputWatermark",
+                "1.currentInputWatermark",
+            ]
+            assert await get(session, source) == (200, []), "a source has no input"
         coordinator.cancel(record)
         await coordinator.wait_for_end(record, 60.0)
