@@ -68,7 +68,8 @@ class LocalCluster:
         ``on_printed`` what user code prints in workers; by default both come out of this
         program's own."""
         self._config = config or FlinknetConfig()
-        on_output = on_output or output_printer(self._config.cluster)
+        if on_output is None:
+            on_output = output_printer(self._config.cluster)
         self._shows_token = not token_is_given()
         self._token = given_token()
         self._address = ""

@@ -57,7 +57,8 @@ def run_job(
             "a notebook: write `await env.execute_async(...)` there, and `await` the result of it"
         )
     config, notice = fit_job(graph, config or FlinknetConfig())
-    on_output = on_output or output_printer(config.cluster)
+    if on_output is None:
+        on_output = output_printer(config.cluster)
     if notice is not None:
         on_output(LAUNCHER, notice)
     submission = Submission.of_graph(graph)
