@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mimetypes
 import os
-import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
