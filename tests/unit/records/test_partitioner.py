@@ -206,6 +206,15 @@ def test_the_same_key_goes_to_the_same_channel(channels: int, keys: list[str | i
         assert partitioner.select((key, "value")) == expected
 
 
+def test_the_key_group_of_a_record_decides_its_channel() -> None:
+    partitioner = HashPartitioner(itemgetter(0), max_parallelism=64)
+    partitioner.setup(4)
+    for key in range(100):
+        group = partitioner.key_group_of((key, "value"))
+        assert group == key_group(key, 64)
+        assert operator_index(group, 64, 4) == partitioner.select((key, "value"))
+
+
 def test_the_maximum_parallelism_decides_the_groups() -> None:
     few = set_up(HashPartitioner(lambda record: record, max_parallelism=4), 4)
     assert choices(few, 100) == [key_group(record, 4) for record in range(100)]
