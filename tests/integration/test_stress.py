@@ -98,7 +98,10 @@ class Runs:
 
         run = self._cluster.execute(audited(self._go), watch, from_checkpoint=location)
         self.job = asyncio.create_task(run)
-        self._job_id = await begun
+        await asyncio.wait((begun, self.job), return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done():
+            raise AssertionError(f"the job was not begun: {self.job.result()}")
+        self._job_id = begun.result()
         self._store = CheckpointStore(self._storage, self._job_id, self._config)
         self.newest = 0
 
