@@ -13,7 +13,8 @@ A checkpoint is complete from its entry on, and up to the removal of its metadat
 If the entry's number is taken, a later attempt has claimed the checkpoints (``journal.py`` says why
 this is certain); the metadata is removed, and everything else is refused from then on.
 
-Owned: the number of the next entry; the completed checkpoints that retention removes, oldest first.
+Owned: the number of the next entry; the completed checkpoints that retention removes, oldest first;
+the entries of those that this attempt has completed.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class ClaimedStore:
         self.attempt = attempt
         self._next_number = next_number
         self._retained = deque(one for one in completed if not one.directory.is_savepoint)
+        self._numbers: dict[CheckpointDirectory, int] = {}
         self._completing = asyncio.Lock()
         self._fenced = False
 
@@ -116,6 +118,7 @@ class ClaimedStore:
                 with suppress(CheckpointError):
                     await self.store.storage.delete(path)
                 raise
+            self._numbers[metadata.directory] = number
             if not metadata.kind.is_savepoint:
                 self._retained.append(CompletedCheckpoint(number, metadata.directory))
         return self.store.location(metadata.directory)
@@ -126,20 +129,26 @@ class ClaimedStore:
         async with self._completing:
             while not self._fenced and len(self._retained) > number:
                 oldest = self._retained[0]
-                directory = self.store.path(oldest.directory)
                 try:
-                    await self.store.storage.delete(f"{directory}/{METADATA}")
-                    await self.store.storage.delete_directory(directory)
-                    await self.store.storage.delete(self.store.path(entry_path(oldest.number)))
+                    await self._remove(oldest)
                 except CheckpointError as error:
                     _log.warning("an old checkpoint stays for now: %s", error)
                     return
                 self._retained.popleft()
 
     async def discard(self, directory: CheckpointDirectory) -> None:
-        """Remove what was written of a checkpoint that will not be completed."""
+        """Remove what was written of a checkpoint that nobody was told of. If it has been completed
+        meanwhile, its entry goes, too: it does not count as one of those that are retained."""
         self._check_not_fenced()
-        await self.store.storage.delete_directory(self.store.path(directory))
+        async with self._completing:
+            number = self._numbers.pop(directory, None)
+            if number is None:
+                await self.store.storage.delete_directory(self.store.path(directory))
+                return
+            completed = CompletedCheckpoint(number, directory)
+            with suppress(ValueError):
+                self._retained.remove(completed)
+            await self._remove(completed)
 
     async def remove_leftovers(self) -> None:
         """Remove what earlier attempts left incomplete.
@@ -162,6 +171,13 @@ class ClaimedStore:
                 await storage.delete_directory(self.store.path(directory))
         async with self._completing:
             await storage.delete_unfinished(self.store.path(JOURNAL))
+
+    async def _remove(self, checkpoint: CompletedCheckpoint) -> None:
+        directory = self.store.path(checkpoint.directory)
+        await self.store.storage.delete(f"{directory}/{METADATA}")
+        await self.store.storage.delete_directory(directory)
+        await self.store.storage.delete(self.store.path(entry_path(checkpoint.number)))
+        self._numbers.pop(checkpoint.directory, None)
 
     async def _write_entry(self, entry: Entry) -> int:
         storage = self.store.storage

@@ -124,6 +124,11 @@ class CheckpointKeeper:
         for key in [key for key in self._claims if key[0] == job_id]:
             del self._claims[key]
 
+    async def settled(self, job_id: str) -> None:
+        """Return when what was ordered of a job's checkpoints has come to its end."""
+        while (last := self._last.get(job_id)) is not None and not last.done():
+            await asyncio.wait([last])
+
     async def close(self) -> None:
         """Let what was ordered come to its end."""
         while under_way := [task for task in self._last.values() if not task.done()]:

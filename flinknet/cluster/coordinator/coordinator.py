@@ -286,11 +286,15 @@ class Coordinator:
             self._store.remove_results(record.job_id)
 
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None:
-        """Return when the job has ended, or after the time-out."""
+        """Return when the job has ended, and its checkpoints are as they will stay, or after the
+        time-out."""
         end = self._ends.get(record.job_id)
-        if end is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(end.wait(), timeout_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                if end is not None:
+                    await end.wait()
+                if record.ended_at is not None:
+                    await self._keeper.settled(record.job_id)
 
     def _kept(
         self,

@@ -186,6 +186,22 @@ async def test_what_was_given_up_is_discarded(store: CheckpointStore, tmp_path: 
     assert files_below(tmp_path / "job-1") == ["journal/00000000000000000000"]
 
 
+@pytest.mark.parametrize("kind", [CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT])
+async def test_one_that_was_completed_too_late_is_discarded_as_a_whole(
+    store: CheckpointStore, tmp_path: Path, kind: CheckpointKind
+) -> None:
+    """The job was cancelled, or failed, while its metadata was written: retention counts it no
+    more, and leaves the one before it."""
+    claimed = await ClaimedStore.claim(store, 1)
+    await made(claimed, 1)
+    await made(claimed, 2, kind)
+    await claimed.discard(claimed.directory(2, is_savepoint=kind.is_savepoint))
+    await claimed.remove_all_but(1)
+    assert await completed(store) == ["checkpoint-1-attempt-1"]
+    assert (await store.latest_valid()).checkpoint.checkpoint_id == 1
+    assert "journal/00000000000000000002" not in files_below(tmp_path / "job-1")
+
+
 async def test_leftovers_of_earlier_attempts_are_removed_and_nothing_else(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
