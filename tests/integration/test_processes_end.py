@@ -179,7 +179,7 @@ def test_what_user_code_has_started_does_not_survive_the_run(tmp_path: Path, end
         line = run.wait_for_line("has started ")
         run.hold("sleep", int(line.split()[-1]))
         if end == "worker killed":
-            os.kill(run.hold_children()[line.split()[0]], signal.SIGKILL)
+            os.kill(run.hold_children()["worker-0"], signal.SIGKILL)
         elif end != "finished":
             run.hold_children()
             run.kill(signal.SIGKILL if end == "launcher killed" else signal.SIGINT)
