@@ -376,7 +376,10 @@ async def test_record_batches_are_gathered_into_row_groups(tmp_path: Path) -> No
             [pa.record_batch([[1], ["a"], ["b"]], ["id", "name", "name"])],
             'has 2 columns "name": it has id, name, name',
         ),
-        ([pa.record_batch({"id": [0.5], "name": ["a"]})], "type RecordBatch, with 1 rows: ArrowInvalid: Float"),
+        (
+            [pa.record_batch({"id": [0.5], "name": ["a"]})],
+            "type RecordBatch, with 1 rows: ArrowInvalid: Float",
+        ),
         ([pa.record_batch({"id": [[1]], "name": ["a"]})], "ArrowNotImplementedError"),
         ([table(0, 1)], "type Table, with 1 rows: ValueError: .* table.to_batches()"),
     ],
