@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +36,8 @@ def job(
 
     Busy, backpressured and the level are those of the subtask that was so for longest, of late. The
     JSON has the answers of /v1/jobs/JOB as "job", /v1/jobs/JOB/checkpoints as "checkpoints",
-    /v1/jobs/JOB/exceptions as "exceptions", and the tasks of the diagnosis as "tasks".
+    /v1/jobs/JOB/exceptions as "exceptions", the tasks of the diagnosis as "tasks", and how long
+    latency markers take, if the job has some, as "latency".
     FLINKNET_CLUSTER_TOKEN is the cluster's secret. Exit status: 0 shown, 2 refused, or there is no
     such job.
     """
@@ -46,6 +47,8 @@ def job(
         return
     console = Console()
     console.print(_table(answers["job"], answers["tasks"]))
+    if answers["latency"]:
+        console.print(_latency_table(answers["latency"]))
     for line in (*_checkpoints(answers["checkpoints"]), *_failure(answers["exceptions"])):
         console.print(Text(printable(line)), soft_wrap=True)
 
@@ -57,6 +60,7 @@ async def _read(client: CoordinatorClient, name: str) -> dict[str, Any]:
             "job": await client.read(f"/v1/jobs/{job_id}"),
             "checkpoints": await client.read(f"/v1/jobs/{job_id}/checkpoints"),
             "exceptions": await client.read(f"/v1/jobs/{job_id}/exceptions"),
+            "latency": (await client.read(f"/api/v1/jobs/{job_id}/latency"))["latency"],
             "tasks": (await client.read(f"/api/v1/jobs/{job_id}/diagnosis"))["tasks"],
         }
 
@@ -99,6 +103,26 @@ def _of_late(tasks: Sequence[_Json]) -> Iterator[str]:
     for share in ("busy", "backpressured"):
         yield f"{max(task[share] for task in tasks):.0%}"
     yield max((task["level"] for task in tasks), key=_LEVELS.index)
+
+
+def _latency_table(rows: Sequence[_Json]) -> FittingTable:
+    """From each source to each operator, in the subtask where it takes longest."""
+    table = FittingTable(
+        title=Text("latency in milliseconds"),
+        names=("source", "operator"),
+        numbers=("markers", "median", "p99", "max"),
+    )
+    worst: dict[tuple[str, str], _Json] = {}
+    markers: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        way = row["source"] or "all", row["operator"]
+        markers[way] += row["markers"]
+        if way not in worst or row["p99"] > worst[way]["p99"]:
+            worst[way] = row
+    for way, row in worst.items():
+        numbers = (markers[way], row["median"], row["p99"], row["max"])
+        table.add_row(*(Text(printable(name)) for name in way), *(f"{one:,}" for one in numbers))
+    return table
 
 
 def _checkpoints(checkpoints: _Json) -> Iterator[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from flinknet.config.checkpointing import CheckpointingConfig
 from flinknet.config.checks import check_fields
 from flinknet.config.cluster import ClusterConfig
+from flinknet.config.metrics import LatencyGranularity, MetricsConfig
 from flinknet.config.network import (
     ADAPTIVE,
     RECORD_KEYS_MAX,
@@ -37,6 +38,8 @@ __all__ = [
     "ClusterConfig",
     "FlinknetConfig",
     "FlowControl",
+    "LatencyGranularity",
+    "MetricsConfig",
     "NetworkConfig",
     "StateConfig",
     "WireLimits",
@@ -52,6 +55,7 @@ class FlinknetConfig:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     checkpointing: CheckpointingConfig = field(default_factory=CheckpointingConfig)
     state: StateConfig = field(default_factory=StateConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)

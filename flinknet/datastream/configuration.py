@@ -193,6 +193,9 @@ _OPTIONS: Mapping[str, Set] = {
     "pipeline.auto-watermark-interval": lambda env, text: (
         env.get_config().set_auto_watermark_interval(_milliseconds(text))
     ),
+    "metrics.latency.interval": lambda env, text: env.get_config().set_latency_tracking_interval(
+        _milliseconds(text)
+    ),
     "execution.runtime-mode": lambda env, text: env.set_runtime_mode(
         _member(RuntimeExecutionMode)(text)
     ),

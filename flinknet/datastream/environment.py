@@ -58,6 +58,21 @@ class ExecutionConfig:
         """Return the interval in milliseconds."""
         return self._defaults.auto_watermark_interval_ms
 
+    def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
+        """Have sources emit a latency marker every ``interval`` milliseconds, 0 for never; by
+        default the workers' configuration decides (``metrics.latency_interval_ms``). How long they
+        take to come to each operator is a metric."""
+        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 0:
+            raise ConfigurationError(
+                f"the latency tracking interval is {interval!r}: choose 0 or more milliseconds"
+            )
+        self._defaults.latency_interval_ms = interval
+        return self
+
+    def get_latency_tracking_interval(self) -> int:
+        """Return the interval in milliseconds; 0 also if the workers' configuration decides."""
+        return self._defaults.latency_interval_ms or 0
+
     def enable_object_reuse(self) -> ExecutionConfig:
         """Let operators of a task share records: no function changes what it has got, or gives away
         what it changes later. Otherwise a chain copies records that can be changed."""

@@ -8,7 +8,7 @@ a scrape; between scrapes nothing happens here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from time import perf_counter
@@ -47,8 +47,8 @@ async def render(families: Iterable[Family]) -> bytes:
     turn_began = perf_counter()
     for family in families:
         parts.append(_head(family))
-        for labels, value in family.samples:
-            parts.append(f"{family.name}{labels_text.of(labels)} {_number(value)}\n")
+        for name, labels, value in _samples(family):
+            parts.append(f"{name}{labels_text.of(labels)} {_number(value)}\n")
             if perf_counter() - turn_began >= TURN_S:
                 await asyncio.sleep(0)
                 turn_began = perf_counter()
@@ -57,6 +57,13 @@ async def render(families: Iterable[Family]) -> bytes:
 
 def _head(family: Family) -> str:
     return f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind.value}\n"
+
+
+def _samples(family: Family) -> Iterator[tuple[str, Labels, float]]:
+    for labels, value in family.samples:
+        yield family.name, labels, value
+    for labels, value in family.counts:
+        yield f"{family.name}_count", labels, value
 
 
 class _LabelsText:
@@ -96,8 +103,8 @@ def _metric(family: Family) -> Metric:
     """A family as the library has one. Its own class for counters would rename Flink's."""
     name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
     metric = Metric(name, family.help, family.kind.value)
-    for labels, value in family.samples:
-        metric.add_sample(family.name, labels, value)
+    for sample, labels, value in _samples(family):
+        metric.add_sample(sample, labels, value)
     return metric
 
 

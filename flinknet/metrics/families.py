@@ -24,6 +24,8 @@ class Kind(Enum):
 
     GAUGE = "gauge"
     COUNTER = "counter"
+    SUMMARY = "summary"
+    """Quantiles, and how many there are in all."""
 
 
 class Family(NamedTuple):
@@ -33,6 +35,8 @@ class Family(NamedTuple):
     help: str
     kind: Kind
     samples: Sequence[tuple[Labels, float]]
+    counts: Sequence[tuple[Labels, float]] = ()
+    """Of a summary: how many, without the label of the quantile."""
 
 
 class Metric(NamedTuple, Generic[T]):

@@ -12,6 +12,7 @@ from typing import Protocol
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.metrics.families import Family, Kind, Labels, Metric, families_of
+from flinknet.metrics.latency_families import latency_families
 from flinknet.metrics.task_families import task_families, task_labels
 from flinknet.metrics.worker_statistics import (
     ConnectionTotals,
@@ -256,6 +257,7 @@ def worker_families(labels: Labels, worker: WorkerStatistics) -> Iterator[Family
     )
     tasks = [(task_labels(labels, task), task) for task in worker.subtasks]
     yield from task_families(tasks)
+    yield from latency_families(labels, worker.subtasks)
     yield from exchange_families(
         [(labels, gate) for labels, task in tasks for gate in task.gates],
         [(labels, partition) for labels, task in tasks for partition in task.partitions],

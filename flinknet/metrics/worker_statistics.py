@@ -27,6 +27,7 @@ from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_channel import InputChannelStatistics
 from flinknet.metrics.environment_statistics import NetworkStatistics, PeerDirectoryStatistics
 from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.metrics.latency_statistics import LatencyHistogram
 from flinknet.metrics.plain import from_plain, row_of
 from flinknet.metrics.task_times import TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartitionStatistics
@@ -207,6 +208,8 @@ class SubtaskTotals(NamedTuple):
     """Growth per second of each counter in ``METERED``, over the last minute (``meter.py``)."""
     key_groups: tuple[KeyGroupCount, ...] = ()
     """Of a keyed input, the key groups that most of a sample of its records belong to."""
+    latencies: tuple[LatencyHistogram, ...] = ()
+    """How long latency markers have taken from sources to the operators of its chain."""
 
     def counts(self) -> tuple[int, ...]:
         """The present count of each counter in ``METERED``."""

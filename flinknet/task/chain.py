@@ -5,7 +5,8 @@ operators behind it and to the record writers of its edges; with one of them, ``
 method, so that nothing stands between two operators. Operators are opened from the end to the
 start, so that whoever emits finds its successors ready; they end in the direction of the data, so
 that what one emits at the end of its input is processed by those behind it before these end too.
-Watermarks go the way of the records, to all operators behind and to all subpartitions. In between
+Watermarks go the way of the records, to all operators behind and to all subpartitions; a latency
+marker goes to one of them, at random, so that there are no more of them behind (Flink). In between
 stands what a program asks for: what makes records of the type that is declared (`typed_records.py`)
 and what copies those that can be changed (`record_copies.py`).
 
@@ -18,29 +19,36 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from random import randrange
 from typing import Any, TypeVar
 
 from flinknet.buffer.availability import Availability
+from flinknet.config import MetricsConfig
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
+from flinknet.metrics.latency_statistics import LatencyHistogram, LatencyStatistics
 from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
-from flinknet.task.operators import Emit, Operator, PassOn, on_records
+from flinknet.task.operators import Emit, Operator, PassOn, StreamElement, on_records
 from flinknet.task.record_copies import with_copies
 from flinknet.task.side_outputs import split_outputs
 from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
 from flinknet.task.typed_records import restored, typed
-from flinknet.task.watermark_valve import MAX_WATERMARK, WatermarkElement
+from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.texts import text_of
-from flinknet.wire.events import Watermark
+from flinknet.wire.events import LatencyMarker, Watermark
 
-__all__ = ["WATERMARKS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput"]
+__all__ = ["MARKERS_QUEUED_MAX", "WATERMARKS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput"]
 
 T = TypeVar("T")
 
 WATERMARKS_QUEUED_MAX = 100
 """Unread events of one consumer from which on watermarks are left out: far fewer than its channel
 takes, ``wire.events_per_channel_max``, and more than it needs to know."""
+
+MARKERS_QUEUED_MAX = 10
+"""Unread events of a channel from which on it gets no more latency markers: those that are there
+will say how long it takes."""
 
 
 class RecordWriterOutput:
@@ -71,12 +79,16 @@ class RecordWriterOutput:
                 f"failed {on_records(records)}: {type(error).__name__}: {text_of(error)}"
             ) from error
 
-    async def pass_on(self, element: WatermarkElement) -> None:
-        """Write a watermark or a status to all consumers.
+    async def pass_on(self, element: StreamElement) -> None:
+        """Write a watermark or a status to all consumers, a latency marker to one of them.
 
         While one of them leaves ``WATERMARKS_QUEUED_MAX`` events unread, a watermark is held back:
-        the next one says more. Only the last one of all, and a status, go in any case.
+        the next one says more. Only the last one of all, and a status, go in any case. A marker is
+        dropped where ``MARKERS_QUEUED_MAX`` wait.
         """
+        if isinstance(element, LatencyMarker):
+            await self._send_marker(element)
+            return
         if isinstance(element, Watermark):
             is_last = element.timestamp_ms == MAX_WATERMARK
             if not is_last and self.writer.events_queued >= WATERMARKS_QUEUED_MAX:
@@ -86,6 +98,12 @@ class RecordWriterOutput:
             await self.writer.broadcast_event(self._held_back.event())
         self._held_back = None
         await self.writer.broadcast_event(element.event())
+
+    async def _send_marker(self, marker: LatencyMarker) -> None:
+        subpartitions = self.writer.partition.subpartitions
+        index = randrange(len(subpartitions))
+        if subpartitions[index].events_queued < MARKERS_QUEUED_MAX:
+            await self.writer.emit_event(marker.event(), index)
 
 
 class OperatorChain:
@@ -100,11 +118,12 @@ class OperatorChain:
         vertex: JobVertex,
         context: RuntimeContext,
         outputs: Mapping[int, Sequence[RecordWriterOutput]],
+        metrics: MetricsConfig | None = None,
     ) -> None:
         chained = vertex.own_operators()
         self._operators = [one.factory() for one in chained]
         self._reuses_objects = vertex.object_reuse
-        self._contexts = [_own_context(context, one) for one in chained]
+        self._contexts = [_own_context(context, one, metrics) for one in chained]
         self.uids = [one.uid for one in chained]
         """Of the operators, first to last."""
         self._opened: list[Operator] = []
@@ -130,7 +149,7 @@ class OperatorChain:
         for other, behind in zip(self._operators, chained, strict=True):
             if behind.input == index:
                 targets.setdefault(behind.tag, []).append(self._take(one, behind, other))
-                told.append(other.process_event_time)
+                told.append(other.process_stream_element)
         for output in outputs:
             targets.setdefault(output.tag, []).append(output.emit)
             told.append(output.pass_on)
@@ -140,7 +159,7 @@ class OperatorChain:
         if one.splits_outputs:
             sides = {tag: _to_all(some) for tag, some in targets.items() if tag is not None}
             emit = split_outputs(emit, sides, stamped=one.stamped)
-        self._operators[index].connect(emit, _to_all(told))
+        self._operators[index].connect(emit, _as_it_goes(told))
 
     def _take(self, one: ChainedOperator, behind: ChainedOperator, other: Operator) -> Emit:
         """Return what takes the records of the one operator, for the other one behind it."""
@@ -246,6 +265,12 @@ class OperatorChain:
             context.operator_name: context.metrics for context in self._contexts if context.metrics
         }
 
+    def latency_histograms(self) -> tuple[LatencyHistogram, ...]:
+        """How long latency markers have taken to come to each operator, first to last."""
+        return tuple(
+            histogram for context in self._contexts for histogram in context.latency.histograms()
+        )
+
     def committables(self) -> dict[str, list[Any]]:
         """What two-phase sinks have prepared, by operator uid."""
         return {
@@ -255,10 +280,14 @@ class OperatorChain:
         }
 
 
-def _own_context(context: RuntimeContext, operator: ChainedOperator) -> RuntimeContext:
+def _own_context(
+    context: RuntimeContext, operator: ChainedOperator, metrics: MetricsConfig | None
+) -> RuntimeContext:
     return replace(
         context,
         operator_name=operator.name,
+        operator_uid=operator.uid,
+        latency=LatencyStatistics(operator.uid, context.index, metrics),
         metrics={},
         committables=[],
         process_context=ProcessContext(),
@@ -284,3 +313,18 @@ def _to_all(targets: list[Callable[[T], Awaitable[None]]]) -> Callable[[T], Awai
             await target(what)
 
     return give_to_all
+
+
+def _as_it_goes(told: list[PassOn]) -> PassOn:
+    """Tell all of event time, and give a latency marker to one of them."""
+    if len(told) <= 1:
+        return _to_all(told)
+    to_all = _to_all(told)
+
+    async def pass_on(element: StreamElement) -> None:
+        if isinstance(element, LatencyMarker):
+            await told[randrange(len(told))](element)
+        else:
+            await to_all(element)
+
+    return pass_on

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.metrics.latency_statistics import LatencyStatistics
 from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.processing_time import ProcessingTimeService
@@ -89,7 +90,12 @@ class RuntimeContext:
     max_parallelism: int
     processing_time: ProcessingTimeService
     """The subtask's clock and timers."""
+    operator_uid: str = ""
     auto_watermark_interval_ms: int = 200
+    latency_interval_ms: int = 0
+    """Pause between two latency markers of a source; 0 for none."""
+    latency: LatencyStatistics = field(default_factory=LatencyStatistics)
+    """How long those take that come to the operator."""
     channels_of_first_input: int = 0
     """How many of the subtask's input channels belong to the first of two inputs."""
     job_id: str = "embedded"

@@ -129,6 +129,9 @@ class JobGraph:
     """The classes whose objects may be in records, see ``RecordTypes``."""
     auto_watermark_interval_ms: int = 200
     """How often subtasks that make watermarks say how far event time has come; 0 for never."""
+    latency_interval_ms: int | None = None
+    """How often sources emit a latency marker, 0 for never; None takes what the workers'
+    configuration says."""
     checkpointing: JobCheckpointingConfig | None = None
     """How its checkpoints are taken; None for none."""
     restart: RestartStrategy = NO_RESTART

@@ -56,6 +56,7 @@ class GraphDefaults:
     chaining: bool = True
     types: tuple[type, ...] = ()
     auto_watermark_interval_ms: int = 200
+    latency_interval_ms: int | None = None
     object_reuse: bool = False
     mode: RuntimeMode = "streaming"
 
@@ -211,6 +212,7 @@ class _Generator:
             tuple(edges),
             self._defaults.types,
             0 if self._is_batch else self._defaults.auto_watermark_interval_ms,
+            self._defaults.latency_interval_ms,
         )
 
     def _decide(self, transformation: Transformation) -> _Placed:

@@ -2,23 +2,26 @@
 
 Theory of operation. Events come while the next batch is read, between two batches, where nothing
 can be awaited. So a watermark is put through the valve at once, and what comes out of it waits in
-``pending`` for the subtask, which gets its turn before any record behind the watermark is read.
+``pending`` for the subtask, which gets its turn before any record behind the watermark is read. A
+latency marker waits there as it is.
 """
 
 from __future__ import annotations
 
 from flinknet.errors import RemoteProtocolError
-from flinknet.task.watermark_valve import StatusWatermarkValve, WatermarkElement
-from flinknet.wire.events import Event, Watermark, WatermarkStatus, decode_event
+from flinknet.task.operators import StreamElement
+from flinknet.task.watermark_valve import StatusWatermarkValve
+from flinknet.wire.events import Event, LatencyMarker, Watermark, WatermarkStatus, decode_event
 
 __all__ = ["InputEvents"]
 
 
 class InputEvents:
-    """The event handler of a subtask whose records have timestamps."""
+    """The event handler of a subtask whose records have timestamps, or with latency markers among
+    them."""
 
     def __init__(self, valve: StatusWatermarkValve) -> None:
-        self.pending: list[WatermarkElement] = []
+        self.pending: list[StreamElement] = []
         self._valve = valve
 
     @property
@@ -40,9 +43,11 @@ class InputEvents:
             self.pending += self._valve.input_watermark(channel, element.timestamp_ms)
         elif isinstance(element, WatermarkStatus):
             self.pending += self._valve.input_status(channel, idle=element.idle)
+        elif isinstance(element, LatencyMarker):
+            self.pending.append(element)
         return bool(self.pending)
 
-    def take(self) -> list[WatermarkElement]:
+    def take(self) -> list[StreamElement]:
         """Return what is pending, in order, which is the caller's from now on."""
         pending, self.pending = self.pending, []
         return pending

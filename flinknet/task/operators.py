@@ -33,7 +33,7 @@ from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import CheckpointListener, Function, find_attributes_fast
 from flinknet.task.watermark_valve import WatermarkElement
 from flinknet.texts import text_of
-from flinknet.wire.events import Watermark, WatermarkStatus
+from flinknet.wire.events import LatencyMarker, Watermark, WatermarkStatus
 
 __all__ = [
     "BATCH_RECORDS",
@@ -46,6 +46,7 @@ __all__ = [
     "Operator",
     "PassOn",
     "ProcessOperator",
+    "StreamElement",
     "bound_function",
     "is_awaiting",
     "on_records",
@@ -64,7 +65,9 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
 
 Emit = Callable[[list[Any]], Awaitable[None]]
-PassOn = Callable[[WatermarkElement], Awaitable[None]]
+StreamElement = WatermarkElement | LatencyMarker
+"""What goes along with records from operator to operator."""
+PassOn = Callable[[StreamElement], Awaitable[None]]
 
 
 class Operator:
@@ -87,7 +90,7 @@ class Operator:
     operators."""
 
     def connect(self, emit: Emit, pass_on: PassOn | None = None) -> None:
-        """Set where results go, and who is told of event time."""
+        """Set where results go, and who is told of event time and gets latency markers."""
         self._emit = emit
         self._pass_on = pass_on if pass_on is not None else _tell_nobody
 
@@ -110,6 +113,19 @@ class Operator:
             await self.process_watermark(element)
         else:
             await self.process_watermark_status(element)
+
+    async def process_latency_marker(self, marker: LatencyMarker) -> None:
+        """Note how long the marker has taken, and let it go on."""
+        context = self._context
+        context.latency.take(marker, context.processing_time.get_current_processing_time())
+        await self._pass_on(marker)
+
+    async def process_stream_element(self, element: StreamElement) -> None:
+        """Take whatever goes along with records."""
+        if isinstance(element, LatencyMarker):
+            await self.process_latency_marker(element)
+        else:
+            await self.process_event_time(element)
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         """Bring the operator's own state up to date: a checkpoint captures it next."""
@@ -322,7 +338,7 @@ class CallableSinkOperator(FunctionOperator):
         return ()
 
 
-async def _tell_nobody(element: WatermarkElement) -> None:
+async def _tell_nobody(element: StreamElement) -> None:
     """There is no operator behind."""
 
 

@@ -6,6 +6,9 @@ it is iterated as late as possible, so it may make its records then.
 
 Checkpoints have the shares of all subtasks with how far each was read. A subtask that goes on with
 several of them (``source_shares.py``) reads them in turn, a batch of each.
+
+Every ``latency_interval_ms`` it emits a latency marker, between two batches: the time for which it
+was backpressured before is not in it, as in Flink.
 """
 
 from __future__ import annotations
@@ -23,10 +26,12 @@ from flinknet.errors import ConfigurationError, StateError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
+from flinknet.task.processing_time import ScheduledTimer
 from flinknet.task.record_slices import RecordSlices
 from flinknet.task.source_shares import Share, shares_of
 from flinknet.task.state.descriptors import ListStateDescriptor
 from flinknet.task.state.operator_state import OperatorListState
+from flinknet.wire.events import LatencyMarker
 
 __all__ = ["Batch", "Batches", "Source", "SourceOperator", "read"]
 
@@ -143,6 +148,7 @@ class SourceOperator(Operator):
         self._read = 0
         """Which of them the records in progress are of."""
         self._saved: OperatorListState | None = None
+        self._marker_timer: ScheduledTimer | None = None
 
     async def open(self, context: RuntimeContext) -> None:
         await super().open(context)
@@ -155,6 +161,23 @@ class SourceOperator(Operator):
         self._saved = context.state.operator.get_union_list_state(_SHARES)
         if context.state.is_restored:
             self._shares = self._restored_shares(self._saved.get())
+        if context.latency_interval_ms:
+            self._set_marker_timer(0)
+
+    async def close(self) -> None:
+        if self._marker_timer is not None:
+            self._context.processing_time.cancel(self._marker_timer)
+
+    def _set_marker_timer(self, delay_ms: int) -> None:
+        clock = self._context.processing_time
+        due_ms = clock.get_current_processing_time() + delay_ms
+        self._marker_timer = clock.register_timer(due_ms, self._emit_marker)
+
+    async def _emit_marker(self, timestamp_ms: int) -> None:
+        context = self._context
+        self._set_marker_timer(context.latency_interval_ms)
+        now_ms = context.processing_time.get_current_processing_time()
+        await self._pass_on(LatencyMarker(now_ms, context.operator_uid, context.index))
 
     def _restored_shares(self, saved: list[Any]) -> list[Share]:
         """Return what this subtask goes on with; those that had finished have left nothing."""

@@ -40,11 +40,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flinknet.buffer.availability import Availability, WaitReason
+from flinknet.config import MetricsConfig
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import ClosedResourceError, JobCancelledError
 from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.metrics.latency_statistics import LatencyHistogram
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.metrics.worker_statistics import KeyGroupCount
 from flinknet.net.task_clock import task_time
@@ -93,6 +95,8 @@ class SubtaskStatistics(NamedTuple):
     """Event time at its inputs, in milliseconds; None if no record there has a timestamp."""
     key_groups: tuple[KeyGroupCount, ...]
     """Of a keyed input, see ``KeyGroupSample``."""
+    latencies: tuple[LatencyHistogram, ...]
+    """How long latency markers have taken to come here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +133,12 @@ class Subtask:
         restored: RestoredState | None = None,
         finished: bool = False,
         state_backends: BackendFactory | None = None,
+        metrics: MetricsConfig | None = None,
     ) -> None:
         """``restored`` is what its job continues from; ``finished``, that it had come to its end
         then: it takes part in nothing but the ends of its channels, and of event time.
-        ``state_backends`` makes what keeps the keyed state of its operators; None for the heap."""
+        ``state_backends`` makes what keeps the keyed state of its operators; None for the heap.
+        ``metrics`` says what is measured of latency markers."""
         self.descriptor = descriptor
         self.state = ExecutionState.CREATED
         self._graph = graph
@@ -155,7 +161,12 @@ class Subtask:
         self._stop = SavepointStop(self._mailbox.post)
         self._processing_time = ProcessingTimeService(self._stop.post_timer)
         edges = [(graph.edges[gate.edge], len(gate.locations)) for gate in descriptor.gates]
-        self._events = _event_handler(edges)
+        self._metrics = metrics or MetricsConfig()
+        latency_interval_ms = graph.latency_interval_ms
+        if latency_interval_ms is None:
+            latency_interval_ms = self._metrics.latency_interval_ms
+        self._has_event_time = any(edge.stamped for edge, _ in edges)
+        self._events = _event_handler(edges, has_markers=latency_interval_ms > 0)
         self._key_groups = _key_group_sample(edges)
         self._times = TaskTimes(descriptor.name, task_time())
         self._times.begin_wait(WaitReason.IDLE, task_time())
@@ -173,6 +184,7 @@ class Subtask:
             collect_records_max=collect_records_max,
             processing_time=self._processing_time,
             auto_watermark_interval_ms=graph.auto_watermark_interval_ms,
+            latency_interval_ms=latency_interval_ms,
             channels_of_first_input=sum(count for edge, count in edges if edge.input == 0),
             interrupt=self._interrupt,
             idle=partial(self._times.waiting, WaitReason.IDLE, task_time),
@@ -199,7 +211,7 @@ class Subtask:
             for result in self.descriptor.results:
                 operator = self._graph.edges[result.edge].operator
                 outputs.setdefault(operator, []).append(self._open_output(result))
-            self._chain = OperatorChain(self._vertex, self._context, outputs)
+            self._chain = OperatorChain(self._vertex, self._context, outputs, self._metrics)
             for gate in self.descriptor.gates:
                 self._gates.append(self._open_gate(gate))
             if self._gates:
@@ -382,9 +394,15 @@ class Subtask:
             times=self._times.statistics(task_time()),
             gates=tuple(gate.statistics() for gate in self._gates),
             partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
-            input_watermark=None if self._events is None else self._events.watermark,
+            input_watermark=self._input_watermark(),
             key_groups=() if self._key_groups is None else self._key_groups.counts(),
+            latencies=() if self._chain is None else self._chain.latency_histograms(),
         )
+
+    def _input_watermark(self) -> int | None:
+        if self._events is None or not self._has_event_time:
+            return None
+        return self._events.watermark
 
     def io_metrics(self) -> IOMetrics:
         """Return the counters now."""
@@ -516,7 +534,7 @@ class Subtask:
         while (batch := await self._reader.next_batch()) is not None:
             if events is not None and events.pending:
                 for element in events.take():
-                    await chain.head.process_event_time(element)
+                    await chain.head.process_stream_element(element)
             records = list(batch)
             if records:
                 if self._key_groups is not None:
@@ -557,10 +575,13 @@ class Subtask:
             output.writer.fail(error)
 
 
-def _event_handler(gates: Sequence[tuple[JobEdge, int]]) -> InputEvents | None:
-    """Make the handler of gates, each with its edge and how many channels it has; None if no record
-    there has a timestamp. Channels whose records have none do not hold event time back."""
-    if not any(edge.stamped for edge, _ in gates):
+def _event_handler(
+    gates: Sequence[tuple[JobEdge, int]], *, has_markers: bool
+) -> InputEvents | None:
+    """Make the handler of gates, each with its edge and how many channels it has; None if there are
+    no markers, and no record there has a timestamp. Channels whose records have none do not hold
+    event time back."""
+    if not has_markers and not any(edge.stamped for edge, _ in gates):
         return None
     stamped = [edge.stamped for edge, channels in gates for _ in range(channels)]
     silent = [channel for channel, has_time in enumerate(stamped) if not has_time]

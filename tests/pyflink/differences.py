@@ -114,9 +114,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "never: what a function needs to know, it has in its attributes",
         ),
         **dict.fromkeys(
-            ("get_latency_tracking_interval", "set_latency_tracking_interval"), _NOT_YET
-        ),
-        **dict.fromkeys(
             (
                 "get_task_cancellation_interval",
                 "get_task_cancellation_timeout",

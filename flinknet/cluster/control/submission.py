@@ -66,7 +66,7 @@ class Submission:
                 v.parallelism,
                 v.max_parallelism,
                 v.slot_sharing_group,
-                [operator.uid for operator in v.operators],
+                [(operator.uid, operator.name) for operator in v.operators],
             )
             for v in self.shape.vertices
         ]
@@ -143,9 +143,9 @@ def _vertex(
     parallelism: int,
     max_parallelism: int,
     slot_sharing_group: str,
-    uids: list[str],
+    named: list[tuple[str, str]],
 ) -> JobVertex:
-    operators = tuple(ChainedOperator("", uid, _no_operator, None) for uid in uids)
+    operators = tuple(ChainedOperator(name, uid, _no_operator, None) for uid, name in named)
     return JobVertex(id, name, parallelism, max_parallelism, slot_sharing_group, operators)
 
 

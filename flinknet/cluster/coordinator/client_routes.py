@@ -10,6 +10,7 @@
     GET  /api/v1/jobs/{job}          with ?wait_ms=N: returns when the job has ended, or after N ms
     GET  /api/v1/jobs/{job}/attempts how each attempt and its regions stand or ended, oldest first
     GET  /api/v1/jobs/{job}/statistics           its subtasks by worker, as last reported
+    GET  /api/v1/jobs/{job}/latency  how long latency markers take from sources to operators
     POST /api/v1/jobs                body: a Submission; 201 {"job_id": ...}; waits for slots; with
                                      ?job_id=ID that is the job's, and to ask again does no harm
     POST /api/v1/jobs/{job}/cancel
@@ -36,6 +37,7 @@ from flinknet.cluster.coordinator.http_requests import (
     whole_number,
 )
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.latency_view import latency_rows
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
@@ -89,6 +91,7 @@ class ClientRoutes:
             web.get("/api/v1/jobs/{job}", self._job),
             web.get("/api/v1/jobs/{job}/attempts", self._attempts),
             web.get("/api/v1/jobs/{job}/statistics", self._job_statistics),
+            web.get("/api/v1/jobs/{job}/latency", self._latency),
             web.post("/api/v1/jobs", self._submit),
             web.post("/api/v1/jobs/{job}/cancel", self._cancel),
             web.get("/api/v1/jobs/{job}/result", self._result),
@@ -146,6 +149,12 @@ class ClientRoutes:
         return web.json_response(
             {worker_id: [to_plain(one) for one in ones] for worker_id, ones in subtasks.items()}
         )
+
+    async def _latency(self, request: web.Request) -> web.Response:
+        record = named_job(request, self._dispatcher)
+        reports = self._coordinator.metrics.of_job(record.job_id).values()
+        reported = [one for report in reports for one in report]
+        return web.json_response({"latency": latency_rows(record.submission.shape, reported)})
 
     async def _jobs(self, request: web.Request) -> web.Response:
         now = self._coordinator.now()

@@ -46,7 +46,7 @@ from flinknet.cluster.control.subtask_result import encode_result
 from flinknet.cluster.worker.checkpoint_places import CheckpointPlaces
 from flinknet.cluster.worker.checkpoint_responder import CheckpointMessages
 from flinknet.cluster.worker.state_backends import AttemptBackends, StateBackends
-from flinknet.config import CheckpointingConfig, ClusterConfig, StateConfig
+from flinknet.config import CheckpointingConfig, ClusterConfig, MetricsConfig, StateConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
@@ -106,6 +106,7 @@ class JobAttempt:
         checkpointing: CheckpointingConfig | None = None,
         collect_garbage: Callable[[], object] = gc.collect,
         state_backends: StateBackends | None = None,
+        metrics: MetricsConfig | None = None,
     ) -> None:
         self._collect_garbage = collect_garbage
         self._job_id = job_id
@@ -120,6 +121,7 @@ class JobAttempt:
         self._places = CheckpointPlaces(None, self._checkpointing)
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._backends: AttemptBackends | None = None
+        self._metrics = metrics
         self._messages = CheckpointMessages(job_id, attempt, link)
         self.state = AttemptState.OPENING
 
@@ -233,6 +235,7 @@ class JobAttempt:
                     restored=restored,
                     finished=place in deployment.restored_finished,
                     state_backends=backends.of_subtask(f"{place[0]}-{place[1]}"),
+                    metrics=self._metrics,
                 )
                 subtask.open()
                 self._subtasks.append((descriptor, subtask))

@@ -70,7 +70,13 @@ from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.settlement import settle_sinks
 from flinknet.cluster.worker.state_backends import StateBackends
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
-from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, StateConfig
+from flinknet.config import (
+    CheckpointingConfig,
+    ClusterConfig,
+    FlinknetConfig,
+    MetricsConfig,
+    StateConfig,
+)
 from flinknet.config.loading import load_settings
 from flinknet.errors import (
     ConfigurationError,
@@ -136,10 +142,12 @@ class Worker:
         checkpointing: CheckpointingConfig | None = None,
         garbage_collection: GarbageCollection | None = None,
         state_backends: StateBackends | None = None,
+        job_metrics: MetricsConfig | None = None,
     ) -> None:
         """Without a ``garbage_collection`` Python's collector is left alone."""
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._checkpointing = checkpointing
+        self._job_metrics = job_metrics
         self._garbage_collection = garbage_collection
         self.metrics = WorkerMetrics(environment, self._subtasks)
         self._environment = environment
@@ -253,6 +261,7 @@ class Worker:
                     checkpointing=self._checkpointing,
                     collect_garbage=self._collect_garbage,
                     state_backends=self._state_backends,
+                    metrics=self._job_metrics,
                 )
                 task = group.create_task(attempt.live())
                 self._attempts[key] = attempt, task
@@ -356,6 +365,7 @@ async def work(
             config.checkpointing,
             garbage_collection,
             state_backends,
+            config.metrics,
         )
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(

@@ -116,6 +116,7 @@ class WorkerMetrics:
             partitions=tuple(map(PartitionTotals.of, statistics.partitions)),
             input_watermark=statistics.input_watermark,
             key_groups=statistics.key_groups,
+            latencies=statistics.latencies,
         )
         counts = totals.counts()
         meter = self._meters.setdefault(_name(subtask), Meter(now, counts))

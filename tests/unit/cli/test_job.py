@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,26 @@ async def test_each_operator_of_a_running_job_is_told(
         }
         cluster.served.coordinator.cancel(record)
         await cluster.served.coordinator.wait_for_end(record, 60.0)
+
+
+async def test_how_long_latency_markers_take_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_cluster() as cluster:
+        terminal = Terminal(cluster.served, capsys, monkeypatch)
+        coordinator = cluster.served.coordinator
+        graph = replace(endless_graph(), latency_interval_ms=1)
+        record = coordinator.submit(Submission.of_graph(graph))
+        told: list[dict[str, Any]] = []
+        wanted = {("Map", 0), ("Map", 1)}
+        while wanted - {(one["operator"], one["subtask"]) for one in told}:
+            told = json.loads(await terminal.print("job", "endless", "--json"))["latency"]
+        printed = await terminal.print("job", "endless")
+        (row,) = [line for line in printed.splitlines() if line.split()[1:2] == ["Map"]]
+        assert row.split()[0] == "Generator"
+        assert int(row.split()[2].replace(",", "")) >= 2
+        coordinator.cancel(record)
+        await coordinator.wait_for_end(record, 60.0)
 
 
 async def test_a_job_that_has_not_been_heard_of_says_why_it_failed(

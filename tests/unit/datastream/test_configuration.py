@@ -48,6 +48,7 @@ def test_options_are_set() -> None:
         pipeline_object__reuse="true",
         pipeline_operator__chaining_enabled="false",
         pipeline_auto__watermark__interval="2 s",
+        metrics_latency_interval="3 s",
         execution_runtime__mode="BATCH",
         execution_buffer__timeout="1 min",
         state_backend_type="rocksdb",
@@ -60,6 +61,7 @@ def test_options_are_set() -> None:
     assert environment.get_config().is_object_reuse_enabled()
     assert not environment.is_chaining_enabled()
     assert environment.get_config().get_auto_watermark_interval() == 2000
+    assert environment.get_config().get_latency_tracking_interval() == 3000
     assert environment.get_buffer_timeout() == 60_000
     assert isinstance(environment.get_state_backend(), EmbeddedRocksDBStateBackend)
     assert environment.get_checkpoint_interval() == 10_000

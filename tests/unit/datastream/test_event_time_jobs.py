@@ -258,6 +258,17 @@ def test_side_outputs_are_of_process_functions(environment: StreamExecutionEnvir
 
 
 @pytest.mark.parametrize("interval", [-1, 1.5, True, "200"])
+def test_the_latency_tracking_interval_is_checked(
+    environment: StreamExecutionEnvironment, interval: Any
+) -> None:
+    config = environment.get_config()
+    with pytest.raises(ConfigurationError, match="choose 0 or more milliseconds"):
+        config.set_latency_tracking_interval(interval)
+    assert config.get_latency_tracking_interval() == 0
+    assert config.set_latency_tracking_interval(50).get_latency_tracking_interval() == 50
+
+
+@pytest.mark.parametrize("interval", [-1, 1.5, True, "200"])
 def test_the_watermark_interval_is_checked(
     environment: StreamExecutionEnvironment, interval: Any
 ) -> None:

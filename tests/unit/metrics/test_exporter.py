@@ -46,6 +46,9 @@ ODD = [
     Family(
         "odd_total", 'Ends with "quotes"', Kind.COUNTER, [({"b": 'a\\b"c\nd', "a": "ä €"}, 1e21)]
     ),
+    Family(
+        "took", "A summary", Kind.SUMMARY, [({"a": "b", "quantile": "0.5"}, 7)], [({"a": "b"}, 3)]
+    ),
     Family("plain", "No labels", Kind.GAUGE, [({}, 0.1), ({}, float("inf")), ({}, True)]),
 ]
 
@@ -62,6 +65,8 @@ class Registered(Collector):
             metric = Metric(name, family.help, family.kind.value)
             for labels, value in family.samples:
                 metric.add_sample(family.name, labels, value)
+            for labels, value in family.counts:
+                metric.add_sample(f"{family.name}_count", labels, value)
             yield metric
 
 

@@ -7,9 +7,8 @@ from typing import Any, Self
 import pytest
 
 from flinknet.task.context import RuntimeContext
-from flinknet.task.operators import Operator
+from flinknet.task.operators import Operator, StreamElement
 from flinknet.task.processing_time import ProcessingTimeService
-from flinknet.task.watermark_valve import WatermarkElement
 
 
 def context(**fields: Any) -> RuntimeContext:
@@ -32,8 +31,8 @@ class Harness:
         self.operator = operator
         self.context = runtime_context if runtime_context is not None else context()
         self.batches: list[list[Any]] = []
-        self.event_time: list[WatermarkElement] = []
-        """Watermarks and statuses that were passed on."""
+        self.event_time: list[StreamElement] = []
+        """Watermarks and statuses that were passed on, and latency markers."""
         operator.connect(self._keep, self._keep_event_time)
 
     async def __aenter__(self) -> Self:
@@ -64,7 +63,7 @@ class Harness:
         assert records, "an emitted batch is never empty"
         self.batches.append(records)
 
-    async def _keep_event_time(self, element: WatermarkElement) -> None:
+    async def _keep_event_time(self, element: StreamElement) -> None:
         self.event_time.append(element)
 
 

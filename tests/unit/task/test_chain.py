@@ -7,14 +7,20 @@ from typing import Any
 import pytest
 
 from flinknet.errors import StateError
-from flinknet.task.chain import WATERMARKS_QUEUED_MAX, OperatorChain, RecordWriterOutput
+from flinknet.task.chain import (
+    MARKERS_QUEUED_MAX,
+    WATERMARKS_QUEUED_MAX,
+    OperatorChain,
+    RecordWriterOutput,
+)
 from flinknet.task.context import RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
 from flinknet.task.operators import Operator
+from flinknet.task.processing_time import wall_clock_ms
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.state.descriptors import ListStateDescriptor, StateKind
 from flinknet.task.watermark_valve import MAX_WATERMARK
-from flinknet.wire.events import Watermark, WatermarkStatus
+from flinknet.wire.events import LatencyMarker, Watermark, WatermarkStatus
 from tests.unit.records.writing import Arranged
 from tests.unit.task.harness import context
 
@@ -29,6 +35,7 @@ class Noting(Operator):
         self.name = name
 
     async def open(self, context: RuntimeContext) -> None:
+        await super().open(context)
         DIARY.append(f"{self.name} opens as {context.operator_name}")
         context.metrics["opened"] = self.name
         context.committables.append(self.name)
@@ -145,6 +152,36 @@ async def test_an_operator_in_the_task_may_read_a_side_output() -> None:
     DIARY.clear()
     await chain.head.process([1, (OutputTag("odd"), 2)])
     assert DIARY[1:] == [("c", 0, [1]), ("b", 0, [2])]
+
+
+async def test_a_latency_marker_goes_to_one_of_those_behind() -> None:
+    """V6: and each operator that it passes notes how long it has taken."""
+    chain = chain_of(("a", None), ("b", 0), ("c", 0), ("d", 1))
+    await chain.open()
+    marker = LatencyMarker(wall_clock_ms() - 5_000, "source", 0)
+    for _ in range(100):
+        await chain.head.process_stream_element(marker)
+    told = {one.operator_uid: one for one in chain.latency_histograms()}
+    markers = [told[f"uid of {name}"].markers for name in "abcd"]
+    assert markers[0] == 100
+    assert markers[1] + markers[2] == 100
+    assert 0 < markers[1] == markers[3] < 100
+    assert told["uid of a"].min >= 5_000
+    await chain.close()
+
+
+async def test_a_latency_marker_goes_to_one_consumer_which_has_few_unread() -> None:
+    """V6."""
+    arranged = Arranged(2)
+    output = RecordWriterOutput(arranged.writer, "REBALANCE", "a")
+    marker = LatencyMarker(5, "source", 0)
+    for _ in range(20 * MARKERS_QUEUED_MAX):
+        await output.pass_on(marker)
+    for index in (0, 1):
+        assert len(arranged.take(index)) == MARKERS_QUEUED_MAX
+    await output.pass_on(marker)
+    assert [len(arranged.take(index)) for index in (0, 1)] in ([0, 1], [1, 0])
+    arranged.close()
 
 
 def watermarks_in(arranged: Arranged) -> int:

@@ -7,7 +7,13 @@ import pytest
 from flinknet.errors import RemoteProtocolError
 from flinknet.task.input_events import InputEvents
 from flinknet.task.watermark_valve import MIN_WATERMARK, StatusWatermarkValve
-from flinknet.wire.events import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
+from flinknet.wire.events import (
+    CheckpointBarrier,
+    EndOfData,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
 
 
 def test_what_comes_out_of_the_valve_waits_for_the_subtask() -> None:
@@ -19,6 +25,15 @@ def test_what_comes_out_of_the_valve_waits_for_the_subtask() -> None:
     assert events.on_event(0, WatermarkStatus(idle=True).event())
     assert events.take() == [Watermark(5), Watermark(7)]
     assert not events.pending
+
+
+def test_a_latency_marker_keeps_its_place_among_watermarks() -> None:
+    events = InputEvents(StatusWatermarkValve(1))
+    marker = LatencyMarker(5, "source", 0)
+    assert events.on_event(0, Watermark(5).event())
+    assert events.on_event(0, marker.event())
+    assert events.on_event(0, Watermark(7).event())
+    assert events.take() == [Watermark(5), marker, Watermark(7)]
 
 
 def test_other_events_are_nothing_to_event_time() -> None:

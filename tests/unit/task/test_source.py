@@ -19,8 +19,10 @@ from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.source import SourceOperator, read
+from flinknet.wire.events import LatencyMarker
 from tests.unit.task.harness import Harness, context
 from tests.unit.task.letters import Letters, LettersLater, records_of
+from tests.unit.task.manual_time import ManualTime
 
 
 async def test_arrow_record_batches_are_read_one_by_one() -> None:
@@ -219,3 +221,21 @@ def test_what_has_finished_is_not_read_again() -> None:
     assert read_after(one, 0, 1) == [1, 3, 5, 7]
     assert [read_after(one, index, 3) for index in range(3)] == [[1, 7], [3], [5]]
     assert read_after([b"", b""], 0, 3) == []
+
+
+async def test_a_source_emits_a_latency_marker_at_once_and_every_interval() -> None:
+    """V6."""
+    time = ManualTime(1_000)
+    fields = {"processing_time": time, "latency_interval_ms": 100, "index": 3}
+    async with Harness(SourceOperator(OneBatch()), context(**fields, operator_uid="s")) as harness:
+        await time.advance(1_250)
+        assert harness.event_time == [
+            LatencyMarker(moment, "s", 3) for moment in (1_000, 1_100, 1_200)
+        ]
+    assert time.due_ms == []
+
+
+async def test_a_source_emits_none_by_default() -> None:
+    time = ManualTime()
+    async with Harness(SourceOperator(OneBatch()), context(processing_time=time)):
+        assert time.due_ms == []

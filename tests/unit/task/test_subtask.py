@@ -70,6 +70,25 @@ def failure(outcome: Outcome, subtask: str) -> BaseException:
     return error
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_latency_markers_pass_every_operator(workers: int) -> None:
+    """V6: those of a source in its own task, and behind an exchange those that came there; nothing
+    is said of event time where there is none."""
+    environment = program(2)
+    environment.get_config().set_latency_tracking_interval(1)
+    stream = numbers(environment, 30_000).uid("numbers").map(lambda number: number).uid("first")
+    collect(stream.rebalance().map(lambda number: number).uid("second"))
+    async with environments(workers) as running:
+        subtasks = deploy(environment.job_graph("marked"), running)
+        outcome = await run(subtasks)
+    assert len(outcome.collected["out"]) == 30_000
+    told = [one for subtask in subtasks.values() for one in subtask.statistics().latencies]
+    assert {one.operator_uid for one in told} >= {"first", "second"}
+    assert {(one.source_uid, one.source_subtask_index) for one in told} == {("numbers", -1)}
+    assert all(0 <= one.min <= one.max for one in told)
+    assert {subtask.statistics().input_watermark for subtask in subtasks.values()} == {None}
+
+
 async def test_chain_of_functions_in_one_task() -> None:
     environment = program()
     stream = numbers(environment, 5000, 1).map(lambda number: number + 1)

@@ -11,7 +11,7 @@
     GET   /v1/jobs/{job}/config
     GET   /v1/jobs/{job}/exceptions  with ?maxExceptions=N at most so many failures
     GET   /v1/jobs/{job}/accumulators    none: jobs have none here
-    GET   /v1/jobs/{job}/metrics     with ?get=numRestarts,uptime the values
+    GET   /v1/jobs/{job}/metrics     with ?get=numRestarts,uptime the values; latencies, too
     PATCH /v1/jobs/{job}?mode=cancel 202, or 409 if the job has ended otherwise: ``flink cancel``
 
 Savepoints and checkpoints of jobs are in ``savepoint_routes.py`` and ``checkpoint_routes.py``,
@@ -38,7 +38,9 @@ from flinknet.cluster.coordinator.flink_rest.result_view import job_result
 from flinknet.cluster.coordinator.flink_rest.states import job_status
 from flinknet.cluster.coordinator.http_requests import named_job, whole_number
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.errors import ConfigurationError
+from flinknet.metrics.latency_families import latency_values
 from flinknet.texts import printable
 
 __all__ = ["JobRoutes", "Ruled"]
@@ -48,6 +50,7 @@ class Ruled(Protocol):
     """What these routes need of the coordinator."""
 
     dispatcher: Dispatcher
+    metrics: MetricStore
 
     def now(self) -> float: ...
     def cancel(self, record: JobRecord) -> None: ...
@@ -123,7 +126,9 @@ class JobRoutes:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         record = named_job(request, self._dispatcher)
-        values = job_values(record, self._coordinator.now())
+        reports = self._coordinator.metrics.of_job(record.job_id).values()
+        reported = [one for report in reports for one in report]
+        values = job_values(record, self._coordinator.now()) | latency_values(reported)
         return web.json_response(metric_list(values, chosen_names(request.query.get("get"))))
 
     async def _cancel(self, request: web.Request) -> web.Response:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 from flinknet.cluster.coordinator.flink_rest.states import (
@@ -23,6 +22,7 @@ from flinknet.cluster.coordinator.flink_rest.states import (
 )
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.metrics.hex_id import hex_id
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.task.graph import JobVertex
 
@@ -39,13 +39,8 @@ __all__ = [
 
 
 def vertex_id(vertex: JobVertex) -> str:
-    """Flink's JobVertexID: 32 hex digits that follow from the uid of the chain's first operator,
-    and so are the same each time the job is submitted."""
-    return _hex_id(vertex.operators[0].uid)
-
-
-def _hex_id(name: str) -> str:
-    return blake2b(name.encode(errors="backslashreplace"), digest_size=16).hexdigest()
+    """Flink's JobVertexID, which is that of the chain's first operator."""
+    return hex_id(vertex.operators[0].uid)
 
 
 def job_overview(record: JobRecord, now: float) -> dict[str, Any]:
@@ -167,7 +162,7 @@ def _vertices(record: JobRecord, now: float) -> list[dict[str, Any]]:
         rows.append(
             {
                 "id": vertex_id(vertex),
-                "slotSharingGroupId": _hex_id(vertex.slot_sharing_group),
+                "slotSharingGroupId": hex_id(vertex.slot_sharing_group),
                 "name": vertex.name,
                 "maxParallelism": vertex.max_parallelism,
                 "parallelism": vertex.parallelism,

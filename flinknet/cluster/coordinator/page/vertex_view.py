@@ -13,6 +13,7 @@ from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
 from flinknet.cluster.coordinator.flink_rest.metrics_view import aggregated_metrics
 from flinknet.cluster.coordinator.flink_rest.states import task_states
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.latency_view import latency_rows
 from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
@@ -82,6 +83,7 @@ def vertex_view(
         "max_parallelism": vertex.max_parallelism,
         "columns": COLUMNS,
         "rows": rows,
+        "latency": latency_rows(record.submission.shape, tasks),
         "metric_names": sorted(task_values(tasks[0])) if tasks else [],
         "metrics": aggregated_metrics(tasks, metrics) if metrics else [],
     }

@@ -2,7 +2,7 @@
 
 import { html, useState } from "/page/htm-preact.js";
 import * as f from "/page/format.js";
-import { Table, byPlace } from "/page/table.js";
+import { Table, byName, byPlace } from "/page/table.js";
 import { Shares } from "/page/shares.js";
 import { Plot } from "/page/plot.js";
 import { Flame } from "/page/flame.js";
@@ -57,11 +57,24 @@ const WATERMARKS = [
   { name: "watermark_ms", title: "Watermark", show: f.watermark, label: "event time at the inputs" },
 ];
 
+const LATENCY = [
+  { name: "source", title: "Source", isText: true, show: (value) => value || "all" },
+  { name: "source_subtask", title: "Its subtask", show: (value) => (value === null ? "all" : value + 1) },
+  { name: "operator", title: "Operator", isText: true },
+  { name: "subtask", title: "Subtask", show: (value) => value + 1 },
+  { name: "median", title: "Median", show: f.milliseconds },
+  { name: "p99", title: "p99", show: f.milliseconds },
+  { name: "max", title: "Maximum", show: f.milliseconds },
+  { name: "last", title: "Last", show: f.milliseconds },
+  { name: "markers", title: "Markers", show: f.count },
+];
+
 export const VERTEX_TABS = [
   ["subtasks", "Subtasks"],
   ["watermarks", "Watermarks"],
   ["backpressure", "Backpressure"],
   ["buffers", "Buffers"],
+  ["latency", "Latency"],
   ["metrics", "Metrics"],
   ["flame", "Flame graph"],
 ];
@@ -78,6 +91,9 @@ export function Vertex({ jobId, vertex, tab, chart, hasFlameGraphs }) {
     backpressure: () => subtasks(BACKPRESSURE(get), "Backpressure by subtask",
       { name: "backpressured", descending: true }),
     buffers: () => subtasks(BUFFERS, "Buffers by subtask"),
+    latency: () => html`<${Table} key="latency" columns=${LATENCY} rows=${vertex.latency} get=${byName}
+      label="Latency from sources" initial=${{ name: "p99", descending: true }}
+      empty="no latency marker has come: sources emit them with set_latency_tracking_interval" />`,
     metrics: () => html`<${Metrics} vertex=${vertex} chart=${chart} />`,
     flame: () => html`<${Flame} job=${jobId} vertex=${vertex} />`,
   };

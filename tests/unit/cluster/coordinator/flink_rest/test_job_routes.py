@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
 
 import aiohttp
 
@@ -12,11 +14,23 @@ from tests.unit.cluster.control_plane import get
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import running_cluster
 
+LATENCY = re.compile(
+    r"latency\.source_id\.[0-9a-f]{32}\.operator_id\.[0-9a-f]{32}\.operator_subtask_index\.[01]\.latency_max"
+)
+
+
+async def latency_names(session: aiohttp.ClientSession, job: str) -> list[str]:
+    """Of the job's metrics, the first latencies."""
+    _, names = await get(session, f"{job}/metrics")
+    return [one["id"] for one in names if one["id"].startswith("latency.")]
+
 
 async def test_flinks_clients_see_a_job_and_cancel_it() -> None:
     async with running_cluster() as cluster:
         coordinator = cluster.served.coordinator
-        record = coordinator.submit(Submission.of_graph(endless_graph()))
+        record = coordinator.submit(
+            Submission.of_graph(replace(endless_graph(), latency_interval_ms=1))
+        )
         while not record.checkpoints.is_running:
             await asyncio.sleep(0)
         headers = authorization_headers(cluster.served.token)
@@ -37,6 +51,11 @@ async def test_flinks_clients_see_a_job_and_cancel_it() -> None:
             assert accumulators["job-accumulators"] == []
             _, values = await get(session, f"{job}/metrics?get=numRestarts")
             assert values == [{"id": "numRestarts", "value": "0"}]
+            while not (latencies := await latency_names(session, job)):
+                await asyncio.sleep(0)
+            assert LATENCY.fullmatch(latencies[0])
+            _, values = await get(session, f"{job}/metrics?get={latencies[0]}")
+            assert float(values[0]["value"]) >= 0
             async with session.patch(job, params={"mode": "stop"}) as response:
                 assert response.status == 400
             for _ in range(2):

@@ -29,6 +29,7 @@ def test_each_subtask_is_a_row() -> None:
     assert (silent["records_in"], silent["busy"], silent["meaning"]) == (None, None, None)
     assert told["metrics"] == [{"id": "numRecordsIn", "min": 1, "max": 1, "avg": 1, "sum": 1}]
     assert "busyTimeMsPerSecond" in told["metric_names"]
+    assert told["latency"] == []
 
 
 def test_without_reports_there_are_no_metrics() -> None:

@@ -1,0 +1,129 @@
+"""How long latency markers take to come to an operator (Flink's LatencyStats).
+
+Theory of operation. A source makes a marker at times, and it travels as a record does, through
+every queue on its way. So what it has taken when it comes to an operator is what a record takes,
+but for the time in the operators before: it passes between two of their batches. Each operator in
+each subtask has a histogram of the last ones, for each source, or for each of its subtasks, or one
+for all. Times are of the clocks of two workers, in whole milliseconds: on machines whose clocks
+differ they are wrong by as much, and may be negative.
+
+Quantiles are values that have come (nearest rank): of a hundred, the 99th percentile is the last
+but one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from math import ceil
+from statistics import fmean, pstdev
+from typing import NamedTuple
+
+from flinknet.config import LatencyGranularity, MetricsConfig
+from flinknet.wire.events import LatencyMarker
+
+__all__ = ["QUANTILES", "LatencyHistogram", "LatencyStatistics"]
+
+QUANTILES = {
+    "median": 0.5,
+    "p75": 0.75,
+    "p90": 0.9,
+    "p95": 0.95,
+    "p98": 0.98,
+    "p99": 0.99,
+    "p999": 0.999,
+}
+"""What is told of a histogram, by Flink's names."""
+
+
+class LatencyHistogram(NamedTuple):
+    """The latency from a source to an operator in one subtask, in milliseconds."""
+
+    source_uid: str
+    """Empty if all sources count together."""
+    source_subtask_index: int
+    """-1 if the subtasks of a source count together."""
+    operator_uid: str
+    operator_subtask_index: int
+    markers: int
+    """How many have come; what follows is of the last of them."""
+    last: int
+    min: int
+    max: int
+    mean: float
+    stddev: float
+    quantiles: tuple[int, ...]
+    """One for each of ``QUANTILES``."""
+
+    def numbers(self) -> dict[str, float]:
+        """What Flink tells of a histogram, by its names."""
+        return {
+            "min": self.min,
+            "max": self.max,
+            "mean": self.mean,
+            "stddev": self.stddev,
+            **dict(zip(QUANTILES, self.quantiles, strict=True)),
+        }
+
+
+class _Marked:
+    """The last markers of one origin."""
+
+    __slots__ = ("count", "values")
+
+    def __init__(self, history_size: int) -> None:
+        self.count = 0
+        self.values: deque[int] = deque(maxlen=history_size)
+
+
+class LatencyStatistics:
+    """The histograms of one operator in one subtask."""
+
+    def __init__(
+        self,
+        operator_uid: str = "",
+        subtask_index: int = 0,
+        config: MetricsConfig | None = None,
+    ) -> None:
+        self._whose = operator_uid, subtask_index
+        self._config = config or MetricsConfig()
+        self._marked: dict[tuple[str, int], _Marked] = {}
+
+    def take(self, marker: LatencyMarker, now_ms: int) -> None:
+        """A marker has come to the operator."""
+        origin = _origin(marker, self._config.latency_granularity)
+        marked = self._marked.get(origin)
+        if marked is None:
+            if len(self._marked) >= self._config.latency_histograms_max:
+                return
+            marked = self._marked[origin] = _Marked(self._config.latency_history_size)
+        marked.count += 1
+        marked.values.append(now_ms - marker.marked_time_ms)
+
+    def histograms(self) -> tuple[LatencyHistogram, ...]:
+        """How they stand, in the order in which the first marker of each has come."""
+        return tuple(
+            LatencyHistogram(
+                *origin,
+                *self._whose,
+                markers=marked.count,
+                last=marked.values[-1],
+                min=min(marked.values),
+                max=max(marked.values),
+                mean=fmean(marked.values),
+                stddev=pstdev(marked.values),
+                quantiles=_quantiles(sorted(marked.values)),
+            )
+            for origin, marked in self._marked.items()
+        )
+
+
+def _origin(marker: LatencyMarker, granularity: LatencyGranularity) -> tuple[str, int]:
+    return (
+        "" if granularity == "single" else marker.operator_uid,
+        marker.subtask_index if granularity == "subtask" else -1,
+    )
+
+
+def _quantiles(ordered: Sequence[int]) -> tuple[int, ...]:
+    return tuple(ordered[ceil(share * len(ordered)) - 1] for share in QUANTILES.values())
