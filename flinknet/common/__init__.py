@@ -5,6 +5,7 @@ from __future__ import annotations
 from flinknet.datastream import (
     Configuration,
     Duration,
+    Encoder,
     ExecutionConfig,
     Instant,
     RestartStrategies,
@@ -20,6 +21,7 @@ from flinknet.datastream import (
 __all__ = [
     "Configuration",
     "Duration",
+    "Encoder",
     "ExecutionConfig",
     "Instant",
     "RestartStrategies",

@@ -23,6 +23,16 @@ from flinknet.datastream.connected_streams import (
     ConnectedStreams,
 )
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
+from flinknet.datastream.connectors.encoders import Encoder
+from flinknet.datastream.connectors.file_formats import FileSourceBuilder, StreamFormat
+from flinknet.datastream.connectors.file_sinks import (
+    CsvSink,
+    FileSink,
+    JsonLinesSink,
+    OutputFileConfig,
+    TextFileSink,
+)
+from flinknet.datastream.connectors.rolling_policies import RollingPolicy
 from flinknet.datastream.connectors.socket_source import SocketSource
 from flinknet.datastream.connectors.text_files import (
     CsvSource,
@@ -194,12 +204,14 @@ __all__ = [
     "ConnectedStreams",
     "CountEvictor",
     "CountTrigger",
+    "CsvSink",
     "CsvSource",
     "DataStream",
     "DataStreamSink",
     "DeltaEvictor",
     "Duration",
     "EmbeddedRocksDBStateBackend",
+    "Encoder",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
@@ -207,7 +219,9 @@ __all__ = [
     "ExecutionConfig",
     "ExponentialBackoffDelayRetryStrategy",
     "ExternalizedCheckpointRetention",
+    "FileSink",
     "FileSource",
+    "FileSourceBuilder",
     "FilterFunction",
     "FixedDelayRetryStrategy",
     "FlatMapFunction",
@@ -220,6 +234,7 @@ __all__ = [
     "HashMapStateBackend",
     "Instant",
     "JobClient",
+    "JsonLinesSink",
     "JsonLinesSource",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
@@ -239,6 +254,7 @@ __all__ = [
     "OnTimerContext",
     "OperatorListState",
     "OperatorStateStore",
+    "OutputFileConfig",
     "OutputTag",
     "ParquetSink",
     "Partitioner",
@@ -258,6 +274,7 @@ __all__ = [
     "ReducingStateDescriptor",
     "RestartStrategies",
     "RetryPredicate",
+    "RollingPolicy",
     "Row",
     "RowKind",
     "RuntimeContext",
@@ -273,6 +290,8 @@ __all__ = [
     "StateSerializer",
     "StateTtlConfig",
     "StreamExecutionEnvironment",
+    "StreamFormat",
+    "TextFileSink",
     "TextFileSource",
     "Time",
     "TimeDomain",

@@ -35,9 +35,6 @@ __all__ = ["ExecutionConfig", "StreamExecutionEnvironment"]
 DEFAULT_JOB_NAME = "flinknet job"
 
 
-_NO_WATERMARKS = WatermarkStrategy.no_watermarks()
-
-
 class ExecutionConfig:
     """Settings of the whole job (PyFlink's ExecutionConfig)."""
 
@@ -277,7 +274,8 @@ class StreamExecutionEnvironment:
     ) -> DataStream:
         """Return the stream of a source's records; each subtask reads its share.
 
-        With a watermark strategy its records have the timestamps that this gives them. ``name`` is
+        With a watermark strategy its records have the timestamps that this gives them: none, if it
+        has no timestamp assigner, because no source has some of its own. ``name`` is
         ``source_name`` where there is no strategy to stand between.
         """
         if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
@@ -293,9 +291,8 @@ class StreamExecutionEnvironment:
         transformation.is_bounded = source.is_bounded
         transformation.output_type = type_info
         stream = DataStream(self, (StreamInput(transformation),))
-        if watermark_strategy in (None, _NO_WATERMARKS):
+        if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
             return stream
-        assert watermark_strategy is not None, "it is one"
         return stream.assign_timestamps_and_watermarks(watermark_strategy)
 
     def add_source(

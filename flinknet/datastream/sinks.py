@@ -58,7 +58,7 @@ class CollectSink(Sink, CheckpointedFunction):
         if most is not None and len(self._collected) + len(records) > most:
             raise JobFailedError(
                 f'collect sink "{self._name}" holds more than cluster.collect_records_max = '
-                f"{most} records: give it a limit, write to files (ParquetSink), or raise that "
+                f"{most} records: give it a limit, write to files (JsonLinesSink), or raise that "
                 "option"
             )
         self._collected += records

@@ -139,7 +139,7 @@ class ReadTimeSource(Source):
         self._source = source
 
     def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
-        for batch in self._source.batches(context):
+        for batch in self._source.read_share(context):
             read_ns = time.monotonic_ns()
             yield [(*record, read_ns) for record in batch]
 

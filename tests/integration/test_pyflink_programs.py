@@ -37,6 +37,7 @@ PRINTED = {
         "(0, 10)",
     ],
     "broadcast_state": ["('rule', 'rule')", "('a', 'record')", "('b', 'record')"],
+    "file_word_count": ["to 2", "be 2", "or 1", "not 1"],
     "partitioning": [
         *(f"('custom', {number % 2}, {number})" for number in range(4)),
         *(f"('global', 0, {number})" for number in range(4)),

@@ -25,6 +25,7 @@ from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.datastream import (
     CheckpointingMode,
     CollectSink,
+    CsvSink,
     GeneratorSource,
     KeyedProcessFunction,
     ParquetSink,
@@ -32,6 +33,7 @@ from flinknet.datastream import (
     RateLimitedSource,
     RestartStrategies,
     RuntimeContext,
+    Sink,
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
@@ -215,7 +217,7 @@ async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
     assert max(attempts) > 0
 
 
-def written(path: Path, go: Path) -> JobGraph:
+def written(path: Path, go: Path, as_lines_in_a_store: bool = False) -> JobGraph:
     """Numbers that come for two seconds, into files; it ends when it may."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100)
@@ -223,20 +225,30 @@ def written(path: Path, go: Path) -> JobGraph:
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number, number * 2), RECORDS)
     stream = environment.from_source(Held(RateLimitedSource(numbers, 200_000.0), go)).rebalance()
-    stream.sink_to(ParquetSink(path, {"number": "int64", "double": "int64"})).name("files")
+    sink: Sink = ParquetSink(path, {"number": "int64", "double": "int64"})
+    if as_lines_in_a_store:
+        sink = CsvSink(f"local://{path}", ["number", "double"])
+    stream.sink_to(sink).name("files")
     return environment.job_graph("written")
 
 
 def numbers_in(path: Path) -> list[int]:
     """What a reader finds, who passes over names that begin with a dot."""
-    files = [file for file in path.glob("*.parquet") if not file.name.startswith(".")]
-    return [number for file in files for number in pq.read_table(file)["number"].to_pylist()]
+    numbers = []
+    for file in path.glob("[!._]*"):
+        if file.suffix == ".parquet":
+            numbers += pq.read_table(file)["number"].to_pylist()
+        else:
+            numbers += [int(line.partition(",")[0]) for line in file.read_text().split()[1:]]
+    return numbers
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_readers_see_each_record_once_whatever_is_killed(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "as_lines_in_a_store"), [(1, False), (2, True)])
+async def test_readers_see_each_record_once_whatever_is_killed(
+    tmp_path: Path, seed: int, as_lines_in_a_store: bool
+) -> None:
     """Files become visible with their checkpoints, and never twice; in the end all is there, and
-    nothing else is left in the directory."""
+    nothing else is left in the directory. A store is fsspec's."""
     random, config, output = Random(seed), config_of(tmp_path / "checkpoints"), tmp_path / "out"
     attempts: set[int] = set()
     seen: list[int] = []
@@ -248,7 +260,8 @@ async def test_readers_see_each_record_once_whatever_is_killed(tmp_path: Path, s
             if not started.done():
                 started.set_result(progress.job_id)
 
-        job = asyncio.create_task(cluster.execute(written(output, tmp_path / "go"), watch))
+        graph = written(output, tmp_path / "go", as_lines_in_a_store)
+        job = asyncio.create_task(cluster.execute(graph, watch))
         storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
         store = CheckpointStore(storage, await started, config.checkpointing)
         newest = 0

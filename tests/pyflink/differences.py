@@ -15,6 +15,10 @@ _OWN_RESULT = "otherwise: `execute` returns flinknet's `JobResult`, with every s
 _STRATEGY = "otherwise: `RestartStrategies` returns a frozen dataclass, whose fields say that"
 _STORAGE = "never: `set_checkpoint_storage_dir` says where checkpoints are"
 _CONNECTOR = "never: files have their sources and sinks here, which say how records are written"
+_BUCKETS = "never: all files of a sink stand in its directory"
+_COMPACTION = "never: a file that is complete is not written again"
+_DISCOVERY = "never: each subtask reads its share of the files that are there at the start"
+_BULK = "otherwise: `ParquetSink`, and `FileSource(path)` for Parquet and Arrow files"
 _CLUSTER = "never: it is a setting of the cluster, in its configuration file"
 _ASSIGNER = "otherwise: `assign_windows` takes the element and its time, and windows need no other"
 _NOT_YET = "not yet"
@@ -22,6 +26,29 @@ _NOT_YET = "not yet"
 ALL_OF_IT = "*"
 
 DIFFERENCES: dict[str, dict[str, str]] = {
+    "BucketAssigner": {ALL_OF_IT: _BUCKETS},
+    "BulkFormat": {ALL_OF_IT: _BULK},
+    "FileCompactStrategy": {ALL_OF_IT: _COMPACTION},
+    "FileCompactStrategy.Builder": {ALL_OF_IT: _COMPACTION},
+    "FileCompactor": {ALL_OF_IT: _COMPACTION},
+    "FileEnumeratorProvider": {ALL_OF_IT: _DISCOVERY},
+    "FileSink": {
+        "for_bulk_format": _BULK,
+        "get_transformer": "never: it is about PyFlink's own way of making a sink",
+    },
+    "FileSink.BaseBuilder": {ALL_OF_IT: "otherwise: see `FileSink.RowFormatBuilder`"},
+    "FileSink.BulkFormatBuilder": {ALL_OF_IT: _BULK},
+    "FileSource": {"for_bulk_file_format": _BULK},
+    "FileSourceBuilder": {
+        "monitor_continuously": _NOT_YET,
+        "set_file_enumerator": _DISCOVERY,
+        "set_split_assigner": _DISCOVERY,
+    },
+    "FileSplitAssignerProvider": {ALL_OF_IT: _DISCOVERY},
+    "StreamingFileSink": {ALL_OF_IT: _DEPRECATED},
+    "StreamingFileSink.BaseBuilder": {ALL_OF_IT: _DEPRECATED},
+    "StreamingFileSink.DefaultRowFormatBuilder": {ALL_OF_IT: _DEPRECATED},
+    "StreamingFileSink.DefaultBulkFormatBuilder": {ALL_OF_IT: _DEPRECATED},
     "AssignerWithPeriodicWatermarksWrapper": {ALL_OF_IT: _JAVA},
     "ByteArraySchema": {ALL_OF_IT: _CONNECTOR},
     "CheckpointConfig": {
@@ -79,7 +106,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "EmbeddedRocksDBStateBackend": {
         ALL_OF_IT: "never: `[state]` in the workers' configuration has its sizes and its directory"
     },
-    "Encoder": {ALL_OF_IT: _CONNECTOR},
     "ExecutionConfig": {
         **dict.fromkeys(
             (

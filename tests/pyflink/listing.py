@@ -28,6 +28,7 @@ MODULES = ("pyflink/datastream/", "pyflink/common/")
 FURTHER = (
     "pyflink/datastream/async_retry_strategies.py",
     "pyflink/datastream/async_retry_predicates.py",
+    "pyflink/datastream/connectors/file_system.py",
     "pyflink/datastream/connectors/number_seq.py",
     "pyflink/datastream/window.py",
 )

@@ -31,8 +31,8 @@ its import lines changed: what stands in `pyflink.common` and the modules below 
 - *not yet*: it would have one.
 
 Connectors to other systems (`pyflink.datastream.connectors`) and formats are left out, but for
-number sequences: flinknet has sources and sinks of its own. This page is generated from PyFlink's
-own signatures, and a test compares it with flinknet: `tests/pyflink`.
+files and number sequences: flinknet has sources and sinks of its own. This page is generated from
+PyFlink's own signatures, and a test compares it with flinknet: `tests/pyflink`.
 """
 
 

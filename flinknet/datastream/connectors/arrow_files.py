@@ -7,24 +7,24 @@ so every subtask knows its share without asking anyone.
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-from flinknet.datastream.connectors.output_directory import OutputDirectory
-from flinknet.datastream.connectors.part_files import PartFiles
+from flinknet.datastream.connectors.directory_sink import DirectorySink
+from flinknet.datastream.connectors.file_formats import FileSourceBuilder, StreamFormat
+from flinknet.datastream.connectors.input_files import Reading, batches_of_files, input_files
+from flinknet.datastream.connectors.locations import Location, RemoteLocation
+from flinknet.datastream.connectors.part_names import PARQUET_PARTS
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.sink import CheckpointedSink, CommitContext, Committer
-from flinknet.task.source import Source
+from flinknet.task.source import Batches, Source
 
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-__all__ = ["DirectoryCommitter", "FileSource", "ParquetSink"]
+__all__ = ["FileSource", "ParquetSink"]
 
 PARQUET = (".parquet",)
 ARROW = (".arrow", ".feather", ".ipc")
@@ -40,12 +40,12 @@ ROW_GROUP_ROWS = 65_536
 
 
 class FileSource(Source):
-    """The rows of Parquet and Arrow IPC files.
+    """The rows of Parquet and Arrow IPC files; ``for_record_stream_format`` reads other ones.
 
-    ``path`` is a file, a directory (with everything below it that has a known suffix and whose name
-    does not start with "_" or "."), or a sequence of these. It is looked up when the source is
-    made, so that every subtask sees the same files, and must be readable under the same path by
-    every worker.
+    ``path`` is a file, a directory (with everything below it that has a known suffix and in whose
+    path below it no name starts with "_" or "."), or a sequence of these; each of them may be a URL
+    (``locations.py``). It is looked up when the source is made, so that every subtask sees the same
+    files, and must be readable under the same path by every worker.
 
     Records are tuples of ``columns`` in that order (None: all, as in the file), dicts, or with
     ``records="batch"`` Arrow record batches of at most ``SOURCE_RECORD_BATCH_ROWS`` rows, each of
@@ -68,21 +68,34 @@ class FileSource(Source):
             raise ConfigurationError(f'records is {records!r}: choose "tuple", "dict" or "batch"')
         if split not in ("file", "part", None):
             raise ConfigurationError(f'split is {split!r}: choose "file", "part" or None')
-        paths = [path] if isinstance(path, str | Path) else path
-        self.files = tuple(file for one in paths for file in _files_in(Path(one)))
+        self.files = input_files(path, PARQUET + ARROW, "Parquet or Arrow file")
+        for file in self.files:
+            if _suffix(file) not in PARQUET + ARROW:
+                raise ConfigurationError(
+                    f"{file} is of an unknown kind: known suffixes are {', '.join(PARQUET + ARROW)}"
+                )
         if columns is not None and not columns:
             raise ConfigurationError("columns is empty: name at least one, or None for all")
         self._columns = None if columns is None else list(columns)
         self._records = records
         self._split = split
 
-    def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """Return what builds a source of such files (PyFlink's way to say ``TextFileSource``)."""
+        return FileSourceBuilder(stream_format, paths)
+
+    def batches(self, context: RuntimeContext) -> Batches:
+        return batches_of_files(self.files, self.read_share(context))
+
+    def read_share(self, context: RuntimeContext) -> Reading:
+        """Read what is the subtask's, a batch at a time."""
         _require_pyarrow(context.operator_name)
         whole_files = self._split == "file" or (
             self._split is None and len(self.files) >= context.parallelism
         )
         if whole_files:
-            units: list[tuple[Path, int | None]] = [(file, None) for file in self.files]
+            units: list[tuple[Location, int | None]] = [(file, None) for file in self.files]
         else:
             units = [(file, part) for file in self.files for part in range(_parts_of(file))]
         rows_max = SOURCE_RECORD_BATCH_ROWS if self._records == "batch" else SOURCE_BATCH_ROWS
@@ -100,70 +113,31 @@ class FileSource(Source):
         return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-class ParquetSink(CheckpointedSink):
-    """Writes one Parquet file per subtask below ``path``, ``part-00002-of-00004-JOB.parquet``.
+class ParquetSink(DirectorySink):
+    """Writes Parquet files below ``path``; when they are seen says ``DirectorySink``.
 
     ``columns`` maps column names to Arrow types by name (``{"origin": "string", "count":
     "int64"}``), or is a sequence of names whose types are those of the first records. Records are
     tuples with one value per column, or dicts; or all of them are Arrow record batches, of which
     the columns of these names are written, cast to their types as far as no value is lost. A
     subtask without records writes an empty file if the types are known.
-
-    When every subtask of the job has finished, the directory's content is replaced as a whole by
-    the new files: readers see the result before or the new one, and a job that failed, or was
-    killed at any moment, changes nothing (``output_directory.py``). In the directory there may be
-    nothing but such results, else it is a ConfigurationError; the directory above it must be
-    writable, as the new one is made beside it.
-
-    In a job with checkpoints a subtask writes a file for each of them, if there is something in it,
-    and that becomes visible when the checkpoint is complete (``part_files.py``): readers see each
-    record once, whatever was killed. A new job wants an empty directory then.
-
-    Each sink of a job has a directory of its own: ``union`` the streams that shall be one result.
     """
 
     def __init__(self, path: str | Path, columns: Mapping[str, str] | Sequence[str]) -> None:
         if isinstance(columns, str) or not columns:
             raise ConfigurationError("ParquetSink needs at least one column")
-        self._path = Path(path)
-        self._names = list(columns)
+        super().__init__(path, PARQUET_PARTS)
+        self._columns = list(columns)
         self._types = dict(columns) if isinstance(columns, Mapping) else None
         self._gathered: list[Any] = []
         self._gathered_rows = 0
         self._takes_batches: bool | None = None
         self._writer: pyarrow.parquet.ParquetWriter | None = None
-        self._file: Path | None = None
-        self._is_prepared = False
-        self._parts: PartFiles | None = None
-        self._next_part = 0
-        self._place = 0, 1
 
-    def exclusive_output(self) -> str:
-        """Return the directory: subtasks of two sinks would call their files the same."""
-        return str(self._path.resolve())
-
-    def open(self, runtime_context: RuntimeContext) -> None:
+    async def open(self, runtime_context: RuntimeContext) -> None:
         _require_pyarrow(runtime_context.operator_name)
         self._schema = None if self._types is None else _schema(self._types)
-        try:
-            if runtime_context.checkpointed:
-                self._open_parts(runtime_context)
-            else:
-                self._open_staging(runtime_context)
-        except ConfigurationError as error:
-            raise ConfigurationError(f'sink "{runtime_context.operator_name}": {error}') from error
-
-    def _open_parts(self, runtime_context: RuntimeContext) -> None:
-        self._place = runtime_context.index, runtime_context.parallelism
-        self._parts = PartFiles(self._path, runtime_context.job_id, runtime_context.attempt)
-        self._parts.open(restored=runtime_context.state.is_restored)
-
-    def _open_staging(self, runtime_context: RuntimeContext) -> None:
-        transaction = _transaction(runtime_context.job_id, runtime_context.attempt)
-        output = OutputDirectory(self._path, transaction)
-        output.open()
-        place = f"{runtime_context.index:05d}-of-{runtime_context.parallelism:05d}"
-        self._file = output.staging / f"part-{place}-{transaction}.parquet"
+        await super().open(runtime_context)
 
     def write(self, records: list[Any]) -> None:
         if self._are_batches(records):
@@ -176,68 +150,20 @@ class ParquetSink(CheckpointedSink):
         if self._gathered_rows >= ROW_GROUP_ROWS:
             self._write_row_group()
 
-    def finish(self) -> None:
-        if self._parts is not None:
-            return  # What is gathered is for the last part.
-        if self._gathered or (self._writer is None and self._schema is not None):
+    def end_file(self, *, is_last: bool) -> None:
+        """Write what is gathered; the last file also if that is nothing, where types are known."""
+        is_only = is_last and self._writer is None and self._schema is not None
+        if self._gathered or is_only:
             self._write_row_group()
         if self._writer is not None:
             self._writer.close()
+            self._writer = None
+            self.file_ended()
 
-    async def prepare_commit(self) -> list[str]:
-        """Return the names of this subtask's files: one, or none without records and types."""
-        if self._writer is None or self._file is None:
-            return []
-        await asyncio.to_thread(_sync, self._file)
-        self._is_prepared = True
-        return [self._file.name]
-
-    def roll(self) -> list[str]:
-        """End the present file, if there is something in it, and return its name."""
-        if self._gathered:
-            self._write_row_group()
-        if self._writer is None or self._parts is None:
-            return []
-        self._writer.close()
-        self._writer = None
-        name = self._parts.name(*self._place, self._next_part)
-        self._next_part += 1
-        return [name]
-
-    def persist(self, committables: list[str]) -> None:
-        """Have files survive a loss of power."""
-        self._part_files().persist(committables)
-
-    def publish(self, committables: list[str]) -> None:
-        """Let readers see files."""
-        self._part_files().publish(committables)
-
-    def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
-        """Remove what earlier attempts have prepared in vain."""
-        self._part_files().discard(kept, is_own)
-
-    def _part_files(self) -> PartFiles:
-        assert self._parts is not None, "a job with checkpoints has parts"
-        return self._parts
-
-    def create_committer(self, context: CommitContext) -> Committer:
-        """Make what replaces the directory's content, or removes what was to replace it; with
-        checkpoints, what commits the last files of each subtask."""
-        if context.checkpointed:
-            return PartCommitter(PartFiles(self._path, context.job_id, context.attempt))
-        transaction = _transaction(context.job_id, context.attempt)
-        return DirectoryCommitter(OutputDirectory(self._path, transaction))
-
-    def close(self) -> None:
-        try:
-            if self._writer is not None:
-                self._writer.close()
-        finally:
-            if self._file is not None and not self._is_prepared:
-                self._file.unlink(missing_ok=True)
-            if self._parts is not None and self._writer is not None:
-                name = self._parts.name(*self._place, self._next_part)
-                self._parts.hidden(name).unlink(missing_ok=True)
+    def abandon_file(self) -> None:
+        """Close what is written at present."""
+        if self._writer is not None:
+            self._writer.close()
 
     def _are_batches(self, records: list[Any]) -> bool:
         """Whether they are Arrow record batches; ValueError if some are and some are not."""
@@ -258,15 +184,15 @@ class ParquetSink(CheckpointedSink):
         """Return the columns that are written, in the types of the file."""
         import pyarrow
 
-        for name in self._names:
+        for name in self._columns:
             if (count := batch.schema.names.count(name)) != 1:
                 raise ValueError(
                     f'an Arrow record batch has {count or "no"} columns "{name}": it has '
                     f"{', '.join(batch.schema.names)}"
                 )
-        chosen = batch.select(self._names)
+        chosen = batch.select(self._columns)
         if self._schema is None:
-            self._schema = pyarrow.schema(zip(self._names, chosen.schema.types, strict=True))
+            self._schema = pyarrow.schema(zip(self._columns, chosen.schema.types, strict=True))
         return chosen.cast(self._schema)
 
     def _write_row_group(self) -> None:
@@ -280,61 +206,18 @@ class ParquetSink(CheckpointedSink):
             table = self._table_of_rows(gathered)
         if self._writer is None:
             self._schema = table.schema
-            self._writer = pyarrow.parquet.ParquetWriter(self._present_file(), table.schema)
+            self._writer = pyarrow.parquet.ParquetWriter(self.begin_file(), table.schema)
         self._writer.write_table(table)
-
-    def _present_file(self) -> Path | None:
-        if self._parts is None:
-            return self._file
-        return self._parts.hidden(self._parts.name(*self._place, self._next_part))
 
     def _table_of_rows(self, rows: list[Any]) -> pyarrow.Table:
         import pyarrow
 
-        types = self._schema.types if self._schema is not None else [None] * len(self._names)
+        types = self._schema.types if self._schema is not None else [None] * len(self._columns)
         arrays = [
             pyarrow.array(column, type=kind)
-            for column, kind in zip(_columns_of(rows, self._names), types, strict=True)
+            for column, kind in zip(_columns_of(rows, self._columns), types, strict=True)
         ]
-        return pyarrow.table(arrays, names=self._names)
-
-
-class PartCommitter(Committer):
-    """Commits what each subtask has written since the last checkpoint that it heard of."""
-
-    def __init__(self, parts: PartFiles) -> None:
-        self._parts = parts
-
-    def commit(self, committables: list[list[str]]) -> None:
-        """Let readers see the last files."""
-        self._parts.finish([name for names in committables for name in names])
-
-    def abort(self) -> None:
-        """What is prepared may be part of a checkpoint: who goes on from that decides."""
-
-
-class DirectoryCommitter(Committer):
-    """Commits the files of all subtasks as one directory."""
-
-    def __init__(self, output: OutputDirectory) -> None:
-        self._output = output
-
-    def commit(self, committables: list[list[str]]) -> None:
-        """Let the files become the content of the directory."""
-        self._output.commit([name for names in committables for name in names])
-
-    def abort(self) -> None:
-        """Remove what the subtasks have written."""
-        self._output.abort()
-
-
-def _transaction(job_id: str, attempt: int) -> str:
-    return f"{job_id}-{attempt}"
-
-
-def _sync(file: Path) -> None:
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
+        return pyarrow.table(arrays, names=self._columns)
 
 
 def _columns_of(rows: list[Any], names: list[str]) -> Iterable[Sequence[Any]]:
@@ -358,52 +241,42 @@ def _require_pyarrow(operator: str) -> None:
         ) from error
 
 
-def _files_in(path: Path) -> list[Path]:
-    if path.is_file():
-        if path.suffix not in PARQUET + ARROW:
-            raise ConfigurationError(
-                f"{path} is of an unknown kind: known suffixes are {', '.join(PARQUET + ARROW)}"
-            )
-        return [path.absolute()]
-    found = sorted(
-        file.absolute()
-        for file in path.rglob("*")
-        if file.suffix in PARQUET + ARROW and not file.name.startswith(("_", "."))
-    )
-    if not found:
-        problem = "holds no Parquet or Arrow file" if path.is_dir() else "does not exist"
-        raise ConfigurationError(f"{path} {problem}: choose another path for the source")
-    return found
+def _suffix(file: Location) -> str:
+    return PurePosixPath(file.name).suffix
 
 
-def _parts_of(file: Path) -> int:
+def _opened(file: Location) -> Any:
+    return file.open() if isinstance(file, RemoteLocation) else file
+
+
+def _parts_of(file: Location) -> int:
     import pyarrow
     import pyarrow.parquet
 
-    if file.suffix in PARQUET:
-        with pyarrow.parquet.ParquetFile(file) as parquet:
+    if _suffix(file) in PARQUET:
+        with pyarrow.parquet.ParquetFile(_opened(file)) as parquet:
             row_groups: int = parquet.num_row_groups
             return row_groups
-    with pyarrow.ipc.open_file(file) as arrow:
+    with pyarrow.ipc.open_file(_opened(file)) as arrow:
         batches: int = arrow.num_record_batches
         return batches
 
 
 def _read(
-    file: Path, part: int | None, columns: list[str] | None, rows_max: int
+    file: Location, part: int | None, columns: list[str] | None, rows_max: int
 ) -> Iterator[pyarrow.RecordBatch]:
     """Read one unit in batches: a part of the file, or all of it if ``part`` is None."""
     import pyarrow
     import pyarrow.parquet
 
-    if file.suffix in PARQUET:
-        with pyarrow.parquet.ParquetFile(file) as parquet:
+    if _suffix(file) in PARQUET:
+        with pyarrow.parquet.ParquetFile(_opened(file)) as parquet:
             _require_columns(file, columns, parquet.schema_arrow.names)
             groups = None if part is None else [part]
             for batch in parquet.iter_batches(rows_max, row_groups=groups, columns=columns):
                 yield batch if columns is None else batch.select(columns)
         return
-    with pyarrow.ipc.open_file(file) as arrow:
+    with pyarrow.ipc.open_file(_opened(file)) as arrow:
         _require_columns(file, columns, arrow.schema.names)
         for number in range(arrow.num_record_batches) if part is None else [part]:
             batch = arrow.get_batch(number)
@@ -412,7 +285,7 @@ def _read(
                 yield chosen.slice(start, rows_max)
 
 
-def _require_columns(file: Path, columns: list[str] | None, present: list[str]) -> None:
+def _require_columns(file: Location, columns: list[str] | None, present: list[str]) -> None:
     missing = sorted(set(columns or ()) - set(present))
     if missing:
         raise ConfigurationError(

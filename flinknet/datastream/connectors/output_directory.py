@@ -37,10 +37,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from flinknet.datastream.connectors.part_names import PARQUET_PARTS, PartNames
 from flinknet.errors import ConfigurationError, JobFailedError
 
 __all__ = ["MANIFEST", "OutputDirectory"]
@@ -50,7 +52,6 @@ MANIFEST = "_flinknet.json"
 _STAGING = ".staging"
 _REPLACED = ".replaced"
 _ABORTED = ".aborted"
-_OWN_FILE = re.compile(r"\.?part-\d{5,}-of-\d{5,}(-[0-9A-Za-z-]+)?\.parquet(\.unfinished)?")
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -60,10 +61,11 @@ _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 class OutputDirectory:
     """One transaction's view of an output directory; every process that takes part has its own."""
 
-    def __init__(self, path: Path, transaction: str) -> None:
+    def __init__(self, path: Path, transaction: str, names: PartNames = PARQUET_PARTS) -> None:
         """``transaction`` is the same in all processes of a job attempt, and in no other one."""
         self.path = path.resolve()
         self.transaction = transaction
+        self._names = names
         self.staging = self._beside(transaction, _STAGING)
 
     def open(self) -> None:
@@ -81,12 +83,30 @@ class OutputDirectory:
             return
         if not self.path.is_dir():
             raise ConfigurationError(f"{self.path} is a file: choose a directory for the output")
+        own = {MANIFEST, *self._manifest().get("files", ())}
         for entry in self.path.iterdir():
-            if entry.name != MANIFEST and _OWN_FILE.fullmatch(entry.name) is None:
+            if entry.name not in own and not self._names.is_own(entry.name):
                 raise ConfigurationError(
                     f"{self.path} holds {entry.name}, which no job has written there and which a "
                     "result would replace: remove it or choose another path"
                 )
+
+    def name(self, index: int, parallelism: int, number: int) -> str:
+        """How a subtask's file is called."""
+        return self._names.of_job(index, parallelism, self.transaction, number)
+
+    def writable(self, name: str) -> Path:
+        """Where it is until it is committed."""
+        return self.staging / name
+
+    def persist(self, names: Iterable[str]) -> None:
+        """Have staged files survive a loss of power."""
+        for name in names:
+            with self.writable(name).open("rb") as opened:
+                os.fsync(opened.fileno())
+
+    def close(self) -> None:
+        """It holds nothing of its own."""
 
     def commit(self, files: Sequence[str]) -> None:
         """Make the staged files, and nothing else, the content of the output; idempotent.
@@ -120,11 +140,15 @@ class OutputDirectory:
                 replaced.rename(self.path)
 
     def _is_committed(self) -> bool:
+        return self._manifest().get("transaction") == self.transaction
+
+    def _manifest(self) -> dict[str, Any]:
+        """Return that of the result that is there; an empty one if there is none."""
         try:
             manifest = json.loads((self.path / MANIFEST).read_text())
         except (FileNotFoundError, NotADirectoryError, ValueError):
-            return False
-        return isinstance(manifest, dict) and manifest.get("transaction") == self.transaction
+            return {}
+        return manifest if isinstance(manifest, dict) else {}
 
     def _require_staged(self, files: Sequence[str]) -> None:
         """Require that the files are there, and remove what others left among them."""

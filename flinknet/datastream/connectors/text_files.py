@@ -9,6 +9,7 @@ from its start, and drops as many.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +17,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from flinknet.datastream.connectors.input_files import (
+    Reading,
+    batches_of_files,
+    input_files,
+    open_decompressed,
+)
+from flinknet.datastream.connectors.locations import Location
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
-from flinknet.task.source import Source
+from flinknet.task.source import Batches, Source
 
 __all__ = ["CsvSource", "JsonLinesSource", "LineSource", "TextFileSource"]
 
@@ -29,11 +37,12 @@ SOURCE_BATCH_LINES = 1024
 class LineSource(Source):
     """What sources of lines have in common.
 
-    ``path`` is a file, a directory (with everything below it that has one of ``suffixes`` and whose
-    name does not start with "_" or "."), or a sequence of these. It is looked up when the source is
-    made, so that every subtask sees the same files, and must be readable under the same path by
-    every worker. Raises ConfigurationError if there is nothing. What cannot be read fails the job,
-    with the file and the line.
+    ``path`` is a file, a directory (with everything below it that has one of ``suffixes`` and in
+    whose path below it no name starts with "_" or "."), or a sequence of these; each of them may be
+    a URL (``locations.py``). It is looked up when the source is made, so that every subtask sees
+    the same files, and must be readable under the same path by every worker. Raises
+    ConfigurationError if there is nothing. Files called ``.gz``, ``.bz2`` or ``.xz`` are
+    decompressed. What cannot be read fails the job, with the file and the line.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -42,22 +51,29 @@ class LineSource(Source):
     replayable = True
 
     def __init__(self, path: str | Path | Sequence[str | Path], *, encoding: str = "utf-8") -> None:
-        paths = [path] if isinstance(path, str | Path) else path
-        self.files = tuple(file for one in paths for file in self._files_in(Path(one)))
+        kinds = f" of the kind {', '.join(self.suffixes)}" if self.suffixes else ""
+        self.files = input_files(path, self.suffixes, f"file{kinds}")
         self._encoding = encoding
 
-    def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
+    def batches(self, context: RuntimeContext) -> Batches:
+        return batches_of_files(self.files, self.read_share(context))
+
+    def read_share(self, context: RuntimeContext) -> Reading:
+        """Read what is the subtask's, a batch at a time."""
         for file in self.files[context.index :: context.parallelism]:
-            with file.open(encoding=self._encoding, newline="") as lines:
+            with (
+                open_decompressed(file) as content,
+                io.TextIOWrapper(content, self._encoding, newline="") as lines,
+            ):
                 records = self._located(file, lines)
                 while batch := list(islice(records, SOURCE_BATCH_LINES)):
                     yield batch
 
     @abstractmethod
-    def records_of(self, file: Path, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
+    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
         """Generate the records of a file, each behind the number of the line that was read last."""
 
-    def _located(self, file: Path, lines: Iterator[str]) -> Iterator[Any]:
+    def _located(self, file: Location, lines: Iterator[str]) -> Iterator[Any]:
         line = 0
         try:
             for number, record in self.records_of(file, lines):
@@ -66,27 +82,11 @@ class LineSource(Source):
         except (ValueError, csv.Error) as error:
             raise ValueError(f"{file}, behind line {line}: {error}") from error
 
-    def _files_in(self, path: Path) -> list[Path]:
-        if path.is_file():
-            return [path.absolute()]
-        found = sorted(
-            file.absolute()
-            for file in path.rglob("*")
-            if file.is_file()
-            and (not self.suffixes or file.suffix in self.suffixes)
-            and not file.name.startswith(("_", "."))
-        )
-        if not found:
-            kinds = f" of the kind {', '.join(self.suffixes)}" if self.suffixes else ""
-            problem = f"holds no file{kinds}" if path.is_dir() else "does not exist"
-            raise ConfigurationError(f"{path} {problem}: choose another path for the source")
-        return found
-
 
 class TextFileSource(LineSource):
     """The lines of text files, without their ends."""
 
-    def records_of(self, file: Path, lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, str]]:
         return enumerate((line.rstrip("\r\n") for line in lines), 1)
 
 
@@ -95,7 +95,7 @@ class JsonLinesSource(LineSource):
 
     suffixes = (".jsonl", ".ndjson", ".json")
 
-    def records_of(self, file: Path, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
+    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield number, json.loads(line)
@@ -130,7 +130,7 @@ class CsvSource(LineSource):
         self._records = records
         self._delimiter = delimiter
 
-    def records_of(self, file: Path, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
+    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
         rows = csv.reader(lines, delimiter=self._delimiter, strict=True)
         names = next(rows, []) if self._columns is None else self._columns
         if names and (unknown := sorted(set(self._types) - set(names))):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flinknet.datastream import (
+    CollectionSource,
     CollectSink,
     DataStream,
     Duration,
@@ -225,6 +226,13 @@ def test_a_union_has_timestamps_or_has_none(environment: StreamExecutionEnvironm
     stamped.union(numbers(environment)).map(lambda value: value).print()
     with pytest.raises(ConfigurationError, match='"Map" reads a union of "Timestamps/Watermarks"'):
         environment.job_graph()
+
+
+def test_no_source_has_timestamps_of_its_own(environment: StreamExecutionEnvironment) -> None:
+    """Which PyFlink's example of counting words relies on."""
+    source = CollectionSource([1])
+    environment.from_source(source, MONOTONOUS, "numbers").print()
+    assert not environment.job_graph().vertices[-1].operators[-1].stamped
 
 
 def test_a_strategy_without_assigner_needs_timestamps(

@@ -114,7 +114,7 @@ async def test_more_subtasks_than_files(arrow: Path) -> None:
 async def test_files_are_read_in_batches(tmp_path: Path) -> None:
     pq.write_table(table(0, 10_000), tmp_path / "big.parquet")
 
-    sizes = [len(batch) for batch in FileSource(tmp_path).batches(context())]
+    sizes = [len(batch) for batch in FileSource(tmp_path).read_share(context())]
 
     assert sum(sizes) == 10_000
     assert max(sizes) == SOURCE_BATCH_ROWS

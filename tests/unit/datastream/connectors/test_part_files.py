@@ -19,7 +19,7 @@ def parts(path: Path, attempt: int = 0, job_id: str = "job1") -> PartFiles:
 
 def write(files: PartFiles, index: int, number: int) -> str:
     name = files.name(index, 2, number)
-    files.hidden(name).write_text(name)
+    files.writable(name).write_text(name)
     return name
 
 

@@ -23,7 +23,7 @@ from tests.unit.task.running import run_job
 
 def all_of(source: LineSource, index: int = 0, parallelism: int = 1) -> list[Any]:
     place = context(index=index, parallelism=parallelism)
-    return [record for batch in source.batches(place) for record in batch]
+    return [record for batch in source.read_share(place) for record in batch]
 
 
 def test_lines_come_without_their_ends(tmp_path: Path) -> None:

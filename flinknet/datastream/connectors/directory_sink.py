@@ -1,0 +1,201 @@
+"""What sinks of files have in common: a file for each subtask, or for each of its checkpoints, and
+when readers see it."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from flinknet.datastream.connectors.locations import RemoteLocation, location_of
+from flinknet.datastream.connectors.output import Output, PartOutput, StagedOutput
+from flinknet.datastream.connectors.output_directory import OutputDirectory
+from flinknet.datastream.connectors.part_files import PartFiles
+from flinknet.datastream.connectors.part_names import PartNames
+from flinknet.datastream.connectors.remote_output import RemoteDirectory, RemoteParts
+from flinknet.errors import ConfigurationError
+from flinknet.task.context import RuntimeContext
+from flinknet.task.sink import CheckpointedSink, CommitContext, Committer
+
+__all__ = ["DirectorySink"]
+
+
+class DirectorySink(CheckpointedSink):
+    """Writes files below ``path``, ``part-00002-of-00004-JOB....``, which may be a URL.
+
+    When every subtask of the job has finished, the directory's content is replaced as a whole by
+    the new files: readers see the result before or the new one, and a job that failed, or was
+    killed at any moment, changes nothing (``output_directory.py``). In the directory there may be
+    nothing but such results, else it is a ConfigurationError; the directory above it must be
+    writable, as the new one is made beside it.
+
+    In a job with checkpoints a subtask writes a file for each of them, if there is something in it,
+    and that becomes visible when the checkpoint is complete (``part_files.py``): readers see each
+    record once, whatever was killed. A new job wants an empty directory then.
+
+    What is otherwise at a URL stands in ``remote_output.py``. Each sink of a job has a directory of
+    its own: ``union`` the streams that shall be one result.
+    """
+
+    def __init__(self, path: str | Path, names: PartNames) -> None:
+        self._location = location_of(path)
+        self._names = names
+        self._subtask = 0, 1
+        self._staged: StagedOutput | None = None
+        self._parts: PartOutput | None = None
+        self._number = 0
+        """Of the file that is written at present, or next."""
+        self._is_begun = False
+        self._ended: list[str] = []
+        """Files that are complete, and that nobody has been told of."""
+        self._is_prepared = False
+
+    @abstractmethod
+    def end_file(self, *, is_last: bool) -> None:
+        """Write what is left, and close the present file, if there is one, with ``file_ended``.
+        The last one of a job without checkpoints may be made for it."""
+
+    @abstractmethod
+    def abandon_file(self) -> None:
+        """Close the present file, if there is one; it will be removed."""
+
+    def begin_file(self) -> Path:
+        """Return where the subclass is to write the next file."""
+        self._is_begun = True
+        return self._output.writable(self._present_name())
+
+    def file_ended(self) -> None:
+        """The present file is complete and closed."""
+        self._ended.append(self._present_name())
+        self._number += 1
+        self._is_begun = False
+
+    def exclusive_output(self) -> str:
+        """Return the directory: subtasks of two sinks would call their files the same."""
+        location = self._location
+        return str(location if isinstance(location, RemoteLocation) else location.resolve())
+
+    async def open(self, runtime_context: RuntimeContext) -> None:
+        self._subtask = runtime_context.index, runtime_context.parallelism
+        job_id, attempt = runtime_context.job_id, runtime_context.attempt
+        try:
+            if runtime_context.checkpointed:
+                self._parts = self._parts_of(job_id, attempt)
+                restored = runtime_context.state.is_restored
+                await asyncio.to_thread(self._parts.open, restored=restored)
+            else:
+                self._staged = self._staged_of(job_id, attempt)
+                await asyncio.to_thread(self._staged.open)
+        except ConfigurationError as error:
+            raise ConfigurationError(f'sink "{runtime_context.operator_name}": {error}') from error
+
+    def finish(self) -> None:
+        if self._staged is not None:  # Otherwise what is gathered is for the last part.
+            self.end_file(is_last=True)
+
+    async def prepare_commit(self) -> list[str]:
+        """Return the names of this subtask's files: none if it had nothing to write."""
+        await asyncio.to_thread(self._output.persist, list(self._ended))
+        self._is_prepared = True
+        return self._ended
+
+    def roll(self) -> list[str]:
+        """End the present file, if there is something in it, and return the names of all that were
+        ended since the last call."""
+        if self._parts is not None:
+            self.end_file(is_last=False)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def persist(self, committables: list[str]) -> None:
+        """Have files survive a loss of power."""
+        self._part_output().persist(committables)
+
+    def publish(self, committables: list[str]) -> None:
+        """Let readers see files."""
+        self._part_output().publish(committables)
+
+    def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
+        """Remove what earlier attempts have prepared in vain."""
+        self._part_output().discard(kept, is_own)
+
+    def create_committer(self, context: CommitContext) -> Committer:
+        """Make what replaces the directory's content, or removes what was to replace it; with
+        checkpoints, what commits the last files of each subtask."""
+        if context.checkpointed:
+            return PartCommitter(self._parts_of(context.job_id, context.attempt))
+        return DirectoryCommitter(self._staged_of(context.job_id, context.attempt))
+
+    def close(self) -> None:
+        if self._parts is None and self._staged is None:
+            return
+        output = self._output
+        with ExitStack() as stack:
+            stack.callback(output.close)
+            if self._is_begun:
+                unfinished = output.writable(self._present_name())
+                stack.callback(unfinished.unlink, missing_ok=True)
+            if self._staged is not None and not self._is_prepared:
+                for name in self._ended:
+                    stack.callback(output.writable(name).unlink, missing_ok=True)
+            self.abandon_file()
+
+    @property
+    def _output(self) -> Output:
+        output = self._staged if self._parts is None else self._parts
+        assert output is not None, "it is open"
+        return output
+
+    def _part_output(self) -> PartOutput:
+        assert self._parts is not None, "a job with checkpoints has parts"
+        return self._parts
+
+    def _present_name(self) -> str:
+        return self._output.name(*self._subtask, self._number)
+
+    def _parts_of(self, job_id: str, attempt: int) -> PartOutput:
+        if isinstance(self._location, RemoteLocation):
+            return RemoteParts(self._location, job_id, attempt, self._names)
+        return PartFiles(self._location, job_id, attempt, self._names)
+
+    def _staged_of(self, job_id: str, attempt: int) -> StagedOutput:
+        transaction = f"{job_id}-{attempt}"
+        if isinstance(self._location, RemoteLocation):
+            return RemoteDirectory(self._location, transaction, self._names)
+        return OutputDirectory(self._location, transaction, self._names)
+
+
+class PartCommitter(Committer):
+    """Commits what each subtask has written since the last checkpoint that it heard of."""
+
+    def __init__(self, parts: PartOutput) -> None:
+        self._parts = parts
+
+    def commit(self, committables: list[list[str]]) -> None:
+        """Let readers see the last files."""
+        self._parts.finish(_all_of(committables))
+
+    def abort(self) -> None:
+        """What is prepared may be part of a checkpoint: who goes on from that decides."""
+
+
+class DirectoryCommitter(Committer):
+    """Commits the files of all subtasks as one directory."""
+
+    def __init__(self, output: StagedOutput) -> None:
+        self._output = output
+
+    def commit(self, committables: list[list[str]]) -> None:
+        """Let the files become the content of the directory."""
+        self._output.commit(_all_of(committables))
+
+    def abort(self) -> None:
+        """Remove what the subtasks have written."""
+        self._output.abort()
+
+
+def _all_of(committables: list[Any]) -> list[str]:
+    return [name for names in committables for name in names]

@@ -1,0 +1,41 @@
+"""PyFlink's way to say how files are read: a format, and what builds a source with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flinknet.datastream.connectors.text_files import LineSource, TextFileSource
+from flinknet.errors import ConfigurationError
+
+__all__ = ["FileSourceBuilder", "StreamFormat"]
+
+
+class StreamFormat:
+    """How the records of a file are read one after the other (PyFlink's StreamFormat)."""
+
+    def __init__(self, source: Callable[[Sequence[str]], LineSource]) -> None:
+        """``source`` makes the source of the files at these paths."""
+        self.source = source
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        """Return that of files whose lines are the records."""
+        return StreamFormat(lambda paths: TextFileSource(paths, encoding=charset_name))
+
+
+class FileSourceBuilder:
+    """Builds a source of files, step by step."""
+
+    def __init__(self, stream_format: StreamFormat, paths: Sequence[str]) -> None:
+        if not paths:
+            raise ConfigurationError("a source of files has no path: name at least one")
+        self._format = stream_format
+        self._paths = list(paths)
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that are there, and end: what all sources of files do."""
+        return self
+
+    def build(self) -> LineSource:
+        """Return the source."""
+        return self._format.source(self._paths)

@@ -1,0 +1,190 @@
+"""Files of lines as sinks: text, JSON lines, CSV."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from flinknet.datastream.connectors.directory_sink import DirectorySink
+from flinknet.datastream.connectors.encoders import (
+    CsvEncoder,
+    Encoder,
+    JsonLinesEncoder,
+    TextEncoder,
+)
+from flinknet.datastream.connectors.part_names import PartNames
+from flinknet.datastream.connectors.rolling_policies import (
+    OnCheckpointRollingPolicy,
+    RollingPolicy,
+)
+
+__all__ = ["CsvSink", "FileSink", "JsonLinesSink", "OutputFileConfig", "TextFileSink"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFileConfig:
+    """What the names of files begin and end with (PyFlink's OutputFileConfig)."""
+
+    part_prefix: str
+    part_suffix: str
+
+    @staticmethod
+    def builder() -> OutputFileConfig.OutputFileConfigBuilder:
+        """Return what builds one."""
+        return OutputFileConfig.OutputFileConfigBuilder()
+
+    def get_part_prefix(self) -> str:
+        """Return what the names begin with."""
+        return self.part_prefix
+
+    def get_part_suffix(self) -> str:
+        """Return what the names end with."""
+        return self.part_suffix
+
+    class OutputFileConfigBuilder:
+        """Builds one, step by step."""
+
+        def __init__(self) -> None:
+            self._prefix, self._suffix = "part", ""
+
+        def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """Have the names begin so."""
+            self._prefix = prefix
+            return self
+
+        def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """Have the names end so."""
+            self._suffix = suffix
+            return self
+
+        def build(self) -> OutputFileConfig:
+            """Return it."""
+            return OutputFileConfig(self._prefix, self._suffix)
+
+
+class FileSink(DirectorySink):
+    """Writes records to files as ``encoder`` has them; when they are seen says ``DirectorySink``.
+
+    PyFlink's builder makes one, too: ``FileSink.for_row_format(path, encoder).build()``. All files
+    stand in the directory itself: there are no buckets.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        encoder: Encoder,
+        *,
+        prefix: str = "part",
+        suffix: str = "",
+        rolling_policy: RollingPolicy | None = None,
+    ) -> None:
+        super().__init__(path, PartNames(prefix, suffix))
+        self._encoder = encoder
+        self._rolling_policy = rolling_policy or OnCheckpointRollingPolicy()
+        self._file: BinaryIO | None = None
+        self._begun_at = self._written_at = 0.0
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
+        """Return what builds a sink that writes records one by one."""
+        return FileSink.RowFormatBuilder(base_path, encoder)
+
+    class RowFormatBuilder:
+        """Builds a sink, step by step."""
+
+        def __init__(self, base_path: str, encoder: Encoder) -> None:
+            self._path = base_path
+            self._encoder = encoder
+            self._config = OutputFileConfig("part", "")
+            self._rolling_policy = RollingPolicy.default_rolling_policy()
+
+        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink.RowFormatBuilder:
+            """Have files ended when this says so."""
+            self._rolling_policy = rolling_policy
+            return self
+
+        def with_output_file_config(
+            self, output_file_config: OutputFileConfig
+        ) -> FileSink.RowFormatBuilder:
+            """Have files called so."""
+            self._config = output_file_config
+            return self
+
+        def build(self) -> FileSink:
+            """Return the sink."""
+            return FileSink(
+                self._path,
+                self._encoder,
+                prefix=self._config.part_prefix,
+                suffix=self._config.part_suffix,
+                rolling_policy=self._rolling_policy,
+            )
+
+    def write(self, records: list[Any]) -> None:
+        now = time.monotonic()
+        if self._file is not None and self._rolling_policy.should_roll(
+            self._file.tell(), (now - self._begun_at) * 1000, (now - self._written_at) * 1000
+        ):
+            self._end()
+        encoded = self._encoder.encode(records)
+        self._open_file(now).write(encoded)
+        self._written_at = now
+
+    def end_file(self, *, is_last: bool) -> None:
+        """Write what is buffered; the last file also if that is a header only."""
+        if is_last and not self._number and self._encoder.header():
+            self._open_file(time.monotonic())
+        self._end()
+
+    def abandon_file(self) -> None:
+        """Close what is written at present."""
+        if self._file is not None:
+            self._file.close()
+
+    def _open_file(self, now: float) -> BinaryIO:
+        if self._file is None:
+            self._file = self.begin_file().open("wb")
+            self._file.write(self._encoder.header())
+            self._begun_at = self._written_at = now
+        return self._file
+
+    def _end(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.close()
+            self.file_ended()
+
+
+class TextFileSink(FileSink):
+    """The records as lines of text, as ``str`` says them."""
+
+    def __init__(self, path: str | Path, *, encoding: str = "utf-8") -> None:
+        super().__init__(path, TextEncoder(encoding), suffix=".txt")
+
+
+class JsonLinesSink(FileSink):
+    """The records as JSON, one in a line; ``default`` says what is written for what JSON does not
+    have, as for ``json.dumps``."""
+
+    def __init__(self, path: str | Path, *, default: Callable[[Any], Any] | None = None) -> None:
+        super().__init__(path, JsonLinesEncoder(default), suffix=".jsonl")
+
+
+class CsvSink(FileSink):
+    """The records as rows of CSV: tuples with a value for each of the columns, or dicts. Each file
+    begins with the names of the columns, unless ``header`` is False."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        columns: Sequence[str],
+        *,
+        header: bool = True,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+    ) -> None:
+        encoder = CsvEncoder(columns, header=header, delimiter=delimiter, encoding=encoding)
+        super().__init__(path, encoder, suffix=".csv")

@@ -1,0 +1,87 @@
+"""Where files are: a path of this machine, or a URL that fsspec knows (``s3://bucket/in``), which
+needs ``flinknet[fsspec]`` and what fsspec wants for its kind.
+
+Credentials, regions and endpoints are fsspec's: from its configuration files, from ``FSSPEC_...``
+in the environment, or where the store's own library looks for them. Each worker looks for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from flinknet.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+__all__ = ["Location", "RemoteLocation", "location_of"]
+
+OF_THIS_MACHINE = ("", "localhost")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteLocation:
+    """A URL of a file, or of what a store has for a directory. It can be pickled."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> RemoteLocation:
+        return RemoteLocation(f"{self.url}/{name}")
+
+    @property
+    def name(self) -> str:
+        """What stands behind the last ``/``."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def parent(self) -> RemoteLocation:
+        """What stands before it."""
+        return RemoteLocation(self.url.rpartition("/")[0])
+
+    @property
+    def path(self) -> str:
+        """How its file system calls it."""
+        return cast(str, self.filesystem()._strip_protocol(self.url))
+
+    def open(self) -> BinaryIO:
+        """Open the file, to be read."""
+        return cast(BinaryIO, self.filesystem().open(self.path, "rb"))
+
+    def filesystem(self) -> AbstractFileSystem:
+        """Return fsspec's file system for it, the same for all that it serves; ConfigurationError
+        if there is none."""
+        try:
+            import fsspec
+        except ImportError as cause:
+            raise ConfigurationError(
+                f"{self.url} is no path of this machine: install flinknet[fsspec], with which URLs "
+                "are read and written, or name a path"
+            ) from cause
+        try:
+            return fsspec.core.url_to_fs(self.url)[0]
+        except (ImportError, ValueError) as cause:
+            raise ConfigurationError(f"{self.url} cannot be used: {cause}") from cause
+
+
+Location = Path | RemoteLocation
+
+
+def location_of(path: str | Path) -> Location:
+    """Return where it is; a URL of the kind ``file://`` is a path."""
+    if isinstance(path, Path) or "://" not in path:
+        return Path(path)
+    parts = urlsplit(path)
+    if parts.scheme != "file":
+        return RemoteLocation(path.rstrip("/"))
+    if parts.netloc not in OF_THIS_MACHINE:
+        raise ConfigurationError(
+            f"{path} is on another machine, {parts.netloc}: a path has three strokes, file:///tmp"
+        )
+    return Path(url2pathname(parts.path))

@@ -1,0 +1,222 @@
+"""The files of a sink in a store that fsspec knows: whole objects, sent once they are complete.
+
+Theory of operation. A subtask writes its file on its own machine, in a directory for temporary
+files, and sends it as a whole under a name that readers pass over; the commit gives it the name
+that they see. Where a store cannot rename, as S3, that is a copy within the store and a removal: an
+object is there whole or not at all, and a commit that is cut off is done to its end by the next
+call, on any machine. What is different from directories of a machine:
+
+- ``RemoteParts`` (with checkpoints): nothing. Each object appears with its checkpoint, once.
+- ``RemoteDirectory`` (without): the objects of a result appear one after the other, then a
+  manifest (``_flinknet.json``) with their names, and then those of the result before go. Readers
+  who list the prefix meanwhile find both; those who go by the manifest find one result or the next.
+  A job that fails before its commit changes nothing. There is no lock: of two jobs that write to
+  one output at the same time, the second to commit may remove what the first one has.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flinknet.datastream.connectors.locations import RemoteLocation
+from flinknet.datastream.connectors.output_directory import MANIFEST
+from flinknet.datastream.connectors.part_names import HIDDEN, PartNames, PreparedPart
+from flinknet.errors import ConfigurationError, JobFailedError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+__all__ = ["RemoteDirectory", "RemoteParts"]
+
+
+class RemoteFolder:
+    """One folder of a store, and what this process is about to send there."""
+
+    def __init__(self, location: RemoteLocation) -> None:
+        self._location = location
+        self._scratch: Path | None = None
+
+    def writable(self, name: str) -> Path:
+        """Where on this machine it is written, until it is sent."""
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="flinknet-output-"))
+        return self._scratch / name
+
+    def close(self) -> None:
+        """Remove what was not sent."""
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    @property
+    def _filesystem(self) -> AbstractFileSystem:
+        return self._location.filesystem()
+
+    def _send(self, name: str, target: RemoteLocation) -> None:
+        written = self.writable(name)
+        if written.exists():
+            self._filesystem.makedirs(target.parent.path, exist_ok=True)
+            self._filesystem.put_file(str(written), target.path)
+            written.unlink()
+
+    def _move(self, source: RemoteLocation, target: RemoteLocation) -> None:
+        """Give an object its other name, unless that has been done; JobFailedError if it is under
+        none."""
+        filesystem = self._filesystem
+        filesystem.invalidate_cache()
+        try:
+            filesystem.makedirs(target.parent.path, exist_ok=True)
+            filesystem.mv(source.path, target.path)
+        except FileNotFoundError:
+            if not filesystem.exists(target.path):
+                raise JobFailedError(
+                    f"{source} is gone before its commit: only one job at a time may write there, "
+                    "and nobody else may remove it"
+                ) from None
+
+    def _names_in(self, location: RemoteLocation) -> list[str]:
+        """List a folder; empty if it is not there. ConfigurationError if it is a file."""
+        filesystem, path = self._filesystem, location.path
+        filesystem.invalidate_cache()
+        try:
+            entries = filesystem.ls(path, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        if filesystem.isfile(path):
+            raise ConfigurationError(f"{location} is a file: choose a directory for the output")
+        names = (str(entry).rstrip("/") for entry in entries)
+        return [name.rpartition("/")[2] for name in names if name != path.rstrip("/")]
+
+
+class RemoteParts(RemoteFolder):
+    """``PartFiles``, in a store."""
+
+    def __init__(
+        self, location: RemoteLocation, job_id: str, attempt: int, names: PartNames
+    ) -> None:
+        super().__init__(location)
+        self._job_id = job_id
+        self._attempt = attempt
+        self._names = names
+
+    def open(self, *, restored: bool) -> None:
+        """As ``PartOutput.open``."""
+        for name in () if restored else self._names_in(self._location):
+            if not name.startswith(HIDDEN) and f"-{self._job_id}-" not in name:
+                raise ConfigurationError(
+                    f"{self._location} holds {name}, which this job has not written and cannot "
+                    "replace, since it commits with each checkpoint: remove it or choose another "
+                    "place"
+                )
+
+    def name(self, index: int, parallelism: int, number: int) -> str:
+        """As ``Output.name``."""
+        return self._names.of_checkpoint(index, parallelism, self._job_id, self._attempt, number)
+
+    def persist(self, names: Iterable[str]) -> None:
+        """Send files, under names that readers pass over."""
+        for name in names:
+            self._send(name, self._hidden(name))
+
+    def publish(self, names: Collection[str]) -> None:
+        """As ``PartOutput.publish``."""
+        for name in names:
+            self._move(self._hidden(name), self._location / name)
+
+    def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
+        """As ``PartOutput.discard``."""
+        for name, part in self._prepared():
+            if (
+                part.attempt < self._attempt
+                and name.removeprefix(HIDDEN) not in kept
+                and is_own(part.subtask)
+            ):
+                self._remove(name)
+
+    def finish(self, names: Collection[str]) -> None:
+        """As ``PartOutput.finish``."""
+        self.publish(names)
+        for name, _ in self._prepared():
+            self._remove(name)
+
+    def _hidden(self, name: str) -> RemoteLocation:
+        return self._location / f"{HIDDEN}{name}"
+
+    def _prepared(self) -> list[tuple[str, PreparedPart]]:
+        found = [(name, self._names.prepared(name)) for name in self._names_in(self._location)]
+        return [(name, part) for name, part in found if part and part.job_id == self._job_id]
+
+    def _remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self._filesystem.rm((self._location / name).path)
+
+
+class RemoteDirectory(RemoteFolder):
+    """``OutputDirectory``, in a store."""
+
+    def __init__(self, location: RemoteLocation, transaction: str, names: PartNames) -> None:
+        super().__init__(location)
+        self._transaction = transaction
+        self._names = names
+        self._staging = location.parent / f"{HIDDEN}{location.name}.{transaction}.staging"
+
+    def open(self) -> None:
+        """As ``StagedOutput.open``."""
+        own = {MANIFEST, *self._manifest().get("files", ())}
+        for name in self._names_in(self._location):
+            if name not in own and not self._names.is_own(name):
+                raise ConfigurationError(
+                    f"{self._location} holds {name}, which no job has written there and which "
+                    "would be taken for part of the result: remove it or choose another place"
+                )
+
+    def name(self, index: int, parallelism: int, number: int) -> str:
+        """As ``Output.name``."""
+        return self._names.of_job(index, parallelism, self._transaction, number)
+
+    def persist(self, names: Iterable[str]) -> None:
+        """Send files to where they wait for the commit."""
+        for name in names:
+            self._send(name, self._staging / name)
+
+    def commit(self, files: Sequence[str]) -> None:
+        """As ``StagedOutput.commit``, one object after the other."""
+        before = self._manifest()
+        if before.get("transaction") != self._transaction:
+            for name in files:
+                self._move(self._staging / name, self._location / name)
+            manifest = {"transaction": self._transaction, "files": sorted(files)}
+            place = self._location / MANIFEST
+            self._filesystem.makedirs(self._location.path, exist_ok=True)
+            self._filesystem.pipe_file(place.path, json.dumps(manifest).encode())
+        own = set(before.get("files", ()))
+        for name in self._names_in(self._location):
+            if name not in files and (name in own or self._names.is_own(name)):
+                self._remove(self._location / name)
+        self._remove(self._staging)
+
+    def abort(self) -> None:
+        """As ``StagedOutput.abort``: also what a commit that was cut off has shown."""
+        if self._manifest().get("transaction") != self._transaction:
+            for name in self._names_in(self._location):
+                if f"-{self._transaction}" in name and self._names.is_own(name):
+                    self._remove(self._location / name)
+        self._remove(self._staging)
+
+    def _manifest(self) -> dict[str, Any]:
+        """Return that of the result that is there; an empty one if there is none."""
+        self._filesystem.invalidate_cache()
+        try:
+            manifest = json.loads(self._filesystem.cat_file((self._location / MANIFEST).path))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return {}
+        return manifest if isinstance(manifest, dict) else {}
+
+    def _remove(self, location: RemoteLocation) -> None:
+        with suppress(FileNotFoundError):
+            self._filesystem.rm(location.path, recursive=True)
