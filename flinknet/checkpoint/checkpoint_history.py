@@ -12,11 +12,12 @@ those under way.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from flinknet.checkpoint.failure_reason import CheckpointFailureReason
-from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskReport
+from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint, SubtaskId, SubtaskReport
 from flinknet.wire.checkpoint_options import CheckpointKind
 
 __all__ = ["CheckpointHistory", "CheckpointStory"]
@@ -45,6 +46,10 @@ class CheckpointStory:
     """What is known beyond the reason."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Sizes in sum over the subtasks, durations of the slowest, as ``SubtaskReport`` has them."""
+    reports: Mapping[SubtaskId, SubtaskReport] = field(default_factory=dict, repr=False)
+    """What each subtask has said, but for where its state is."""
+    finished: frozenset[SubtaskId] = frozenset()
+    """Those that had finished before."""
 
     def to_dict(self, now: float) -> dict[str, Any]:
         """Plain JSON types."""
@@ -95,6 +100,11 @@ class CheckpointHistory:
             reason=checkpoint.reason,
             explanation=explanation,
             metrics=_metrics(reports),
+            reports={
+                subtask: report._replace(handle=b"")
+                for subtask, report in checkpoint.reports.items()
+            },
+            finished=frozenset(checkpoint.finished),
         )
         self._stories.append(story)
         if checkpoint.reason is None:

@@ -95,6 +95,10 @@ class SubtaskReport(NamedTuple):
     """In-flight bytes that became part of the checkpoint."""
     finished: bool = False
     """Whether its last record was in front of the checkpoint, so that it need not run again."""
+    unaligned: bool = False
+    """Whether its barriers have overtaken data."""
+    acknowledged_ms: int = 0
+    """When that came, in milliseconds since 1970, by the coordinator's clock."""
 
 
 class PendingCheckpoint:

@@ -59,6 +59,7 @@ from flinknet.task.state.state_handler import OperatorSnapshot
 from flinknet.task.write_pace import WritePace
 from flinknet.texts import text_of
 from flinknet.wire.events import (
+    Alignment,
     CancelCheckpointMarker,
     CheckpointBarrier,
     CheckpointKind,
@@ -461,6 +462,7 @@ class SubtaskCheckpoints:
                 for kind in _IN_FLIGHT & parts.keys()
             ),
             finished=captured.has_finished,
+            unaligned=barrier.options.alignment is Alignment.UNALIGNED,
         )
         await self._responder.acknowledge(barrier.checkpoint_id, self._subtask, report)
 

@@ -4,17 +4,17 @@
 
     GET  /v1/jobs/{job}/checkpoints                  counts, summary, latest and history
     GET  /v1/jobs/{job}/checkpoints/config           when they are taken, and how
-    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}    one that is remembered
+    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}    one that is remembered, by vertex, too
+    GET  /v1/jobs/{job}/checkpoints/details/{checkpoint}/subtasks/{vertex}    and by subtask
 
 The summary is of the completed ones that are remembered. Times are milliseconds, sizes bytes; those
 of a checkpoint are in sum over its subtasks. ``start_delay``, ``alignment``, ``sync`` and ``async``
-of one that has ended, which Flink tells by subtask, are those of the slowest one: the only keys
-that Flink's answers do not have, and that its clients pass over.
+of one that has ended, which Flink tells by subtask only, are those of the slowest one: the only
+keys that Flink's answers do not have, and that its clients pass over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -22,14 +22,22 @@ from aiohttp import web
 from flinknet.checkpoint.checkpoint_history import CheckpointStory
 from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.checkpoint.pending_checkpoint import PendingCheckpoint
+from flinknet.cluster.coordinator.checkpoint_details import (
+    stats_summary,
+    subtask_details,
+    vertex_details,
+)
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
+from flinknet.cluster.coordinator.flink_rest.vertex_view import find_vertex
 from flinknet.cluster.coordinator.http_requests import named_job
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.texts import printable
 from flinknet.wire.checkpoint_options import CheckpointKind
 
-__all__ = ["CheckpointRoutes", "Checkpoints", "checkpoint_statistics"]
+__all__ = ["CheckpointRoutes", "Checkpoints", "checkpoint_statistics", "find_checkpoint"]
 
-_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_DETAILS = r"/v1/jobs/{job}/checkpoints/details/{checkpoint:\d{1,18}}"
 
 
 class Checkpoints(Protocol):
@@ -51,7 +59,8 @@ class CheckpointRoutes:
         return [
             web.get("/v1/jobs/{job}/checkpoints", self._checkpoints),
             web.get("/v1/jobs/{job}/checkpoints/config", self._config),
-            web.get(r"/v1/jobs/{job}/checkpoints/details/{checkpoint:\d{1,18}}", self._details),
+            web.get(_DETAILS, self._details),
+            web.get(_DETAILS + "/subtasks/{vertex}", self._subtasks),
         ]
 
     async def _checkpoints(self, request: web.Request) -> web.Response:
@@ -86,12 +95,44 @@ class CheckpointRoutes:
         )
 
     async def _details(self, request: web.Request) -> web.Response:
+        record, parts = self._named(request)
+        now = self._coordinator.now()
+        row = next(one for one in _history(record, now) if one["id"] == parts.checkpoint_id)
+        tasks = {
+            vertex_id(vertex): vertex_details(vertex, parts, row["status"])
+            for vertex in record.submission.shape.vertices
+        }
+        return web.json_response(row | {"tasks": tasks})
+
+    async def _subtasks(self, request: web.Request) -> web.Response:
+        record, parts = self._named(request)
+        vertex = find_vertex(record, request.match_info["vertex"])
+        if vertex is None:
+            name, asked = record.submission.name, request.match_info["vertex"]
+            raise web.HTTPNotFound(text=printable(f'job "{name}" has no vertex {asked}'))
+        return web.json_response(subtask_details(vertex, parts, _status(parts)))
+
+    def _named(self, request: web.Request) -> tuple[JobRecord, CheckpointStory | PendingCheckpoint]:
         record = named_job(request, self._coordinator.dispatcher)
-        checkpoint_id = int(request.match_info["checkpoint"])
-        for row in _history(record, self._coordinator.now()):
-            if row["id"] == checkpoint_id:
-                return web.json_response(row)
-        raise web.HTTPNotFound(text=f"no checkpoint {checkpoint_id} is remembered")
+        number = int(request.match_info["checkpoint"])
+        parts = find_checkpoint(record, number)
+        if parts is None:
+            raise web.HTTPNotFound(text=f"no checkpoint {number} is remembered")
+        return record, parts
+
+
+def find_checkpoint(record: JobRecord, number: int) -> CheckpointStory | PendingCheckpoint | None:
+    """Return one that is under way or remembered."""
+    checkpoints = record.checkpoints
+    known: list[CheckpointStory | PendingCheckpoint] = [*checkpoints.pending]
+    known += checkpoints.history.stories
+    return next((one for one in known if one.checkpoint_id == number), None)
+
+
+def _status(checkpoint: CheckpointStory | PendingCheckpoint) -> str:
+    if isinstance(checkpoint, PendingCheckpoint):
+        return "IN_PROGRESS"
+    return "COMPLETED" if checkpoint.reason is None else "FAILED"
 
 
 def checkpoint_statistics(record: JobRecord, now: float) -> dict[str, Any]:
@@ -108,12 +149,12 @@ def checkpoint_statistics(record: JobRecord, now: float) -> dict[str, Any]:
             "failed": history.failed,
         },
         "summary": {
-            "checkpointed_size": _summary(one.metrics["state_bytes"] for one in completed),
-            "state_size": _summary(one.metrics["state_bytes"] for one in completed),
-            "end_to_end_duration": _summary(one.seconds * 1000 for one in completed),
-            "alignment_buffered": _summary(()),
-            "processed_data": _summary(one.metrics["processed_bytes"] for one in completed),
-            "persisted_data": _summary(one.metrics["persisted_bytes"] for one in completed),
+            "checkpointed_size": stats_summary(one.metrics["state_bytes"] for one in completed),
+            "state_size": stats_summary(one.metrics["state_bytes"] for one in completed),
+            "end_to_end_duration": stats_summary(one.seconds * 1000 for one in completed),
+            "alignment_buffered": stats_summary(()),
+            "processed_data": stats_summary(one.metrics["processed_bytes"] for one in completed),
+            "persisted_data": stats_summary(one.metrics["persisted_bytes"] for one in completed),
         },
         "latest": {
             "completed": _first(record, [one for one in completed if not _saves(one)]),
@@ -221,12 +262,3 @@ def _type(kind: CheckpointKind) -> str:
     if kind.stops:
         return "SYNC_SAVEPOINT"
     return "SAVEPOINT" if kind.is_savepoint else "CHECKPOINT"
-
-
-def _summary(values: Iterable[float]) -> dict[str, float]:
-    """Flink's shape; zeros if there is nothing to sum up."""
-    ordered = [round(value) for value in sorted(values)] or [0]
-    last = len(ordered) - 1
-    quantiles = {name: float(ordered[round(share * last)]) for name, share in _QUANTILES.items()}
-    average = round(sum(ordered) / len(ordered))
-    return {"min": ordered[0], "max": ordered[-1], "avg": average, **quantiles}

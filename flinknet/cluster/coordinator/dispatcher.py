@@ -464,6 +464,7 @@ class Dispatcher:
         try:
             if isinstance(message, AcknowledgeCheckpoint):
                 report = SubtaskReport(message.handle, *message.metrics)
+                report = report._replace(acknowledged_ms=self.wall_ms(now))
                 order = books.acknowledge(message.checkpoint_id, subtask, report)
                 orders = [] if order is None else [order]
             elif isinstance(message, AwaitCheckpoint):

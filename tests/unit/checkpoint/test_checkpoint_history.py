@@ -39,7 +39,7 @@ def test_sizes_add_up_and_the_slowest_subtask_counts() -> None:
     assert history.age_s(5.0) is None
     assert history.to_dict(5.0)["last_completed"] is None
     history.note_trigger()
-    one = SubtaskReport(b"", 1.0, 20.0, 3.0, 40.0, 5, 6, 7)
+    one = SubtaskReport(b"where it is", 1.0, 20.0, 3.0, 40.0, 5, 6, 7)
     other = SubtaskReport(b"", 10.0, 2.0, 30.0, 4.0, 50, 60, 70)
     history.note_end(ended(1, one, other), 12.5)
     story = history.last_completed
@@ -54,6 +54,12 @@ def test_sizes_add_up_and_the_slowest_subtask_counts() -> None:
         "async_ms": 40.0,
     }
     assert (story.seconds, story.subtasks, story.acknowledged) == (2.5, 4, 4)
+    assert story.reports == {
+        (0, 0): one._replace(handle=b""),
+        (0, 1): other,
+        (1, 0): SubtaskReport(),
+    }
+    assert story.finished == {(2, 0)}
     assert history.age_s(15.0) == 5.0, "from its trigger: what would be done again"
     history.check_invariants(under_way=0)
 

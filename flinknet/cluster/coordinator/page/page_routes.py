@@ -7,6 +7,7 @@
          &vertex=ID                  all subtasks of one vertex
          &metrics=A,B                with how these metrics of it stand
          &show=checkpoints           how checkpoints went
+         &checkpoint=N               and, with that, each subtask's part in one of them
          &show=network               pools, connections, and the channels where most waits
 
 The names and shapes are the page's own and may change with it: programs ask ``/v1`` or
@@ -22,7 +23,8 @@ from typing import Any
 
 from aiohttp import web
 
-from flinknet.cluster.coordinator.checkpoint_routes import checkpoint_statistics
+from flinknet.cluster.coordinator.checkpoint_details import PARTS, part_rows
+from flinknet.cluster.coordinator.checkpoint_routes import checkpoint_statistics, find_checkpoint
 from flinknet.cluster.coordinator.client_routes import worker_row
 from flinknet.cluster.coordinator.diagnosis_routes import diagnosis_of, topology_of
 from flinknet.cluster.coordinator.flink_rest.cluster_view import cluster_overview
@@ -30,6 +32,7 @@ from flinknet.cluster.coordinator.flink_rest.exceptions_view import job_exceptio
 from flinknet.cluster.coordinator.flink_rest.job_view import job_overview
 from flinknet.cluster.coordinator.flink_rest.metrics_view import chosen_names
 from flinknet.cluster.coordinator.flink_rest.vertex_view import find_vertex
+from flinknet.cluster.coordinator.http_requests import whole_number
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metrics_routes import Measured
 from flinknet.cluster.coordinator.page.job_view import Live, diagnosis_view, job_view
@@ -129,6 +132,7 @@ class PageRoutes:
             shown["vertex"] = None if vertex is None else vertex_view(record, vertex, live, chosen)
         if query.get("show") == "checkpoints":
             shown["checkpoints"] = checkpoint_statistics(record, now)
+            shown["checkpoints"]["parts"] = _parts(record, whole_number(request, "checkpoint"))
         if query.get("show") == "network":
             shown["network"] = await self._network(record, live)
         return shown
@@ -162,3 +166,12 @@ class PageRoutes:
         except TimeoutError:
             return ()
         return () if told is None else told.channels
+
+
+def _parts(record: JobRecord, number: int) -> dict[str, Any] | None:
+    """Each subtask's part in a checkpoint; None if there is none with that number."""
+    checkpoint = find_checkpoint(record, number)
+    if checkpoint is None:
+        return None
+    rows = part_rows(record.submission.shape.vertices, checkpoint)
+    return {"id": number, "columns": PARTS, "rows": rows}

@@ -75,7 +75,20 @@ async def test_counts_latest_and_history_tell_of_savepoints(tmp_path: Path) -> N
         assert "Not a directory" in told["latest"]["failed"]["failure_message"]
         assert "external_path" not in told["latest"]["failed"]
         assert told["latest"]["completed"] is None
-        assert (await ask(cluster, record, "/details/1"))[1] == latest
+        _, details = await ask(cluster, record, "/details/1")
+        assert details | {"tasks": {}} == latest
+        for vertex, task in details["tasks"].items():
+            _, subtasks = await ask(cluster, record, f"/details/1/subtasks/{vertex}")
+            assert {name: subtasks[name] for name in task} == task
+            assert task["num_acknowledged_subtasks"] == len(subtasks["subtasks"]) == 2
+            assert {one["status"] for one in subtasks["subtasks"]} == {"completed"}
+            assert subtasks["summary"]["start_delay"]["min"] >= 0
+        assert sum(task["state_size"] for task in details["tasks"].values()) == latest["state_size"]
+        assert (await ask(cluster, record, "/details/1/subtasks/0"))[0] == 404
+        assert (await ask(cluster, record, "/details/99/subtasks/0"))[0] == 404
+        for vertex in details["tasks"]:
+            _, failed = await ask(cluster, record, f"/details/2/subtasks/{vertex}")
+            assert failed["status"] == "FAILED"
         assert (await ask(cluster, record, "/details/99"))[0] == 404
         assert (await ask(cluster, record, "/config"))[0] == 404
         await cancel(cluster, record)

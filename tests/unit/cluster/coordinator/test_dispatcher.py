@@ -995,7 +995,7 @@ def test_malformed_answers_about_checkpoints_break_the_protocol(
     owner = record.execution.worker_of((1, 0))
     (other,) = set(WORKERS) - {owner}
     decline = DeclineCheckpoint(record.job_id, 0, 1, 1, 0, "BOREDOM", "")
-    acknowledge = AcknowledgeCheckpoint(record.job_id, 0, 1, 1, 0, b"", [0] * 9)
+    acknowledge = AcknowledgeCheckpoint(record.job_id, 0, 1, 1, 0, b"", [0] * 11)
     with pytest.raises(RemoteProtocolError):
         match field:
             case "subtask":

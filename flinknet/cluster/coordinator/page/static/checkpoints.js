@@ -2,7 +2,7 @@
 
 import { html } from "/page/htm-preact.js";
 import * as f from "/page/format.js";
-import { Table, byName } from "/page/table.js";
+import { Table, byName, byPlace } from "/page/table.js";
 
 const COLUMNS = [
   { name: "id", title: "ID", show: f.count },
@@ -31,7 +31,23 @@ const SUMMARY = [
 ];
 const STATISTICS = ["min", "avg", "p50", "p90", "p99", "max"];
 
-export function Checkpoints({ checkpoints }) {
+const PARTS = [
+  { name: "vertex", title: "Operator", isText: true },
+  { name: "subtask", title: "Subtask", show: (value) => value + 1 },
+  { name: "status", title: "Status", isText: true },
+  { name: "duration", title: "Duration", show: f.milliseconds, label: "from the trigger to its acknowledgement" },
+  { name: "start_delay", title: "Start delay", show: f.milliseconds, label: "from the trigger to its first barrier" },
+  { name: "alignment", title: "Alignment", show: f.milliseconds, label: "from its first barrier to its last" },
+  { name: "sync", title: "Sync", show: f.milliseconds, label: "records waited while its state was captured" },
+  { name: "async", title: "Async", show: f.milliseconds, label: "the state was written" },
+  { name: "state_size", title: "State", show: f.bytes },
+  { name: "processed_data", title: "Processed", show: f.bytes, label: "in-flight data processed during alignment" },
+  { name: "persisted_data", title: "Persisted", show: f.bytes, label: "in-flight data stored" },
+  { name: "unaligned", title: "Unaligned", isText: true, show: f.yesNo },
+];
+
+export function Checkpoints({ checkpoints, base }) {
+  const { parts } = checkpoints;
   const { counts, history, summary, latest } = checkpoints;
   const rows = history.map((row) => ({ ...row, failure_message: row.failure_message ?? "" }));
   return html`<div>
@@ -45,7 +61,9 @@ export function Checkpoints({ checkpoints }) {
       <thead><tr><th class="text" scope="col"></th>${STATISTICS.map((one) => html`<th scope="col">${one}</th>`)}</tr></thead>
       <tbody>${SUMMARY.map(([name, title, show]) => html`<tr><th class="text" scope="row">${title}</th>
         ${STATISTICS.map((one) => html`<td>${show(summary[name][one])}</td>`)}</tr>`)}</tbody></table>`}
-    <${Table} columns=${COLUMNS} rows=${rows} get=${byName} label="History"
+    ${parts && html`<${Table} key=${parts.id} columns=${PARTS} rows=${parts.rows} get=${byPlace(parts.columns)}
+      label=${`Subtasks in checkpoint ${parts.id}`} initial=${{ name: "duration", descending: true }} />`}
+    <${Table} columns=${COLUMNS} rows=${rows} get=${byName} label="History" link=${(row) => `${base}/${row.id}`}
       empty="none was taken: the job has no periodic checkpoints, or the first is still to come" />
   </div>`;
 }

@@ -36,7 +36,8 @@ export function Job({ told, route, chart }) {
     <${Tabs} base=${base} tabs=${tabs} chosen=${tab} label="job" />
     ${tab === "" && html`<${Graph} job=${job} culprits=${culprits} chosen=${route.vertex} />`}
     ${tab === "network" && told.network && html`<${Network} network=${told.network} />`}
-    ${tab === "checkpoints" && told.checkpoints && html`<${Checkpoints} checkpoints=${told.checkpoints} />`}
+    ${tab === "checkpoints" && told.checkpoints && html`<${Checkpoints} checkpoints=${told.checkpoints}
+      base=${`${base}/checkpoints`} />`}
     ${tab === "exceptions" && html`<${Exceptions} exceptions=${exceptions} />`}
     ${route.vertex && told.vertex && html`<${Vertex} key=${told.vertex.id} jobId=${job.id} vertex=${told.vertex}
       tab=${route.tab} chart=${chart} hasFlameGraphs=${told.has_flame_graphs} />`}

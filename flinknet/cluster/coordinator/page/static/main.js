@@ -26,7 +26,7 @@ function routeOf(address) {
   if (place === "jobs" && job) {
     return what === "vertices"
       ? { place, job, vertex, tab: tab || "subtasks" }
-      : { place, job, vertex: "", tab: what ?? "" };
+      : { place, job, vertex: "", tab: what ?? "", checkpoint: what === "checkpoints" ? vertex : "" };
   }
   return { place };
 }
@@ -37,6 +37,7 @@ function pathOf(route) {
   if (route.vertex) query.set("vertex", route.vertex);
   if (route.vertex && route.tab === "metrics" && chart.names.length) query.set("metrics", chart.names.join(","));
   if (["network", "checkpoints"].includes(route.tab)) query.set("show", route.tab);
+  if (route.checkpoint) query.set("checkpoint", route.checkpoint);
   return `/api/v1/page?${query}`;
 }
 

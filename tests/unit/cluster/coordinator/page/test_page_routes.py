@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -10,6 +11,7 @@ import aiohttp
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
+from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.control_plane import ServedCoordinator, get
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
@@ -39,7 +41,7 @@ async def test_it_tells_of_the_cluster(
         assert (status, told["job"]) == (200, None)
 
 
-async def test_one_answer_tells_all_of_a_job() -> None:
+async def test_one_answer_tells_all_of_a_job(tmp_path: Path) -> None:
     async with running_cluster() as cluster:
         coordinator = cluster.served.coordinator
         record = coordinator.submit(Submission.of_graph(endless_graph()))
@@ -59,7 +61,10 @@ async def test_one_answer_tells_all_of_a_job() -> None:
         assert not {"checkpoints", "network"} & set(told)
         assert (await page(cluster, f"{query}&vertex=none"))["vertex"] is None
         told = await page(cluster, f"{query}&show=checkpoints")
-        assert told["checkpoints"]["counts"]["total"] == 0
+        assert (told["checkpoints"]["counts"]["total"], told["checkpoints"]["parts"]) == (0, None)
+        coordinator.trigger_savepoint(record, CheckpointKind.SAVEPOINT, str(tmp_path))
+        told = await page(cluster, f"{query}&show=checkpoints&checkpoint=1")
+        assert len(told["checkpoints"]["parts"]["rows"]) == 4
         told = await page(cluster, f"{query}&show=network")
         assert len(told["network"]["pools"]) == 2
         assert {row[0] for row in told["network"]["channels"]["rows"]} == {"worker-0", "worker-1"}
