@@ -486,11 +486,10 @@ class SubtaskCheckpoints:
         await self._chain.persist()
         operators = []
         pace = WritePace(task_time())
+        for snapshot in captured.snapshots:
+            await _at_pace(pace, snapshot.detach())
         for number, snapshot in enumerate(captured.snapshots):
-            for _ in snapshot.slices():
-                if pace.is_over(task_time()):
-                    await asyncio.sleep(0)
-                    pace.resume(task_time())
+            await _at_pace(pace, snapshot.slices())
             written = {StateKind.OPERATOR: snapshot.operator_pieces()}
             if not captured.has_finished:  # Nobody asks for a key any more.
                 written[StateKind.KEYED] = snapshot.keyed_pieces()
@@ -537,6 +536,14 @@ def labelled(kind: StateKind, pieces: Iterable[bytes | bytearray]) -> Iterator[t
         size += len(piece)
         if size >= SECTION_BYTES and kind is StateKind.KEYED:
             number, size = number + 1, 0
+
+
+async def _at_pace(pace: WritePace, steps: Iterator[None]) -> None:
+    """Do one step after the other, and let the loop turn in between."""
+    for _ in steps:
+        if pace.is_over(task_time()):
+            await asyncio.sleep(0)
+            pace.resume(task_time())
 
 
 async def _beside_each_other(

@@ -3,22 +3,57 @@
 Text, whole numbers and tuples of them are their own form, so that the bytes that are written are
 those that the group is made of; other keys are hashed as records' keys are. Entries of a group
 that follow each other are a *run*, with one head for all of them (``snapshot_format.py``).
+
+Entries come from an iterator, or from a dict that they were detached from before.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
 from flinknet.records.key_groups import key_group, mixed
 from flinknet.task.state.snapshot_format import RUN
+from flinknet.task.state.value_copy import are_unchanging
 from flinknet.task.state.value_serializer import ValueSerializer
 
-__all__ = ["EntryWriter", "WrittenGroup"]
+__all__ = ["RUN_BYTES", "DetachedEntries", "EntryWriter", "WrittenGroup"]
 
 RUN_BYTES = 16_384
 """Size of a run, which is read in one step, too: about a thousand entries."""
+
+
+class DetachedEntries:
+    """Which objects are keys and values of a dict, which must not change before all are taken.
+
+    They can be iterated, or written, once: each is let go of when it has been.
+    """
+
+    def __init__(self, entries: dict[Any, Any]) -> None:
+        self.is_whole = False
+        """Whether all have been taken."""
+        self._entries: Iterator[tuple[Any, Any]] = iter(entries.items())
+        self._taken: deque[tuple[Any, Any]] = deque()
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self
+
+    def __next__(self) -> tuple[Any, Any]:
+        if not self._taken:
+            raise StopIteration
+        return self._taken.popleft()
+
+    def take(self, entries_max: int) -> bool:
+        """Take so many more; return whether their values are such as cannot be changed in place: if
+        not, all of this is to be forgotten."""
+        taken = list(islice(self._entries, entries_max))
+        if len(taken) < entries_max:
+            self.is_whole, self._entries = True, iter(())  # the former keeps its first entry
+        self._taken += taken
+        return are_unchanging([value for _, value in taken])
 
 
 class WrittenGroup:
@@ -67,6 +102,27 @@ class EntryWriter:
         the end. ``serialised`` makes the bytes of a value first, where a user's serializer does.
 
         Raises whatever the serializers do."""
+        return self._write(state, entries, serialised, entries_max, bytes_max)
+
+    def write_detached(
+        self,
+        state: int,
+        entries: DetachedEntries,
+        serialised: Callable[[Any], bytes] | None,
+        entries_max: int,
+        bytes_max: int,
+    ) -> int:
+        """As ``write``."""
+        return self._write(state, entries, serialised, entries_max, bytes_max)
+
+    def _write(
+        self,
+        state: int,
+        entries: Iterator[tuple[Any, Any]],
+        serialised: Callable[[Any], bytes] | None,
+        entries_max: int,
+        bytes_max: int,
+    ) -> int:
         groups, max_parallelism = self.groups, self._max_parallelism
         count = size = 0
         for key, value in entries:

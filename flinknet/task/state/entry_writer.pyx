@@ -2,7 +2,10 @@
 """See ``entry_writer.py``."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.dict cimport PyDict_Next
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -14,10 +17,14 @@ from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly
 
 from flinknet.records.key_groups import key_group
 from flinknet.task.state.snapshot_format import RUN
+from flinknet.task.state.value_copy import are_unchanging
 
-__all__ = ["RUN_BYTES", "EntryWriter", "WrittenGroup"]
+__all__ = ["RUN_BYTES", "DetachedEntries", "EntryWriter", "WrittenGroup"]
 
 RUN_BYTES = 16_384
+
+cdef enum:
+    AHEAD = 16  # entries: what memory brings in the time in which as many are written
 
 cdef Py_ssize_t RUN_ENDS = RUN_BYTES
 
@@ -26,7 +33,96 @@ cdef extern from "Python.h":
     void PyErr_Clear()
 
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define have_brought(object) __builtin_prefetch(object)
+    #else
+    #define have_brought(object) ((void)(object))
+    #endif
+    """
+    void have_brought(PyObject *object) noexcept
+
+
 begin_key_hashes()
+
+
+cdef class DetachedEntries:
+    """See ``entry_writer.py``. The references stand in an array of our own, where no collection
+    looks at them; most of them are of objects that are not in the cache, and are asked for before
+    they are needed.
+    """
+
+    cdef readonly bint is_whole
+    cdef dict _entries
+    cdef Py_ssize_t _position
+    cdef PyObject **_taken
+    cdef Py_ssize_t _first
+    cdef Py_ssize_t _end
+
+    def __cinit__(self, dict entries not None):
+        self._taken = <PyObject **>PyMem_Malloc(2 * len(entries) * sizeof(PyObject *))
+        if self._taken is NULL:
+            raise MemoryError
+        self._entries = entries
+
+    def __dealloc__(self):
+        while self._first < self._end:
+            self._ask_for(self._first + AHEAD)
+            self._release_first()
+        PyMem_Free(self._taken)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._first == self._end:
+            raise StopIteration
+        entry = (<object>self._taken[2 * self._first], <object>self._taken[2 * self._first + 1])
+        self._release_first()
+        return entry
+
+    def take(self, Py_ssize_t entries_max):
+        cdef Py_ssize_t begin = self._end
+        cdef list others = []
+        while not self.is_whole and self._end - begin < entries_max:
+            self._take_some(min(AHEAD, entries_max - (self._end - begin)), others)
+        return are_unchanging(others)
+
+    cdef int _take_some(self, Py_ssize_t count, list others) except -1:
+        cdef Py_ssize_t end = self._end
+        cdef PyObject *key
+        cdef PyObject *value
+        while end < self._end + count:
+            if not PyDict_Next(self._entries, &self._position, &key, &value):
+                self.is_whole = True
+                break
+            have_brought(key)
+            have_brought(value)
+            self._taken[2 * end] = key
+            self._taken[2 * end + 1] = value
+            end += 1
+        while self._end < end:
+            value = self._taken[2 * self._end + 1]
+            Py_INCREF(<object>self._taken[2 * self._end])
+            Py_INCREF(<object>value)
+            self._end += 1
+            if not _is_scalar(<object>value):
+                others.append(<object>value)
+        return 0
+
+    cdef void _ask_for(self, Py_ssize_t index) noexcept:
+        if index < self._end:
+            have_brought(self._taken[2 * index])
+            have_brought(self._taken[2 * index + 1])
+
+    cdef int _release_first(self) except -1:
+        cdef PyObject *key = self._taken[2 * self._first]
+        cdef PyObject *value = self._taken[2 * self._first + 1]
+        self._first += 1
+        Py_DECREF(<object>key)
+        Py_DECREF(<object>value)
+        return 0
 
 
 cdef class WrittenGroup:
@@ -61,12 +157,14 @@ cdef class EntryWriter:
     cdef public dict groups
     cdef public object key
     cdef CPacker _direct
+    cdef list _by_group
     cdef object _pack
     cdef uint32_t _max_parallelism
 
     def __init__(self, serializer, max_parallelism):
         self.groups = {}
         self.key = None
+        self._by_group = [None] * max_parallelism
         self._direct = serializer.direct
         self._pack = serializer.pack
         self._max_parallelism = max_parallelism
@@ -74,42 +172,68 @@ cdef class EntryWriter:
     def write(
         self, state, entries, serialised, Py_ssize_t entries_max, Py_ssize_t bytes_max
     ):
+        cdef Py_ssize_t count = 0, size = 0
+        for key, value in entries:
+            size += self._write_entry(state, key, value, serialised)
+            count += 1
+            if count >= entries_max or size >= bytes_max:
+                break
+        return count
+
+    def write_detached(
+        self,
+        state,
+        DetachedEntries entries not None,
+        serialised,
+        Py_ssize_t entries_max,
+        Py_ssize_t bytes_max,
+    ):
+        cdef Py_ssize_t count = 0, size = 0, first
+        while count < entries_max and size < bytes_max and entries._first < entries._end:
+            first = entries._first
+            entries._ask_for(first + AHEAD)
+            size += self._write_entry(
+                state,
+                <object>entries._taken[2 * first],
+                <object>entries._taken[2 * first + 1],
+                serialised,
+            )
+            entries._release_first()
+            count += 1
+        return count
+
+    cdef Py_ssize_t _write_entry(self, state, key, value, serialised) except -1:
         """Pack key and value behind each other, look at the bytes of the one for the group of
         both, and copy them to that."""
         cdef CPacker direct = self._direct
-        cdef Py_ssize_t count = 0, size = 0, start = direct._size, packed
+        cdef Py_ssize_t start = direct._size, packed
+        cdef uint32_t group
         cdef WrittenGroup written
+        self.key = key
         try:
-            for key, value in entries:
-                self.key = key
-                if _is_own_form(key):
-                    self._put_plain(key)
-                    group = self._group_of_bytes(start)
-                else:
-                    self._put(self._pack(key))
-                    group = key_group(key, self._max_parallelism)
-                if serialised is not None:
-                    value = serialised(value)
-                if _is_scalar(value):
-                    self._put_plain(value)
-                else:
-                    self._put(self._pack(value))
-                written = self.groups.get(group)
-                if written is None:
-                    written = self.groups[group] = WrittenGroup()
-                packed = direct._size - start
-                _append(written.begun, direct._scratch + start, packed)
-                direct.release(start)
-                written.entries += 1
-                count += 1
-                size += packed
-                if PyByteArray_GET_SIZE(written.begun) >= RUN_ENDS:
-                    written.end_run(state)
-                if count >= entries_max or size >= bytes_max:
-                    break
+            if _is_own_form(key):
+                self._put_plain(key)
+                group = self._group_of_bytes(start)
+            else:
+                self._put(self._pack(key))
+                group = key_group(key, self._max_parallelism)
+            if serialised is not None:
+                value = serialised(value)
+            if _is_scalar(value):
+                self._put_plain(value)
+            else:
+                self._put(self._pack(value))
+            written = self._by_group[group]
+            if written is None:
+                written = self._by_group[group] = self.groups[group] = WrittenGroup()
+            packed = direct._size - start
+            _append(written.begun, direct._scratch + start, packed)
         finally:
             direct.release(start)
-        return count
+        written.entries += 1
+        if PyByteArray_GET_SIZE(written.begun) >= RUN_ENDS:
+            written.end_run(state)
+        return packed
 
     cdef int _put_plain(self, value) except -1:
         """Pack what has no list in it."""

@@ -1,12 +1,13 @@
 """Writing an operator's keyed state to a checkpoint, and reading it again.
 
-Theory of operation. ``KeyedSnapshot`` captures every table, which takes no time; then ``slices``
-writes entry after entry in small steps, between which the loop turns and the operator goes on: one
-step is SLICE_ENTRIES entries or SLICE_BYTES bytes, a millisecond. Each entry goes to the bytes of
-its key group. Text, whole numbers and tuples of them are their own form, so that the bytes that
-are written are those that the group is made of; other keys are hashed as records' keys are. When
-all is written, the captures are closed, and the layers that they have left are merged in steps,
-too.
+Theory of operation. ``KeyedSnapshot`` captures every table, which takes no time; then ``detach``
+takes down which entries these are, so that the operator soon has plain tables again, and ``slices``
+writes entry after entry. Both do so in small steps, between which the loop turns and the operator
+goes on: one of writing is SLICE_ENTRIES entries or SLICE_BYTES bytes, a fraction of a millisecond.
+Each entry goes to the bytes of its key group. Text, whole numbers and tuples of them are their own
+form, so that the bytes that are written are those that the group is made of; other keys are hashed
+as records' keys are. When all is written, the captures are closed, and the layers that they have
+left are merged in steps, too.
 
 What a backend has on disk comes after what is in memory, group by group, and is packed already. It
 may be too much for memory, so what was written of each group goes through a file then
@@ -21,6 +22,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
 from mmap import mmap
 from operator import attrgetter
@@ -54,8 +56,13 @@ SLICE_BYTES = 65_536
 SLICE_GROUPS = 256
 """Key groups completed in one step."""
 
-MERGE_ENTRIES = 4096
-"""Entries of each state that are merged in one step: half a millisecond."""
+DETACHED_ENTRIES = 65_536
+"""Entries taken down in one step: two milliseconds. It is so much because what takes long here is
+that the operator looks into two tables meanwhile."""
+
+MERGE_ENTRIES = 1024
+"""Entries of each state that are merged in the first step, a millisecond where state is large. Each
+step merges as many more, since the operator may write more than that between two steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +125,14 @@ class KeyedSnapshot:
         self.entries = 0
         """How many were written."""
 
+    def detach(self) -> Iterator[None]:
+        """Have what was captured stand apart from the tables, as far as that can be, a bit at each
+        step; it may be left out."""
+        for captured in self._captures:
+            while captured.capture.detach(DETACHED_ENTRIES):
+                yield
+        yield from self._merge()
+
     def slices(self) -> Iterator[None]:
         """Write a bit at each step; at the end of the iteration all is written and merged.
 
@@ -134,8 +149,7 @@ class KeyedSnapshot:
             raise
         finally:
             self._let_go()
-        while self._state.merge(MERGE_ENTRIES):
-            yield
+        yield from self._merge()
 
     def close(self) -> None:
         """Let go of what was captured, and of what was written; idempotent."""
@@ -146,6 +160,12 @@ class KeyedSnapshot:
     def _let_go(self) -> None:
         for captured in self._captures:
             captured.capture.close()
+
+    def _merge(self) -> Iterator[None]:
+        entries_max = MERGE_ENTRIES
+        while self._state.merge(entries_max):
+            entries_max += MERGE_ENTRIES
+            yield
 
     def pieces(self) -> Iterable[bytes | bytearray]:
         """Return what was written, to be stored one behind the other; nothing if there is no state
@@ -176,12 +196,13 @@ class KeyedSnapshot:
         ).to_bytes()
 
     def _write(self, number: int, captured: CapturedState) -> Iterator[None]:
-        writer = self._writer
-        entries = iter(captured.entries(self._now_ms))
+        writer, detached = self._writer, captured.capture.detached
+        if detached is None or captured.drops_expired:
+            write = partial(writer.write, number, iter(captured.entries(self._now_ms)))
+        else:
+            write = partial(writer.write_detached, number, detached)
         try:
-            while written := writer.write(
-                number, entries, captured.serialised, SLICE_ENTRIES, SLICE_BYTES
-            ):
+            while written := write(captured.serialised, SLICE_ENTRIES, SLICE_BYTES):
                 self.entries += written
                 yield
         except Exception as cause:

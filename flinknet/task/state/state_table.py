@@ -13,6 +13,11 @@ So the frozen layers can be iterated for as long as it takes. When no capture is
 layers are merged, so many entries at a time, until ``live`` is the plain dict again. A capture
 that comes before that freezes the front, too: then there are several layers.
 
+Looking through two dicts and merging them costs more than writing does, so a capture does not stay
+in the way for as long as it is written: it is *detached*, so many entries at a time. It takes down
+which objects are keys and values, and lets go of the layers when it has them all. That is right for
+values that cannot be changed in place; a capture of others keeps its layers.
+
 ``live`` changes only in ``capture`` and in ``merge``, so nobody may keep it over a point at which
 one of the two can be called; ``attach`` has it set anew for those who do.
 
@@ -26,6 +31,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Protocol
 
+from flinknet.task.state.entry_writer import DetachedEntries
 from flinknet.task.state.value_copy import copied
 
 __all__ = ["Entries", "StateTable", "TableCapture"]
@@ -108,9 +114,35 @@ class TableCapture:
     def __init__(self, table: StateTable, layers: tuple[Entries, ...]) -> None:
         self._table: StateTable | None = table
         self._layers = layers
+        self._detached: DetachedEntries | None = None
+        self._keeps_layers = len(layers) != 1
+
+    @property
+    def detached(self) -> DetachedEntries | None:
+        """What was detached, if all was: the entries, to be iterated or written once."""
+        whole = self._detached is not None and self._detached.is_whole
+        return self._detached if whole else None
+
+    def detach(self, entries_max: int) -> bool:
+        """Take so many entries at most out of the table; return whether more are to be taken.
+
+        When all are, the table may change. If a value could be changed in place, or the table has
+        several layers, nothing is taken, and ``entries`` are all as they were. Nothing may have
+        been iterated before."""
+        if self._keeps_layers or self._table is None:
+            return False
+        taken = self._detached = self._detached or DetachedEntries(self._layers[0])
+        if not taken.take(entries_max):
+            self._keeps_layers, self._detached = True, None
+            return False
+        if taken.is_whole:
+            self._let_go()
+        return not taken.is_whole
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
         """Iterate over keys and values, which must not be changed, until the capture is closed."""
+        if self.detached is not None:
+            return self.detached
         if len(self._layers) == 1:
             return iter(self._layers[0].items())
         return _items(self._layers)
@@ -121,6 +153,10 @@ class TableCapture:
 
     def close(self) -> None:
         """Let the table change what was captured; idempotent."""
+        self._detached = None
+        self._let_go()
+
+    def _let_go(self) -> None:
         table, self._table, self._layers = self._table, None, ()
         if table is not None:
             table._end_capture()

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
-__all__ = ["copied"]
+__all__ = ["are_unchanging", "copied"]
 
 UNCHANGING = frozenset(
     (NoneType, bool, int, float, str, bytes, date, datetime, time, timedelta, Decimal, UUID)
@@ -35,6 +35,17 @@ def copied(value: Any) -> Any:
     if kind is dict and _consists_of_unchanging(value.values()):
         return value.copy()  # its keys have a hash, which would change with them
     return deepcopy(value)
+
+
+def are_unchanging(values: list[Any]) -> bool:
+    """Whether none of the values could be changed in place, so that each is its own copy."""
+    if _consists_of_unchanging(values):
+        return True
+    for value in values:
+        kind = type(value)
+        if kind not in UNCHANGING and (kind is not tuple or not _consists_of_unchanging(value)):
+            return False
+    return True
 
 
 def _consists_of_unchanging(values: Any) -> bool:

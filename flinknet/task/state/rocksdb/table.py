@@ -95,6 +95,10 @@ class RocksDBCapture(TableCapture):
         self._origin = table
         self._deserialise = table.deserialise
 
+    def detach(self, entries_max: int) -> bool:
+        """Nothing is taken: what is in memory is a part of it."""
+        return False
+
     def entries(self) -> Iterator[tuple[Any, Any]]:
         yield from self.entries_in_memory()
         for row, value in self.rows():

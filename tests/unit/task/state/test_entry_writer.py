@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import msgpack
 import pytest
 
 from flinknet.errors import SerializationError
 from flinknet.records.key_groups import key_group
-from flinknet.task.state.entry_writer import RUN_BYTES, EntryWriter
+from flinknet.task.state.entry_writer import RUN_BYTES, DetachedEntries, EntryWriter
 from flinknet.task.state.snapshot_format import RUN
 from flinknet.task.state.value_serializer import ValueSerializer
 
 GROUPS = 16
 MANY = 1_000_000
+
+
+class Value:
+    """One that can be looked for when it should be gone."""
 
 
 def writer() -> EntryWriter:
@@ -92,3 +97,59 @@ def test_what_cannot_be_written_is_known_by_its_key(entry: Any) -> None:
     with pytest.raises(SerializationError):
         written.write(0, iter([("before", 1), entry]), None, MANY, MANY)
     assert written.key == entry[0]
+
+
+def detached(entries: dict[Any, Any]) -> DetachedEntries:
+    taken = DetachedEntries(entries)
+    assert taken.take(MANY)
+    assert taken.is_whole
+    return taken
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 16, 40, 41])
+def test_entries_are_detached_a_bit_at_a_time(at_once: int) -> None:
+    entries = {number: (number, str(number)) for number in range(40)}
+    taken = DetachedEntries(entries)
+    steps = 0
+    while not taken.is_whole:
+        assert taken.take(at_once)
+        steps += 1
+    assert steps == 40 // at_once + 1
+    entries.clear()
+    assert list(taken) == [(number, (number, str(number))) for number in range(40)]
+    assert list(taken) == []
+
+
+def test_nothing_is_detached_of_an_empty_dict() -> None:
+    assert list(detached({})) == []
+
+
+def test_values_that_could_be_changed_are_noticed_when_they_are_taken() -> None:
+    taken = DetachedEntries({"a": 1, "b": [1]})
+    assert taken.take(1)
+    assert not taken.take(1)
+
+
+def test_what_was_detached_is_let_go_of() -> None:
+    """When it has been written, and when it is given up; by then the dict has others."""
+    entries: dict[Any, Any] = {f"key {number}": (Value(), number) for number in range(3)}
+    seen = [ref(value[0]) for value in entries.values()]
+    taken = DetachedEntries(entries)
+    assert not taken.take(MANY)
+    entries.clear()
+    next(taken)
+    assert [one() is None for one in seen] == [True, False, False]
+    del taken
+    assert [one() is None for one in seen] == [True, True, True]
+
+
+def test_what_was_detached_is_written_as_other_entries_are() -> None:
+    entries = dict.fromkeys(range(10), "x" * 10)
+    one, other, taken = writer(), writer(), detached(entries)
+    counts = [one.write_detached(3, taken, None, 4, MANY)]
+    counts += [one.write_detached(3, taken, None, MANY, 30)]
+    while counts[-1]:
+        counts.append(one.write_detached(3, taken, None, MANY, MANY))
+    assert counts == [4, 3, 3, 0]
+    other.write(3, iter(entries.items()), None, MANY, MANY)
+    assert contents(one, 3) == contents(other, 3)

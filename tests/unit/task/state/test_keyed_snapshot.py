@@ -19,6 +19,8 @@ from flinknet.errors import CheckpointCorruptedError, StateError
 from flinknet.records.key_groups import key_group, key_group_range
 from flinknet.task.state.descriptors import StateKind
 from flinknet.task.state.keyed_snapshot import (
+    DETACHED_ENTRIES,
+    MERGE_ENTRIES,
     SLICE_ENTRIES,
     KeyedPlace,
     KeyedSnapshot,
@@ -162,6 +164,35 @@ def test_a_step_is_small_and_records_go_on_between(backends: Backends) -> None:
     assert table.live[0] == [0, "later"]
 
 
+def test_records_go_on_after_it_was_detached(backends: Backends) -> None:
+    """What can be changed in place stays where it is."""
+    numbers = {number: number for number in range(2 * SLICE_ENTRIES)}
+    state = state_with(backends, "count", numbers)
+    state.table("list", StateKind.LIST).live["a"] = [1]
+    snapshot = KeyedSnapshot(state, PLACE, SERIALIZER, 0)
+    table = state.entries["count"].table
+    list(snapshot.detach())
+    assert backends.kind != "heap" or type(table.live) is dict
+    for step, _ in enumerate(snapshot.slices()):
+        table.live.pop(step)
+        table.live.pop(2 * SLICE_ENTRIES - 1 - step)
+        state.entries["list"].table.live["a"].append(2)
+    assert snapshot.entries == len(numbers) + 1
+    back = read(backends, [whole(snapshot)])
+    assert (entries_of(back, "count"), entries_of(back, "list")) == (numbers, {"a": [1]})
+
+
+def test_a_table_is_merged_whatever_is_written_meanwhile(backends: Backends) -> None:
+    state = state_with(backends, "count", dict.fromkeys(range(DETACHED_ENTRIES + 1), 1))
+    snapshot = KeyedSnapshot(state, PLACE, SERIALIZER, 0)
+    table = state.entries["count"].table
+    for _ in snapshot.detach():
+        table.live.update(dict.fromkeys(range(2 * MERGE_ENTRIES), 2))
+    snapshot.close()
+    assert backends.kind != "heap" or type(table.live) is dict
+    assert len(list(table.entries())) == DETACHED_ENTRIES + 1
+
+
 def test_many_key_groups_are_completed_in_steps(backends: Backends) -> None:
     backends.groups = 4096
     where = replace(PLACE, max_parallelism=4096, key_groups=range(4096))
@@ -263,7 +294,10 @@ def test_what_has_expired_is_left_out_on_request(backends: Backends) -> None:
         value.update(1)
         key.current_key = "b"
         value.update(1)
-        back = read(backends, [written(state, now_ms=10)])
+        snapshot = KeyedSnapshot(state, PLACE, SERIALIZER, 10)
+        list(snapshot.detach())
+        list(snapshot.slices())
+        back = read(backends, [whole(snapshot)])
         assert len(entries_of(back, "count")) == left
         assert back.entries["count"].timed
 

@@ -11,6 +11,7 @@ from hypothesis import strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flinknet.task.state.state_table import Entries, StateTable, TableCapture
+from flinknet.task.state.value_copy import copied
 
 KEYS = strategies.integers(0, 5)
 
@@ -116,11 +117,80 @@ def test_a_capture_right_behind_another_shares_its_layers() -> None:
     assert dict(second.entries()) == {"a": [1]}
 
 
+def test_a_table_is_plain_again_when_its_capture_is_detached() -> None:
+    table = filled(a=1, b=(2, "two"), c=None)
+    capture = table.capture()
+    table.live["a"] = 10
+    assert capture.detach(2)
+    assert capture.detached is None
+    assert not table.merge(10), "it is not detached yet"
+    assert not capture.detach(2)
+    assert not capture.detach(2)
+    assert not table.merge(10)
+    assert type(table.live) is dict
+    table.live.update(b=0, d=4)
+    assert capture.detached is not None
+    assert dict(capture.entries()) == {"a": 1, "b": (2, "two"), "c": None}
+    assert table.live == {"a": 10, "b": 0, "c": None, "d": 4}
+
+
+def test_what_could_be_changed_in_place_is_not_detached() -> None:
+    table = filled(a=1, b=([2],))
+    capture = table.capture()
+    assert capture.detach(1)
+    assert not capture.detach(1)
+    assert not capture.detach(1)
+    table.live["b"][0].append(3)
+    assert dict(capture.entries()) == {"a": 1, "b": ([2],)}
+
+
+def test_several_layers_are_not_detached() -> None:
+    table = filled(a=1)
+    first = table.capture()
+    table.live["b"] = 2
+    second = table.capture()
+    assert not second.detach(10)
+    assert not first.detach(10)
+    assert dict(first.entries()) == {"a": 1}
+    assert dict(second.entries()) == {"a": 1, "b": 2}
+
+
+def test_a_capture_that_was_closed_has_nothing() -> None:
+    for detaches in (True, False):
+        capture = filled(a=1).capture()
+        if detaches:
+            capture.detach(10)
+        capture.close()
+        assert not capture.detach(10)
+        assert dict(capture.entries()) == {}
+
+
 def test_a_key_that_cannot_be_looked_up_is_a_type_error() -> None:
     table = filled(a=1)
     table.capture()
     with pytest.raises(TypeError):
         table.live[[]]
+
+
+class Written:
+    """A capture, with what was written of it and what is to be."""
+
+    def __init__(self, capture: TableCapture, plain: dict[Any, Any]) -> None:
+        self.capture = capture
+        self.expected = {key: copied(value) for key, value in plain.items()}
+        self.entries: Iterator[Any] | None = None
+        self._written: list[tuple[Any, Any]] = []
+
+    def write(self, count: int | None) -> None:
+        if self.entries is None:
+            self.entries = self.capture.entries()
+        self._written.extend((key, copied(value)) for key, value in islice(self.entries, count))
+
+    def end(self) -> None:
+        self.write(None)
+        assert len(self._written) == len(self.expected)
+        assert dict(self._written) == self.expected
+        self.capture.close()
 
 
 class TableMachine(RuleBasedStateMachine):
@@ -134,17 +204,21 @@ class TableMachine(RuleBasedStateMachine):
         self.table = self.make_table()
         self.holder = Holder()
         self.table.attach(self.holder)
-        self.plain: dict[Any, list[int]] = {}
-        self.captures: list[tuple[TableCapture, Iterator[Any], list[Any], dict[int, Any]]] = []
+        self.plain: dict[Any, Any] = {}
+        self.captures: list[Written] = []
 
     @rule(key=KEYS, value=KEYS)
-    def write(self, key: int, value: int) -> None:
+    def write_list(self, key: int, value: int) -> None:
         self.holder._entries[key] = [value]
         self.plain[key] = [value]
 
     @rule(key=KEYS, value=KEYS)
+    def write(self, key: int, value: int) -> None:
+        self.holder._entries[key] = self.plain[key] = (value,)
+
+    @rule(key=KEYS, value=KEYS)
     def change(self, key: int, value: int) -> None:
-        if key in self.plain:
+        if isinstance(self.plain.get(key), list):
             self.holder._entries[key].append(value)
             self.plain[key].append(value)
 
@@ -159,30 +233,27 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule()
     def capture(self) -> None:
-        capture = self.table.capture()
-        expected = {key: list(value) for key, value in self.plain.items()}
-        self.captures.append((capture, capture.entries(), [], expected))
+        self.captures.append(Written(self.table.capture(), self.plain))
+
+    @rule(position=strategies.integers(0, 3), entries=strategies.integers(1, 4))
+    def detach_some(self, position: int, entries: int) -> None:
+        if position < len(self.captures) and self.captures[position].entries is None:
+            self.captures[position].capture.detach(entries)
 
     @rule(position=strategies.integers(0, 3))
     def write_some(self, position: int) -> None:
         if position < len(self.captures):
-            _, entries, written, _ = self.captures[position]
-            for key, value in islice(entries, 1):
-                written.append((key, list(value)))
+            self.captures[position].write(1)
 
     @rule(position=strategies.integers(0, 3))
     def end_capture(self, position: int) -> None:
         if position < len(self.captures):
-            capture, entries, written, expected = self.captures.pop(position)
-            written.extend((key, list(value)) for key, value in entries)
-            assert len(written) == len(expected)
-            assert dict(written) == expected
-            capture.close()
+            self.captures.pop(position).end()
 
     @rule(position=strategies.integers(0, 3))
     def give_up_capture(self, position: int) -> None:
         if position < len(self.captures):
-            self.captures.pop(position)[0].close()
+            self.captures.pop(position).capture.close()
 
     @rule(entries=strategies.integers(1, 4))
     def merge(self, entries: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.task.state.value_copy import copied
+from flinknet.task.state.value_copy import are_unchanging, copied
 
 
 @dataclass
@@ -35,3 +35,13 @@ def test_what_is_inside_is_copied_too() -> None:
     kept = {"a": [[1]]}
     copied(kept)["a"][0].append(2)
     assert kept == {"a": [[1]]}
+
+
+@pytest.mark.parametrize("values", [[], [1, "a"], [1, (1, "a")], [(), None]], ids=repr)
+def test_values_that_cannot_change(values: list[Any]) -> None:
+    assert are_unchanging(values)
+
+
+@pytest.mark.parametrize("values", [[[]], [1, {}], [1, (1, [2])], [Account()]], ids=repr)
+def test_one_of_the_values_can_change(values: list[Any]) -> None:
+    assert not are_unchanging(values)
