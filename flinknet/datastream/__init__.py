@@ -32,6 +32,7 @@ from flinknet.datastream.connectors.file_sinks import (
     OutputFileConfig,
     TextFileSink,
 )
+from flinknet.datastream.connectors.network import NetworkSink, NetworkSource
 from flinknet.datastream.connectors.rolling_policies import RollingPolicy
 from flinknet.datastream.connectors.socket_source import SocketSource
 from flinknet.datastream.connectors.text_files import (
@@ -133,6 +134,8 @@ from flinknet.task.state.value_serializer import StateSerializer
 from flinknet.task.state.value_state import ValueState
 from flinknet.task.timers.timer_service import TimeDomain, TimerService
 from flinknet.task.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     EventTimeTrigger,
     NeverTrigger,
@@ -202,6 +205,8 @@ __all__ = [
     "CompletableFuture",
     "Configuration",
     "ConnectedStreams",
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
     "CountEvictor",
     "CountTrigger",
     "CsvSink",
@@ -247,6 +252,8 @@ __all__ = [
     "MapFunction",
     "MapState",
     "MapStateDescriptor",
+    "NetworkSink",
+    "NetworkSource",
     "NeverTrigger",
     "NoRetryStrategy",
     "NumberSequenceSource",

@@ -1,0 +1,207 @@
+"""Jobs that read what an embedded producer writes, and write for an embedded reader.
+
+Theory of operation. Each subtask has a network environment of its own beside its worker's, because
+it takes part in another exchange: under the name of that one's job, with its secret, and with
+memory of its own (``CONNECTOR_MEMORY_BYTES``). Subtask k of a source reads subpartition k of a
+partition; each subtask of a sink produces a partition, all under one name. The waiting of the
+exchange is the backpressure: a slow job holds back the producer, a slow reader the job.
+
+What is lost or comes twice. A stream arrives whole and in order, or both sides get an error: the
+program when the job fails, the job when the program does. Nobody sends it again, so no checkpoint
+can go on from it: a job with checkpoints is refused. One that is begun again without them finds the
+producer's stream spent, and fails unless its program writes it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.net.network_environment import NetworkEnvironment
+from flinknet.records.partitioner import Partitioner
+from flinknet.records.serialization.record_types import Registered
+from flinknet.records.writer import RecordWriter
+from flinknet.task.context import RuntimeContext
+from flinknet.task.sink import Sink
+from flinknet.task.source import Source
+
+__all__ = ["NetworkSink", "NetworkSource"]
+
+CONNECTOR_MEMORY_BYTES = 16 << 20
+"""Network memory of one subtask: some hundred buffers, which are enough for one partition."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """In which exchange a connector takes part: what a program gives its NetworkEnvironment."""
+
+    job: str
+    secret: bytes | str | None
+    directory: Path | None
+    config: NetworkConfig | None
+
+    @classmethod
+    def of(
+        cls,
+        job: str,
+        secret: bytes | str | None,
+        directory: str | os.PathLike[str] | None,
+        config: NetworkConfig | None,
+    ) -> Exchange:
+        """Return it; a directory is meant as this program names it."""
+        place = None if directory is None else Path(directory).absolute()
+        return cls(job, secret, place, config)
+
+    def environment(self, port: int = 0) -> NetworkEnvironment:
+        """Return a network environment that takes part in it."""
+        return NetworkEnvironment(
+            port=port,
+            job=self.job,
+            secret=self.secret,
+            directory=self.directory,
+            config=self.config or NetworkConfig(network_memory_bytes=CONNECTOR_MEMORY_BYTES),
+        )
+
+
+class NetworkSource(Source):
+    """The records of the partitions called ``name`` that embedded producers write.
+
+    ``addresses`` says where (``"127.0.0.1:7001"``, or several); without it ``directory`` knows, and
+    ``producers`` workers are waited for. As many subtasks read as the partitions have
+    ``subpartitions``, each its own. ``job``, ``secret`` and ``config`` are those of the producer's
+    ``NetworkEnvironment``, ``types`` those of its writer. It ends when all producers have ended.
+    """
+
+    is_bounded = False
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        addresses: str | Sequence[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        producers: int = 1,
+        subpartitions: int = 1,
+        job: str = "embedded",
+        secret: bytes | str | None = None,
+        types: Registered = None,
+        config: NetworkConfig | None = None,
+    ) -> None:
+        if (addresses is None) == (directory is None):
+            raise ConfigurationError(
+                f'a source of "{name}" needs either the addresses of its producers or the '
+                "directory that knows them"
+            )
+        self.parallelism = subpartitions
+        self._name = name
+        self._addresses = addresses
+        self._producers = producers
+        self._types = types
+        self._exchange = Exchange.of(job, secret, directory, config)
+
+    async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+        if context.parallelism != self.parallelism:
+            raise ConfigurationError(
+                f'"{self._name}" has {self.parallelism} subpartitions, and {context.parallelism} '
+                "subtasks to read them: leave the source's parallelism, or give both sides as many "
+                "subpartitions"
+            )
+        place = self._name if self._addresses is None else self._addresses
+        name = None if self._addresses is None else self._name
+        async with AsyncExitStack() as stack:
+            environment = await stack.enter_async_context(self._exchange.environment())
+            with context.idle():
+                reader = await stack.enter_async_context(
+                    environment.open_reader(
+                        place,
+                        name,
+                        subpartition=context.index,
+                        producers=self._producers,
+                        types=self._types,
+                    )
+                )
+            while True:
+                with context.idle():
+                    batch = await reader.next_batch()
+                if batch is None:
+                    return
+                yield list(batch)
+
+
+class NetworkSink(Sink):
+    """Writes the partition called ``name`` for embedded readers; each subtask one of its own.
+
+    A reader finds them by the directory, ``open_reader(name, producers=PARALLELISM)``, or at
+    ``port``, ``port + 1`` ... by subtask. ``subpartitions``, ``partitioner`` and ``types`` are
+    those of ``open_writer``, ``job``, ``secret`` and ``config`` those of a ``NetworkEnvironment``.
+    The job ends when the readers have processed everything.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        port: int | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        subpartitions: int = 1,
+        partitioner: Partitioner | None = None,
+        job: str = "embedded",
+        secret: bytes | str | None = None,
+        types: Registered = None,
+        config: NetworkConfig | None = None,
+    ) -> None:
+        if (port is None) == (directory is None):
+            raise ConfigurationError(
+                f'a sink of "{name}" needs either a port or a directory, or no reader finds it'
+            )
+        self._name = name
+        self._port = port
+        self._subpartitions = subpartitions
+        self._partitioner = partitioner
+        self._types = types
+        self._exchange = Exchange.of(job, secret, directory, config)
+        self._environment: NetworkEnvironment | None = None
+        self._opened = AsyncExitStack()
+        self._writer: RecordWriter
+
+    async def open(self, runtime_context: RuntimeContext) -> None:
+        if runtime_context.checkpointed:
+            raise ConfigurationError(
+                f'sink "{runtime_context.operator_name}" cannot tell what its readers have '
+                "processed, so no checkpoint could go on from there: run the job without "
+                "checkpoints"
+            )
+        port = 0 if self._port is None else self._port + runtime_context.index
+        environment = self._exchange.environment(port)
+        self._environment = await environment.__aenter__()
+        self._writer = await self._opened.enter_async_context(
+            environment.open_writer(
+                self._name,
+                subpartitions=self._subpartitions,
+                partitioner=self._partitioner,
+                types=self._types,
+            )
+        )
+
+    async def write(self, records: list[Any]) -> None:
+        await self._writer.emit_many(records)
+
+    async def finish(self) -> None:
+        await self._opened.aclose()
+
+    async def close(self) -> None:
+        environment, self._environment = self._environment, None
+        if environment is None:
+            return
+        try:
+            # If the writer is still open, its readers have not been given everything.
+            error = JobFailedError(f'the job that writes "{self._name}" has ended before its input')
+            await self._opened.__aexit__(type(error), error, None)
+        finally:
+            await environment.__aexit__(None, None, None)
