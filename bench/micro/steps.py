@@ -13,6 +13,7 @@ import msgpack
 from bench.exchange.cases import CASES, orders
 from bench.harness.case import Block, Case
 from bench.micro.buffers import make_buffers_in, make_buffers_out
+from bench.micro.copies import COPIES
 from bench.micro.record_types import RECORD_TYPES
 from bench.micro.state import STATE
 from bench.micro.workers import Sink, Worker, finish, make_writer, run_together
@@ -228,6 +229,12 @@ STEPS: tuple[Step, ...] = (
         "the value of a key read and updated: in memory, and in RocksDB, among those in use or not",
         "record",
         STATE,
+    ),
+    Step(
+        "copies",
+        "a record from one operator of a chain to the next: copied, and with object reuse not",
+        "record",
+        COPIES,
     ),
 )
 
