@@ -7,12 +7,16 @@ a window it keeps in ``ctx.state``, a dict that is kept and merged with the wind
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from flinknet.errors import ConfigurationError
+from flinknet.task.durations import Duration, Time
 
 __all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
     "CountTrigger",
     "EventTimeTrigger",
     "NeverTrigger",
@@ -22,6 +26,10 @@ __all__ = [
     "TriggerContext",
     "TriggerResult",
 ]
+
+
+_FIRE_AT = "fire_at"
+"""In the state of a window: when a continuous trigger fires next."""
 
 
 class TriggerResult(Enum):
@@ -73,6 +81,14 @@ class TriggeredWindow(Protocol):
         """Return the last millisecond that belongs to it."""
 
 
+class MergedWindow(TriggeredWindow, Protocol):
+    """A window that several have become."""
+
+    @property
+    def start(self) -> int:
+        """The first millisecond that belongs to it."""
+
+
 class Trigger(ABC):
     """Decides when a window speaks."""
 
@@ -98,7 +114,7 @@ class Trigger(ABC):
         """Whether it knows what to do when windows become one."""
         return False
 
-    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:  # noqa: B027 - an option
+    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:  # noqa: B027 - an option
         """Windows have become this one; ``ctx.state`` has the states of all, numbers added up."""
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:  # noqa: B027 - an option
@@ -130,7 +146,7 @@ class EventTimeTrigger(Trigger):
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
@@ -161,11 +177,117 @@ class ProcessingTimeTrigger(Trigger):
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
         ctx.register_processing_time_timer(window.max_timestamp())
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
         ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class ContinuousTrigger(Trigger):
+    """What triggers have in common that fire at every whole ``interval`` of their clock, as long as
+    a window is there, and at its end.
+
+    Which of these times comes next is remembered, so that a record does not ask for one of its own.
+    Where windows become one it is found again: the first that is to come, behind the first record.
+    """
+
+    def __init__(self, interval: int) -> None:
+        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
+            raise ConfigurationError(
+                f"a trigger's interval is {interval!r} ms: choose 1 or more, as in Time.seconds(10)"
+            )
+        self._interval = interval
+
+    @classmethod
+    def of(cls, interval: Time | Duration) -> Self:
+        """Return one that fires so often."""
+        return cls(interval.milliseconds_count)
+
+    def can_merge(self) -> bool:
+        return True
+
+    def _fire_behind(
+        self,
+        time: int,
+        window: TriggeredWindow,
+        ctx: TriggerContext,
+        register: Callable[[int], Any],
+    ) -> None:
+        """Fire at the first whole interval behind ``time``, or at the window's end."""
+        following = time - time % self._interval + self._interval
+        ctx.state[_FIRE_AT] = min(following, window.max_timestamp())
+        register(ctx.state[_FIRE_AT])
+
+
+class ContinuousEventTimeTrigger(ContinuousTrigger):
+    """Fires whenever event time has come to a whole interval, and at the window's end; for a late
+    record at once."""
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(end)
+        if _FIRE_AT not in ctx.state:
+            assert timestamp is not None, "windows of event time are of records with timestamps"
+            self._fire_behind(timestamp, window, ctx, ctx.register_event_time_timer)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        if time != ctx.state.get(_FIRE_AT):
+            return TriggerResult.CONTINUE
+        self._fire_behind(time, window, ctx, ctx.register_event_time_timer)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+        end, watermark = window.max_timestamp(), ctx.get_current_watermark()
+        if end > watermark:
+            ctx.register_event_time_timer(end)
+            behind = max(watermark, window.start)
+            self._fire_behind(behind, window, ctx, ctx.register_event_time_timer)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+        if (fire_at := ctx.state.pop(_FIRE_AT, None)) is not None:
+            ctx.delete_event_time_timer(fire_at)
+
+
+class ContinuousProcessingTimeTrigger(ContinuousTrigger):
+    """Fires whenever the clock has come to a whole interval, and at the window's end."""
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        if _FIRE_AT not in ctx.state:
+            self._fire_next(window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(
+        self, time: int, window: TriggeredWindow, ctx: TriggerContext
+    ) -> TriggerResult:
+        if time != ctx.state.get(_FIRE_AT):
+            return TriggerResult.CONTINUE
+        if time < window.max_timestamp():
+            self._fire_behind(time, window, ctx, ctx.register_processing_time_timer)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+        self._fire_next(window, ctx)
+
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        if (fire_at := ctx.state.pop(_FIRE_AT, None)) is not None:
+            ctx.delete_processing_time_timer(fire_at)
+
+    def _fire_next(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+        now = ctx.get_current_processing_time()
+        self._fire_behind(now, window, ctx, ctx.register_processing_time_timer)
 
 
 class CountTrigger(Trigger):
@@ -221,7 +343,7 @@ class PurgingTrigger(Trigger):
     def can_merge(self) -> bool:
         return self._nested.can_merge()
 
-    def on_merge(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
         self._nested.on_merge(window, ctx)
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:

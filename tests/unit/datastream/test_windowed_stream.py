@@ -12,6 +12,7 @@ from flinknet.datastream import (
     AggregateFunction,
     AllWindowFunction,
     CollectSink,
+    ContinuousEventTimeTrigger,
     CountTrigger,
     DataStream,
     Duration,
@@ -120,6 +121,28 @@ async def test_windows_of_a_job_are_those_of_a_batch(
     for key, stamp in READINGS:
         latest[key, stamp // 10] = max(stamp, latest.get((key, stamp // 10), stamp))
     assert sorted(collected["reduce"]) == sorted((key, last) for (key, _), last in latest.items())
+
+
+async def test_windows_that_speak_now_and_then(environment: StreamExecutionEnvironment) -> None:
+    """Each time of what has come by then, and at their end of everything."""
+    keyed = readings(environment).key_by(key_of)
+    trigger = ContinuousEventTimeTrigger.of(TEN)
+    tumbling = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(100))).trigger(trigger)
+    tumbling.aggregate(Count(), Named()).sink_to(CollectSink()).name("tumbling")
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(TEN))
+    sessions.aggregate(Count(), Named()).sink_to(CollectSink()).name("sessions")
+    spoken = sessions.trigger(trigger).aggregate(Count(), Named())
+    spoken.sink_to(CollectSink()).name("continuous sessions")
+    collected = (await run_job(environment)).collected
+    last: dict[Any, int] = {}
+    for key, window, count in collected["tumbling"]:
+        assert count >= last.get((key, window), 0)
+        last[key, window] = count
+    assert sorted((*place, count) for place, count in last.items()) == counts(100, 100)
+    assert len(collected["tumbling"]) > len(last)
+    last = {(key, window): count for key, window, count in collected["continuous sessions"]}
+    in_the_end = {(key, window): count for key, window, count in collected["sessions"]}
+    assert {place: last[place] for place in in_the_end} == in_the_end
 
 
 async def test_sessions_of_a_job(environment: StreamExecutionEnvironment) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from flinknet.errors import ConfigurationError
+from flinknet.task.durations import Time
 from flinknet.task.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     EventTimeTrigger,
     NeverTrigger,
@@ -135,3 +138,56 @@ def test_a_trigger_does_nothing_that_it_does_not_say() -> None:
 )
 def test_what_becomes_of_a_window(result: TriggerResult, is_fire: bool, is_purge: bool) -> None:
     assert (result.is_fire(), result.is_purge()) == (is_fire, is_purge)
+
+
+def test_continuously_by_event_time() -> None:
+    window = TimeWindow(0, 25)
+    trigger, context = ContinuousEventTimeTrigger.of(Time.milliseconds(10)), Context(-1)
+    assert trigger.on_element("x", 3, window, context) is CONTINUE
+    assert trigger.on_element("x", 14, window, context) is CONTINUE
+    assert context.timers == {("event", 24), ("event", 10)}
+    assert trigger.on_event_time(20, window, context) is CONTINUE
+    assert trigger.on_event_time(10, window, context) is FIRE
+    assert trigger.on_event_time(20, window, context) is FIRE
+    assert trigger.on_event_time(24, window, context) is FIRE
+    assert trigger.on_processing_time(10, window, context) is CONTINUE
+    context.watermark = 24
+    assert trigger.on_element("x", 14, window, context) is FIRE
+    context.timers = {("event", 24)}
+    trigger.clear(window, context)
+    assert (context.timers, context.state) == (set(), {})
+
+
+def test_continuously_by_the_clock() -> None:
+    window = TimeWindow(0, 15)
+    trigger, context = ContinuousProcessingTimeTrigger.of(Time.milliseconds(10)), Context()
+    for _ in range(2):
+        assert trigger.on_element("x", None, window, context) is CONTINUE
+    assert context.timers == {("processing", 10)}
+    assert trigger.on_processing_time(9, window, context) is CONTINUE
+    assert trigger.on_processing_time(10, window, context) is FIRE
+    assert trigger.on_processing_time(14, window, context) is FIRE
+    assert trigger.on_event_time(10, window, context) is CONTINUE
+    assert context.timers == {("processing", 10), ("processing", 14)}
+    trigger.clear(window, context)
+    trigger.clear(window, context)
+    assert context.timers == {("processing", 10)}
+
+
+@pytest.mark.parametrize(("watermark", "fires"), [(-1, 10), (12, 20), (22, 24)])
+def test_a_merged_window_fires_at_the_next_whole_interval(watermark: int, fires: int) -> None:
+    trigger, context = ContinuousEventTimeTrigger(10), Context(watermark)
+    trigger.on_merge(TimeWindow(3, 25), context)
+    assert context.timers == {("event", 24), ("event", fires)}
+    context = Context(24)
+    trigger.on_merge(TimeWindow(3, 25), context)
+    assert context.timers == set()
+    ContinuousProcessingTimeTrigger(10).on_merge(TimeWindow(3, 25), context)
+    assert context.timers == {("processing", 10)}
+    assert trigger.can_merge()
+
+
+@pytest.mark.parametrize("interval", [0, True, 1.5])
+def test_an_interval_is_a_number_of_milliseconds(interval: Any) -> None:
+    with pytest.raises(ConfigurationError, match="choose 1 or more, as in Time.seconds"):
+        ContinuousEventTimeTrigger(interval)
