@@ -26,14 +26,24 @@ from typing import Any, Generic, Self, TypeVar
 
 from flinknet.config import BufferTimeout, NetworkConfig
 from flinknet.errors import LocalProtocolError
-from flinknet.metrics.environment_statistics import EnvironmentStatistics
+from flinknet.metrics.environment_statistics import EnvironmentStatistics, TopicStatistics
 from flinknet.net.network_environment import NetworkEnvironment as AsyncNetworkEnvironment
+from flinknet.net.topic_writer import SlowReaders
+from flinknet.net.topic_writer import TopicWriter as AsyncTopicWriter
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader as AsyncRecordReader
 from flinknet.records.serialization.record_types import Registered
 from flinknet.records.writer import RecordWriter as AsyncRecordWriter
 
-__all__ = ["NetworkEnvironment", "RecordReader", "RecordWriter", "open_reader", "open_writer"]
+__all__ = [
+    "NetworkEnvironment",
+    "RecordReader",
+    "RecordWriter",
+    "TopicWriter",
+    "open_reader",
+    "open_topic",
+    "open_writer",
+]
 
 T = TypeVar("T")
 
@@ -174,6 +184,33 @@ class RecordWriter(_Resource[AsyncRecordWriter]):
         return self._inner
 
 
+class TopicWriter(_Resource[AsyncTopicWriter]):
+    """Writes a topic; made by ``open_topic``. Readers may come and go between any two calls."""
+
+    def emit(self, record: Any) -> None:
+        """Write one record for every reader that is there; it must not be changed afterwards.
+        Raises what the asynchronous ``emit`` does."""
+        self.emit_many([record])
+
+    def emit_many(self, records: Iterable[Any]) -> None:
+        """Write the records of any iterable, which this thread iterates over; as ``emit``."""
+        rest = iter(records)
+        while some := list(islice(rest, RECORDS_AT_ONCE)):
+            emitting = _emit_each(self._inner_topic(), some)
+            with self._turn:
+                self._call(emitting)
+
+    def statistics(self) -> TopicStatistics:
+        """Count readers and what they have lost."""
+        counted: TopicStatistics = self._call(_called(self._inner_topic().statistics))
+        return counted
+
+    def _inner_topic(self) -> AsyncTopicWriter:
+        if self._manager is None:
+            raise LocalProtocolError("the topic is not open: use it inside its `with` block")
+        return self._inner
+
+
 class RecordReader(_Resource[AsyncRecordReader]):
     """Iterates over the records of a partition, to the end of all its writers; made by
     ``open_reader``. Raises what the asynchronous reader does."""
@@ -268,6 +305,27 @@ class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):
             )
         )
 
+    def open_topic(
+        self,
+        name: str,
+        *,
+        slow_readers: SlowReaders = "wait",
+        queue_records_max: int = 1000,
+        buffer_timeout_ms: BufferTimeout | None = None,
+        types: Registered = None,
+    ) -> TopicWriter:
+        """Write, in a ``with`` block, for readers that join and leave meanwhile; what becomes of
+        slow ones says ``slow_readers``, as in ``flinknet.NetworkEnvironment.open_topic``."""
+        return TopicWriter(
+            lambda: self._running().open_topic(
+                name,
+                slow_readers=slow_readers,
+                queue_records_max=queue_records_max,
+                buffer_timeout_ms=buffer_timeout_ms,
+                types=types,
+            )
+        )
+
     def open_reader(
         self,
         addresses: str | Sequence[str],
@@ -327,6 +385,39 @@ def open_writer(
 
 
 @contextmanager
+def open_topic(
+    name: str,
+    *,
+    port: int = 0,
+    directory: str | os.PathLike[str] | None = None,
+    job: str = "embedded",
+    secret: bytes | str | None = None,
+    config: NetworkConfig | None = None,
+    slow_readers: SlowReaders = "wait",
+    queue_records_max: int = 1000,
+    buffer_timeout_ms: BufferTimeout | None = None,
+    types: Registered = None,
+) -> Iterator[TopicWriter]:
+    """Write a topic in a network environment of its own; see ``NetworkEnvironment``.
+
+    Readers find it by the port, or by its name in the directory.
+    """
+    with (
+        NetworkEnvironment(
+            port=port, directory=directory, job=job, secret=secret, config=config
+        ) as environment,
+        environment.open_topic(
+            name,
+            slow_readers=slow_readers,
+            queue_records_max=queue_records_max,
+            buffer_timeout_ms=buffer_timeout_ms,
+            types=types,
+        ) as topic,
+    ):
+        yield topic
+
+
+@contextmanager
 def open_reader(
     addresses: str | Sequence[str],
     name: str | None = None,
@@ -354,6 +445,11 @@ def open_reader(
 async def _awaited(method: Callable[[Any], Coroutine[Any, Any, None]], argument: Any) -> None:
     """Make the call in the loop's thread, too, and not only the waiting."""
     await method(argument)
+
+
+async def _emit_each(topic: AsyncTopicWriter, records: list[Any]) -> None:
+    for record in records:
+        await topic.emit(record)
 
 
 async def _called(method: Callable[[], T]) -> T:

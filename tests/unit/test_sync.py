@@ -151,8 +151,32 @@ def test_what_is_not_open_says_so(tmp_path: Path) -> None:
             writer.emit(1)
         with pytest.raises(LocalProtocolError, match="reader is not open"):
             next(reader)
+        with pytest.raises(LocalProtocolError, match="topic is not open"):
+            environment.open_topic("ticks").emit(1)
     with pytest.raises(LocalProtocolError, match="entered once"), environment:
         pass
     with pytest.raises(LocalProtocolError, match="is not running"), writer:
         pass
+    assert no_thread_is_left()
+
+
+def test_readers_of_a_topic_join_while_it_is_written(tmp_path: Path) -> None:
+    """Written by one thread, and read by others."""
+    heard: list[list[int]] = []
+
+    def read() -> None:
+        with sync.open_reader("ticks", directory=tmp_path) as reader:
+            heard.append(list(reader))
+
+    with ThreadPoolExecutor() as pool:
+        with sync.open_topic("ticks", directory=tmp_path, slow_readers="wait") as topic:
+            topic.emit_many([1, 2])
+            reading = [pool.submit(read) for _ in range(2)]
+            while topic.statistics().readers < len(reading):
+                pass
+            topic.emit(3)
+            topic.emit_many(range(4, 3000))
+        for one in reading:
+            one.result()
+    assert heard == [[3, *range(4, 3000)]] * 2
     assert no_thread_is_left()
