@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
 from flinknet.cluster.local.fitting_table import FittingTable
-from flinknet.cluster.local.process_output import COORDINATOR, print_json_output
+from flinknet.cluster.local.process_output import is_shown, print_json_output
 from flinknet.cluster.local.run import run_job
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.task.graph import JobGraph
@@ -91,11 +91,11 @@ class JobDisplay:
         self._previous = progress
 
     def show_output(self, process: str, line: str) -> None:
-        """Show a line of a worker's standard error; the coordinator's say nothing new here."""
+        """Show a line of a worker's standard error, and of the coordinator's what is wrong."""
         if self._has_json_logs:
             print_json_output(process, line)
             return
-        if process == COORDINATOR:
+        if not is_shown(process, line):
             return
         text = Text.assemble((f"{process} | ", "dim"), printable(line))
         self._console.print(text, soft_wrap=True, highlight=False)

@@ -14,6 +14,7 @@ __all__ = [
     "LAUNCHER",
     "OnOutput",
     "OnPrinted",
+    "is_shown",
     "output_printer",
     "print_json_output",
     "print_output",
@@ -29,6 +30,9 @@ OnPrinted = Callable[[str], None]
 COORDINATOR = "coordinator"
 """The coordinator's process name; workers are called worker-0, worker-1, and so on."""
 
+_UNDISTURBED = ("DEBUG", "INFO")
+"""Levels of what is logged while all is well."""
+
 LAUNCHER = "launcher"
 """This process's name, where it has something to say about a run."""
 
@@ -38,17 +42,31 @@ def output_printer(config: ClusterConfig) -> OnOutput:
     return print_json_output if config.log_format == "json" else print_output
 
 
-def print_output(process: str, line: str) -> None:
-    """Show what workers say on standard error, and nothing of the coordinator: the default of
-    ``LocalCluster``."""
+def is_shown(process: str, line: str) -> bool:
+    """Whether a line of standard error is for who runs a job: what the coordinator logs of an
+    undisturbed run is not, and what is wrong is."""
     if process != COORDINATOR:
+        return True
+    if not line.startswith("{"):
+        return not line.startswith(_UNDISTURBED)
+    try:
+        logged = json.loads(line)
+    except ValueError:
+        return True
+    return logged.get("level") not in _UNDISTURBED
+
+
+def print_output(process: str, line: str) -> None:
+    """Show what workers say on standard error, and what is wrong with the coordinator: the default
+    of ``LocalCluster``."""
+    if is_shown(process, line):
         print(printable(f"{process} | {line}"), file=sys.stderr, flush=True)
 
 
 def print_json_output(process: str, line: str) -> None:
     """As ``print_output`` where logs are JSON: each line is one object, also one that no logger
     wrote."""
-    if process == COORDINATOR:
+    if not is_shown(process, line):
         return
     if not line.startswith("{"):
         line = json.dumps({"process": process, "message": printable(line)})

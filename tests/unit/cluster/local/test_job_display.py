@@ -115,7 +115,7 @@ def test_what_workers_print_is_shown_as_it_is(terminal: bool) -> None:
     target, written = console(terminal=terminal)
     with JobDisplay(target) as display:
         display.show_output("worker-1", "[bold]not markup[/bold] :smile: " + "x" * 200)
-        display.show_output("coordinator", "chatter")
+        display.show_output("coordinator", "INFO chatter")
     assert "worker-1 | [bold]not markup[/bold] :smile: " + "x" * 200 in written.getvalue()
     assert "chatter" not in written.getvalue()
 

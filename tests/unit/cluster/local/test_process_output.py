@@ -16,10 +16,17 @@ from flinknet.cluster.local.process_output import (
 from flinknet.config import ClusterConfig
 
 
-def test_workers_are_shown_and_the_coordinator_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    print_output("worker-1", "a line")
-    print_output(COORDINATOR, "another")
-    assert capsys.readouterr() == ("", "worker-1 | a line\n")
+def test_workers_are_shown_and_of_the_coordinator_what_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_output("worker-1", "INFO a line")
+    for line in ("INFO a: another", "DEBUG a: one more", "WARNING a: a file is gone", "{"):
+        print_output(COORDINATOR, line)
+    assert capsys.readouterr().err.splitlines() == [
+        "worker-1 | INFO a line",
+        "coordinator | WARNING a: a file is gone",
+        "coordinator | {",
+    ]
 
 
 def test_what_user_code_prints_is_no_command_to_a_terminal(
@@ -33,10 +40,12 @@ def test_what_user_code_prints_is_no_command_to_a_terminal(
 def test_lines_of_json_logs_stay_json(capsys: pytest.CaptureFixture[str]) -> None:
     print_json_output("worker-1", '{"message": "logged"}')
     print_json_output("worker-1", "Fatal Python error")
-    print_json_output(COORDINATOR, "nothing new")
+    print_json_output(COORDINATOR, '{"level": "INFO"}')
+    print_json_output(COORDINATOR, '{"level": "ERROR"}')
     assert [json.loads(line) for line in capsys.readouterr().err.splitlines()] == [
         {"message": "logged"},
         {"process": "worker-1", "message": "Fatal Python error"},
+        {"level": "ERROR"},
     ]
 
 
