@@ -179,6 +179,11 @@ class ClusterConfig:
     A job that fails again and again must not fill the memory with it. Flink:
     jobmanager.execution.attempts-history-size (16)."""
 
+    lost_workers_retained: int = 100
+    """Lost workers of which the coordinator still tells; the one that was lost first is forgotten
+    first, and another may have its id. As many as ``workers`` are kept in any case, so that each
+    can be replaced."""
+
     def __post_init__(self) -> None:
         check_fields(self)
         require(
@@ -235,9 +240,15 @@ class ClusterConfig:
             ("failure_text_bytes_max", 256),
             ("pypy_nursery_bytes", MIB),
             ("jobs_retained", 1),
+            ("lost_workers_retained", 1),
             ("mailbox_mails_max", 1),
         ):
             require_at_least(self, least, name)
+
+    @property
+    def lost_workers_remembered(self) -> int:
+        """``lost_workers_retained``, or as many as there are workers."""
+        return max(self.lost_workers_retained, self.workers)
 
     def _check_ports(self) -> None:
         require_port(self.coordinator_port, "coordinator_port")

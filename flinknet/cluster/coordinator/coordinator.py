@@ -20,7 +20,7 @@ import shutil
 import signal
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -74,7 +74,7 @@ class Coordinator:
         self._keeper = CheckpointKeeper(self._checkpointing, self._kept, self._found)
         self._want_worker = want_worker
         self._wanted: set[str] = set()
-        self._never_came: list[str] = []
+        self._never_came: deque[str] = deque(maxlen=config.lost_workers_remembered)
         """Workers that ended before they had registered."""
         self._told: defaultdict[str, set[int]] = defaultdict(set)
         self._loop = asyncio.get_running_loop()
@@ -366,8 +366,8 @@ class Coordinator:
         lost = [worker.worker_id for worker in workers if worker.is_lost]
         for worker_id in [*self._never_came, *lost]:
             if worker_id not in self._wanted:
-                self._wanted.add(worker_id)
                 self._want_worker(worker_id)
+        self._wanted = {*self._never_came, *lost}
 
     def _tick(self) -> None:
         self.dispatcher.tick(self.now())

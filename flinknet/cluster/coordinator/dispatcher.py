@@ -157,6 +157,7 @@ class Dispatcher:
             now=now,
             heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
             heartbeat_timeout_s=config.heartbeat_timeout_ms / 1000,
+            lost_retained=config.lost_workers_remembered,
         )
         self._jobs: dict[str, JobRecord] = {}
 
@@ -273,8 +274,9 @@ class Dispatcher:
             for worker_id in attempt.execution.holders
         ]
         reasons += [loss.describe() for loss in losses[-_LOSSES_TOLD:]]
-        if len(losses) > _LOSSES_TOLD:
-            reasons.append(f"{len(losses) - _LOSSES_TOLD} were lost before")
+        before = len(losses[:-_LOSSES_TOLD]) + self.workers.forgotten
+        if before:
+            reasons.append(f"{before} were lost before")
         return "".join(f"; {reason}" for reason in reasons)
 
     def cancel(self, record: JobRecord, now: float) -> None:

@@ -17,6 +17,9 @@ be mistaken for news::
 Every message counts as a sign of life. A coordinator that was itself stopped must not blame its
 workers for its own absence (``presence.py``): that is credited to every worker.
 
+Of the lost ones the last are kept, so many as the caller says: a cluster that runs for long loses
+workers again and again. Of a forgotten one nothing can be news any more, and its id is free.
+
 Slots belong to a job attempt from its deployment until the worker has released it; a worker that
 cannot release (a user function that never returns) keeps them.
 
@@ -25,6 +28,7 @@ No I/O and no clock: ``now`` comes in, ``next_tick`` says when to call ``tick``.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -106,17 +110,27 @@ class WorkerRecord:
 
 
 class WorkerRegistry:
-    """Every worker that ever registered with this coordinator."""
+    """The workers that registered with this coordinator, but those that were lost long ago."""
 
     def __init__(
-        self, *, now: float, heartbeat_interval_s: float, heartbeat_timeout_s: float
+        self,
+        *,
+        now: float,
+        heartbeat_interval_s: float,
+        heartbeat_timeout_s: float,
+        lost_retained: int,
     ) -> None:
+        """``lost_retained`` of the lost workers are remembered."""
+        self._lost_retained = lost_retained
+        self._lost: deque[str] = deque()
+        self.forgotten = 0
+        """Lost workers that are not remembered any more."""
         self._timeout = heartbeat_timeout_s
         self._presence = Presence(now=now, interval_s=heartbeat_interval_s)
         self._workers: dict[str, WorkerRecord] = {}
 
     def workers(self) -> tuple[WorkerRecord, ...]:
-        """All workers, lost ones included, in order of registration."""
+        """All workers, the last lost ones included, in order of registration."""
         return tuple(self._workers.values())
 
     def registered(self) -> tuple[WorkerRecord, ...]:
@@ -124,11 +138,12 @@ class WorkerRegistry:
         return tuple(w for w in self._workers.values() if not w.is_lost)
 
     def get(self, worker_id: str) -> WorkerRecord | None:
-        """One worker, or None if that id never registered."""
+        """One worker, or None if that id never registered, or is forgotten."""
         return self._workers.get(worker_id)
 
     def register(self, message: Register, now: float) -> WorkerRecord:
-        """Add a worker; ConfigurationError if the id was used before or it offers no slot."""
+        """Add a worker; ConfigurationError if the id is that of another, which may be lost, or it
+        offers no slot."""
         if message.worker_id in self._workers:
             raise ConfigurationError(
                 f"worker id {message.worker_id} is taken by pid "
@@ -207,4 +222,12 @@ class WorkerRegistry:
         gravity = _GRAVITY[worker.state]
         worker.loss = FailureCause.of_lost_worker(worker_id, worker.pid, reason, gravity)
         worker.occupied.clear()
+        if worker_id not in self._lost:
+            self._lost.append(worker_id)
+            self._forget_oldest()
         return worker.loss
+
+    def _forget_oldest(self) -> None:
+        while len(self._lost) > self._lost_retained:
+            del self._workers[self._lost.popleft()]
+            self.forgotten += 1

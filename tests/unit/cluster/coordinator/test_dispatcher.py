@@ -56,6 +56,7 @@ CONFIG = ClusterConfig(
     cancel_timeout_ms=5_000.0,
     collect_bytes_max=1024,
     jobs_retained=2,
+    lost_workers_retained=5,
     attempts_retained=2,
     restart_slots_timeout_ms=20_000.0,
 )

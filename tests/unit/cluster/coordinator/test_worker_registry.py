@@ -17,11 +17,14 @@ from flinknet.errors import ConfigurationError
 from tests.unit.tables import named, shown_in, way_to
 
 INTERVAL, TIMEOUT = 1.0, 10.0
+RETAINED = 3
 
 
 @pytest.fixture
 def registry() -> WorkerRegistry:
-    registry = WorkerRegistry(now=0.0, heartbeat_interval_s=INTERVAL, heartbeat_timeout_s=TIMEOUT)
+    registry = WorkerRegistry(
+        now=0.0, heartbeat_interval_s=INTERVAL, heartbeat_timeout_s=TIMEOUT, lost_retained=RETAINED
+    )
     registry.register(Register("worker-0", 100, "127.0.0.1:1000", 2), now=0.0)
     registry.register(Register("worker-1", 101, "127.0.0.1:1001", 3), now=0.0)
     return registry
@@ -162,3 +165,19 @@ def test_a_lost_worker_has_no_free_slots(registry: WorkerRegistry) -> None:
     assert worker.free_slots == 0
     registry.release("worker-1", ("job-a", 0))
     assert worker.free_slots == 0
+
+
+def test_the_last_lost_workers_are_remembered(registry: WorkerRegistry) -> None:
+    """A cluster that runs for long loses workers again and again."""
+    for number in range(2, 2 + RETAINED):
+        registry.register(Register(f"worker-{number}", number, f"127.0.0.1:{number}", 1), now=0.0)
+    for number in range(1, 2 + RETAINED):
+        registry.connection_closed(f"worker-{number}")
+        registry.exited(f"worker-{number}", "exited with status 1")
+    kept = [worker.worker_id for worker in registry.workers()]
+    assert kept == ["worker-0", "worker-2", "worker-3", "worker-4"]
+    assert registry.forgotten == 1
+    assert registry.get("worker-1") is None
+    assert registry.connection_closed("worker-1") is None, "no news of one that is forgotten"
+    again = registry.register(Register("worker-1", 999, "127.0.0.1:999", 1), now=1.0)
+    assert not again.is_lost
