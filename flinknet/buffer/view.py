@@ -44,6 +44,10 @@ class SubpartitionView(Protocol):
     def backlog(self) -> int:
         """Data buffers that can be polled now; events are never counted."""
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes written and not polled."""
+
     def resume_consumption(self) -> None:
         """Go on after a buffer whose type blocks the upstream; an error if not blocked."""
 

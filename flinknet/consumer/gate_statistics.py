@@ -34,7 +34,7 @@ class InputGateStatistics(NamedTuple):
     @property
     def queued_bytes(self) -> int:
         """Bytes queued in remote channels (inputQueueSize)."""
-        return sum(channel.queued_bytes for channel in self.channels)
+        return sum(channel.queued_bytes for channel in self._of_kind("remote"))
 
     @property
     def floating_buffers_in_use(self) -> int:

@@ -148,14 +148,16 @@ class LocalInputChannel(InputChannel):
 
     def statistics(self) -> InputChannelStatistics:
         """Say what has come so far; a local channel has no credit, and its queue is the
-        producer's, which counts the bytes."""
-        backlog = self._view.backlog() if self._view is not None else 0
+        producer's."""
+        view = self._view
+        backlog = view.backlog() if view is not None else 0
         return InputChannelStatistics(
             channel=self.index,
             kind="local",
             location=self.location,
             released=self.released,
             queued_buffers=backlog,
+            queued_bytes=view.queued_bytes if view is not None else 0,
             buffers_in=self.buffers_in,
             bytes_in=self.bytes_in,
             backlog=backlog,

@@ -6,7 +6,7 @@ and partition; channels are in none of them, because there may be thousands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
@@ -15,6 +15,7 @@ from flinknet.metrics.families import Family, Kind, Labels, Metric, families_of
 from flinknet.metrics.latency_families import latency_families
 from flinknet.metrics.task_families import task_families, task_labels
 from flinknet.metrics.worker_statistics import (
+    ChannelRow,
     ConnectionTotals,
     GateTotals,
     PartitionTotals,
@@ -185,9 +186,47 @@ _GATE: tuple[Metric[GateTotals], ...] = (
         lambda gate: gate.credit_unannounced,
     ),
     Metric(
+        "flinknet_gate_buffered_bytes",
+        "Bytes on their way to the reader of a gate: received, or waiting at its producers",
+        lambda gate: gate.buffered_bytes,
+    ),
+    Metric(
+        "flinknet_gate_time_to_consume_seconds",
+        "How long the task will take for them, with what it reads of its other gates meanwhile",
+        lambda gate: _seconds(gate.time_to_consume_ms),
+    ),
+    Metric(
         "flinknet_gate_received_bytes_total",
         "Bytes read from a gate",
         lambda gate: gate.bytes_in_local + gate.bytes_in_remote,
+    ),
+)
+
+_CHANNEL: tuple[Metric[ChannelRow], ...] = (
+    Metric(
+        "flinknet_channel_queued_buffers",
+        "Buffers that a channel has received and not read yet",
+        lambda row: row.channel.queued_buffers,
+    ),
+    Metric(
+        "flinknet_channel_backlog",
+        "Buffers that wait at the producer of a channel, as it has said",
+        lambda row: row.channel.backlog,
+    ),
+    Metric(
+        "flinknet_channel_buffered_bytes",
+        "Bytes on their way to the reader of a channel: received, or waiting at its producer",
+        lambda row: row.buffered_bytes,
+    ),
+    Metric(
+        "flinknet_channel_time_to_consume_seconds",
+        "How long the task will take for them, with what it reads of its other channels meanwhile",
+        lambda row: _seconds(row.time_to_consume_ms),
+    ),
+    Metric(
+        "flinknet_channel_received_bytes_total",
+        "Bytes read from a channel",
+        lambda row: row.channel.bytes_in,
     ),
 )
 
@@ -241,6 +280,14 @@ def exchange_families(
     yield from families_of(_PARTITION, identified)
 
 
+def channel_families(labels: Labels, channels: Iterable[ChannelRow]) -> Iterator[Family]:
+    """Single channels, each with its gate and its number in it."""
+    named = [
+        ({**labels, "gate": row.gate, "channel": str(row.channel.channel)}, row) for row in channels
+    ]
+    yield from families_of(_CHANNEL, named)
+
+
 def worker_labels(worker_id: str, address: str) -> Labels:
     """The labels of a worker, as Flink's reporter has them; ``address`` is its data plane's."""
     return {"host": address.rpartition(":")[0].strip("[]"), "tm_id": worker_id}
@@ -262,6 +309,11 @@ def worker_families(labels: Labels, worker: WorkerStatistics) -> Iterator[Family
         [(labels, gate) for labels, task in tasks for gate in task.gates],
         [(labels, partition) for labels, task in tasks for partition in task.partitions],
     )
+    yield from channel_families(labels, worker.channels)
+
+
+def _seconds(time_ms: float | None) -> float | None:
+    return None if time_ms is None else time_ms / 1000
 
 
 def _refused(labels: Labels, peers: PeerDirectoryStatistics) -> Family:

@@ -3,7 +3,8 @@
 So dashboards and alerts made for Flink read them as they are. Input and output buffers have two
 names, those of the old scope (``buffers``) and of the present one (``Shuffle_Netty``). What Flink
 counts is named twice, too, once with its rate (``PerSecond``). ``mailboxLatencyMs`` is the last
-one; Flink has a histogram.
+one; Flink has a histogram. ``estimatedTimeToConsumeBuffersMs`` is there without debloating, too
+(``consumption.py``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import TypeAlias, TypeVar
 
 from flinknet.metrics.families import Family, Labels, Metric, families_of
-from flinknet.metrics.worker_statistics import METERED, SubtaskTotals
+from flinknet.metrics.worker_statistics import METERED, GateTotals, SubtaskTotals
 
 __all__ = [
     "exclusive_usage",
@@ -113,8 +114,12 @@ def _debloated_buffer_size(task: SubtaskTotals) -> int | None:
 
 
 def _estimated_ms(task: SubtaskTotals) -> float | None:
-    times = [gate.debloating.estimated_ms for gate in task.gates if gate.debloating is not None]
-    return max(times, default=None)
+    return max((time for time in map(_gate_ms, task.gates) if time is not None), default=None)
+
+
+def _gate_ms(gate: GateTotals) -> float | None:
+    """By the debloater, which is Flink's, if there is one."""
+    return gate.time_to_consume_ms if gate.debloating is None else gate.debloating.estimated_ms
 
 
 _IN_OLD_AND_NEW: Sequence[tuple[str, str, _Value]] = (

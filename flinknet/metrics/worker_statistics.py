@@ -12,7 +12,7 @@ gets them as JSON (``plain.py``), and makes the same value of that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
 from operator import attrgetter
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from flinknet.connection.link import ConnectionStatistics
 from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_channel import InputChannelStatistics
+from flinknet.metrics.consumption import buffered_bytes, times_to_consume_ms
 from flinknet.metrics.environment_statistics import NetworkStatistics, PeerDirectoryStatistics
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.latency_statistics import LatencyHistogram
@@ -43,6 +44,7 @@ __all__ = [
     "PartitionTotals",
     "QueueRow",
     "SubtaskTotals",
+    "TaskInput",
     "WorkerStatistics",
     "busiest_channels",
     "pack_statistics",
@@ -74,6 +76,11 @@ class GateTotals(NamedTuple):
     bytes_in_local: int
     bytes_in_remote: int
     debloating: BufferDebloaterStatistics | None
+    buffered_bytes: int
+    """On their way to the reader: here, and at the producers."""
+    time_to_consume_ms: float | None = None
+    """How long that will take, with what the task reads of its other gates meanwhile; None if that
+    is not known."""
 
     @classmethod
     def of(cls, gate: InputGateStatistics) -> GateTotals:
@@ -98,6 +105,7 @@ class GateTotals(NamedTuple):
             bytes_in_local=gate.bytes_in_local,
             bytes_in_remote=gate.bytes_in_remote,
             debloating=gate.debloating,
+            buffered_bytes=sum(map(buffered_bytes, gate.channels)),
         )
 
 
@@ -233,17 +241,36 @@ METERED = tuple(_COUNTS)
 
 
 class ChannelRow(NamedTuple):
-    """One input channel, and whose it is."""
+    """One input channel, whose it is, and what is on its way to its reader."""
 
     gate: str
     channel: InputChannelStatistics
+    buffered_bytes: int
+    time_to_consume_ms: float | None
+    """How long that will take, with what the task reads of its other channels meanwhile; None if
+    that is not known."""
 
 
-def busiest_channels(
-    gates: Iterable[InputGateStatistics], channels_max: int
-) -> tuple[ChannelRow, ...]:
+class TaskInput(NamedTuple):
+    """The gates of one task, and how many bytes per busy second it takes from them together."""
+
+    gates: Sequence[InputGateStatistics]
+    throughput: float | None
+
+    def channels(self) -> list[ChannelRow]:
+        """All channels, with how long each will take."""
+        channels = [(gate.name, channel) for gate in self.gates for channel in gate.channels]
+        buffered = [buffered_bytes(channel) for _, channel in channels]
+        times = times_to_consume_ms(buffered, self.throughput)
+        return [
+            ChannelRow(*channel, size, time)
+            for channel, size, time in zip(channels, buffered, times, strict=True)
+        ]
+
+
+def busiest_channels(inputs: Iterable[TaskInput], channels_max: int) -> tuple[ChannelRow, ...]:
     """The channels with most waiting for them, here and at their producers; at most so many."""
-    channels = (ChannelRow(gate.name, channel) for gate in gates for channel in gate.channels)
+    channels = (row for one in inputs for row in one.channels())
     return tuple(nlargest(channels_max, channels, key=_waiting))
 
 

@@ -2,7 +2,10 @@
 
 ::
 
-    GET /metrics                     takes the cluster token (``Authorization: Bearer``)
+    GET /metrics?channels=N          takes the cluster token (``Authorization: Bearer``)
+
+With ``channels`` there are samples of so many input channels, too, those where most waits, at most
+``statistics_channels_max``.
 
 The worker's event loop serves it, which the subtasks share: what is read lets the loop turn
 (``worker_metrics.py``), and so does what makes text of it (``metrics/exporter.py``). One scrape is
@@ -28,6 +31,9 @@ from flinknet.metrics.network_families import worker_families
 
 __all__ = ["serve_metrics"]
 
+DIGITS_MAX = 9
+"""Of a number in a request: more is no number of channels."""
+
 
 @asynccontextmanager
 async def serve_metrics(
@@ -43,8 +49,12 @@ async def serve_metrics(
     async def scrape(request: web.Request) -> web.Response:
         if not is_authorized(request.headers, token):
             raise web.HTTPUnauthorized(text="the cluster token is missing or wrong\n")
+        channels = request.query.get("channels", "0")
+        if not channels.isdecimal() or len(channels) > DIGITS_MAX:
+            raise web.HTTPBadRequest(text=f"channels is {channels[:20]!r}: write a whole number\n")
         async with one_at_a_time:
-            statistics = await metrics.statistics()
+            channels_max = min(int(channels), config.statistics_channels_max)
+            statistics = await metrics.statistics(channels_max)
             families = worker_families(labels, statistics)
             text = await render([build_info(labels), *families])
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})

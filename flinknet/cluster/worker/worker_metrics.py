@@ -5,11 +5,12 @@ millisecond: with hundreds of subtasks and thousands of channels it takes severa
 would wait. So it is of a stretch of time, not of a moment, and a subtask that ends meanwhile may be
 in it. Readings side by side do not disturb each other.
 
-Each subtask has a meter from when it was first read, as long as it is there; every reading updates
-it, and somebody reads at least every ``statistics_interval_ms``. So often each subtask is sent a
-mail, too, that finds out how long it takes to come between two batches. The lag of the event loop
-is noted by ``watch``, which sleeps and looks by how much too long; who holds the loop up is seen
-meanwhile by a thread (``loop_watch.py``).
+Each subtask has a meter from when it was first read, as long as it is there, of its counters and of
+the time in which it has waited for input; every reading updates it, and somebody reads at least
+every ``statistics_interval_ms``. So often each subtask is sent a mail, too, that finds out how long
+it takes to come between two batches. The lag of the event loop is noted by ``watch``, which sleeps
+and looks by how much too long; who holds the loop up is seen meanwhile by a thread
+(``loop_watch.py``).
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from flinknet.cluster.worker.loop_watch import LoopWatch
-from flinknet.consumer.gate_statistics import InputGateStatistics
+from flinknet.metrics.consumption import bytes_per_busy_s, times_to_consume_ms
 from flinknet.metrics.loop_lag import LoopLag
 from flinknet.metrics.meter import Meter
 from flinknet.metrics.worker_statistics import (
+    METERED,
     GateTotals,
     PartitionTotals,
     SubtaskTotals,
+    TaskInput,
     WorkerStatistics,
     busiest_channels,
 )
@@ -79,14 +82,15 @@ class WorkerMetrics:
         for gone in self._meters.keys() - set(map(_name, subtasks)):
             self._meters.pop(gone, None)
         totals = []
-        gates: list[InputGateStatistics] = []
+        inputs: list[TaskInput] = []
         turn_began = self.clock()
         for subtask in subtasks:
             subtask.measure_latency()
             statistics = subtask.statistics()
-            totals.append(self._totals(subtask, statistics))
+            told, throughput = self._metered(subtask, statistics)
+            totals.append(told)
             if channels_max:
-                gates += statistics.gates
+                inputs.append(TaskInput(statistics.gates, throughput))
             if self.clock() - turn_began >= TURN_S:
                 await asyncio.sleep(0)
                 turn_began = self.clock()
@@ -94,34 +98,51 @@ class WorkerMetrics:
             self._environment.network_statistics(),
             totals,
             event_loop_lag_ms=self._lag.longest_ms(self.clock()),
-            channels=busiest_channels(gates, channels_max),
+            channels=busiest_channels(inputs, channels_max),
             held_up=self._loop_watch.held_up(),
         )
 
-    def _totals(self, subtask: Subtask, statistics: SubtaskStatistics) -> SubtaskTotals:
-        descriptor, now = subtask.descriptor, self.clock()
-        totals = SubtaskTotals(
-            job_id=descriptor.job_id,
-            job_name=subtask.job_name,
-            attempt=descriptor.attempt,
-            vertex=descriptor.vertex,
-            vertex_name=subtask.vertex_name,
-            subtask_index=descriptor.index,
-            state=statistics.state,
-            mailbox_queue_size=statistics.mailbox.waiting,
-            mailbox_latency_ms=statistics.mailbox.latency_ms,
-            io_metrics=statistics.io_metrics,
-            times=statistics.times,
-            gates=tuple(map(GateTotals.of, statistics.gates)),
-            partitions=tuple(map(PartitionTotals.of, statistics.partitions)),
-            input_watermark=statistics.input_watermark,
-            key_groups=statistics.key_groups,
-            latencies=statistics.latencies,
-        )
-        counts = totals.counts()
+    def _metered(
+        self, subtask: Subtask, statistics: SubtaskStatistics
+    ) -> tuple[SubtaskTotals, float | None]:
+        """The totals of a subtask, and the throughput of its inputs."""
+        totals, now = _totals(subtask, statistics), self.clock()
+        counts = (*totals.counts(), statistics.times.accumulated_idle_time_ms / 1000)
         meter = self._meters.setdefault(_name(subtask), Meter(now, counts))
         meter.update(now, counts)
-        return totals._replace(rates=meter.per_second())
+        *rates, idle_share = meter.per_second()
+        throughput = bytes_per_busy_s(sum(rates[place] for place in _BYTES_IN), idle_share)
+        times = times_to_consume_ms([gate.buffered_bytes for gate in totals.gates], throughput)
+        gates = tuple(
+            gate._replace(time_to_consume_ms=time)
+            for gate, time in zip(totals.gates, times, strict=True)
+        )
+        return totals._replace(rates=tuple(rates), gates=gates), throughput
+
+
+_BYTES_IN = tuple(map(METERED.index, ("bytes_in_local", "bytes_in_remote")))
+
+
+def _totals(subtask: Subtask, statistics: SubtaskStatistics) -> SubtaskTotals:
+    descriptor = subtask.descriptor
+    return SubtaskTotals(
+        job_id=descriptor.job_id,
+        job_name=subtask.job_name,
+        attempt=descriptor.attempt,
+        vertex=descriptor.vertex,
+        vertex_name=subtask.vertex_name,
+        subtask_index=descriptor.index,
+        state=statistics.state,
+        mailbox_queue_size=statistics.mailbox.waiting,
+        mailbox_latency_ms=statistics.mailbox.latency_ms,
+        io_metrics=statistics.io_metrics,
+        times=statistics.times,
+        gates=tuple(map(GateTotals.of, statistics.gates)),
+        partitions=tuple(map(PartitionTotals.of, statistics.partitions)),
+        input_watermark=statistics.input_watermark,
+        key_groups=statistics.key_groups,
+        latencies=statistics.latencies,
+    )
 
 
 def _name(subtask: Subtask) -> SubtaskName:

@@ -415,6 +415,10 @@ class ScriptedView:
     def backlog(self) -> int:
         return 0
 
+    @property
+    def queued_bytes(self) -> int:
+        return sum(buffer.size for buffer in self.buffers)
+
     def resume_consumption(self) -> None:
         """Nothing is blocked."""
 

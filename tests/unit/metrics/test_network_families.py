@@ -6,7 +6,8 @@ import pytest
 
 from flinknet.metrics.families import Kind
 from flinknet.metrics.network_families import worker_families, worker_labels
-from tests.unit.metrics.samples import worker
+from flinknet.metrics.worker_statistics import ChannelRow
+from tests.unit.metrics.samples import channel, subtask, worker
 
 LABELS = {"tm_id": "worker-0"}
 FAMILIES = {family.name: family for family in worker_families(LABELS, worker())}
@@ -53,6 +54,7 @@ def test_flinknets_own_have_their_values(
     ("name", "own_label", "expected"),
     [
         ("gate_backlog", ("gate", "gate"), 7),
+        ("gate_buffered_bytes", ("gate", "gate"), 1_000),
         ("gate_queued_buffers", ("gate", "gate"), 4),
         ("gate_received_bytes_total", ("gate", "gate"), 1_100),
         ("partition_queued_buffers", ("partition", "numbers"), 2),
@@ -66,6 +68,30 @@ def test_gates_and_partitions_say_whose_they_are(
     [(labels, value)] = FAMILIES[f"flinknet_{name}"].samples
     assert (labels["task_name"], labels["subtask_index"], value) == ("Map", "0", expected)
     assert own_label in labels.items()
+
+
+def test_channels_that_were_asked_for_say_whose_they_are() -> None:
+    rows = (
+        ChannelRow("sums", channel(3, backlog=9, bytes_in=80), 700, 12.5),
+        ChannelRow("sums", channel(4), 0, None),
+    )
+    of_worker = worker_families(LABELS, worker()._replace(channels=rows))
+    families = {one.name.removeprefix("flinknet_channel_"): one.samples for one in of_worker}
+    three, four = ({**LABELS, "gate": "sums", "channel": number} for number in "34")
+    assert families["backlog"] == [(three, 9), (four, 0)]
+    assert families["buffered_bytes"] == [(three, 700), (four, 0)]
+    assert families["received_bytes_total"] == [(three, 80), (four, 0)]
+    assert families["time_to_consume_seconds"] == [(three, 0.0125)], "the other is not known"
+
+
+def test_a_gate_says_how_long_it_takes_once_that_is_known() -> None:
+    assert "flinknet_gate_time_to_consume_seconds" not in FAMILIES
+    one = subtask()
+    gates = (one.gates[0]._replace(time_to_consume_ms=250.0),)
+    known = worker()._replace(subtasks=(one._replace(gates=gates),))
+    families = {family.name: family for family in worker_families(LABELS, known)}
+    [(_, seconds)] = families["flinknet_gate_time_to_consume_seconds"].samples
+    assert seconds == 0.25
 
 
 def test_refused_peers_are_counted_by_reason() -> None:

@@ -88,14 +88,20 @@ def test_a_source_uses_no_input_buffers() -> None:
 
 
 def test_debloating_shows_where_it_is_on_and_nowhere_else() -> None:
-    names = {
-        SCOPE + "Shuffle_Netty_Input_debloatedBufferSize",
-        SCOPE + "estimatedTimeToConsumeBuffersMs",
-    }
-    assert not names & set(families(subtask()))
-    debloated = gate(channel(0), debloating=BufferDebloaterStatistics(4_096, 12.5))
-    shown = families(subtask(gates=(GateTotals.of(debloated),)))
-    assert [shown[name].samples[0][1] for name in sorted(names)] == [4_096, 12.5]
+    size = "Shuffle_Netty_Input_debloatedBufferSize"
+    assert SCOPE + size not in families(subtask())
+    debloated = GateTotals.of(gate(channel(0), debloating=BufferDebloaterStatistics(4_096, 12.5)))
+    assert value(size, subtask(gates=(debloated,))) == 4_096
+
+
+def test_the_time_to_consume_is_the_debloaters_or_else_the_longest_of_the_gates() -> None:
+    name = "estimatedTimeToConsumeBuffersMs"
+    assert SCOPE + name not in families(subtask()), "it is not known yet"
+    plain = GateTotals.of(gate(channel(0)))._replace(time_to_consume_ms=7.0)
+    longer = plain._replace(time_to_consume_ms=9.0)
+    assert value(name, subtask(gates=(plain, longer))) == 9.0
+    debloated = plain._replace(debloating=BufferDebloaterStatistics(4_096, 12.5))
+    assert value(name, subtask(gates=(debloated,))) == 12.5
 
 
 def test_everything_is_a_gauge_without_total_as_flinks_reporter_has_it() -> None:

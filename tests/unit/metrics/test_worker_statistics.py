@@ -14,6 +14,7 @@ from flinknet.metrics.worker_statistics import (
     ConnectionTotals,
     GateTotals,
     PartitionTotals,
+    TaskInput,
     WorkerStatistics,
     busiest_channels,
     pack_statistics,
@@ -48,6 +49,7 @@ def test_a_gate_sums_up_its_channels() -> None:
     assert (totals.exclusive_buffers, totals.exclusive_in_use, totals.floating_in_use) == (2, 0, 2)
     assert (totals.buffers_in_remote, totals.buffers_in_local) == (11, 7)
     assert (totals.bytes_in_remote, totals.bytes_in_local) == (110, 70)
+    assert totals.buffered_bytes == 30 + 4 * 10
 
 
 def test_a_partition_sums_up_its_subpartitions() -> None:
@@ -85,13 +87,27 @@ def test_the_busiest_channels_come_first_and_no_more_than_asked_for() -> None:
         gate(channel(0, queued_buffers=1), channel(1, backlog=9), name="one"),
         gate(channel(0, queued_buffers=2, backlog=3), name="other"),
     ]
-    rows = busiest_channels(gates, 2)
+    inputs = [TaskInput([one], None) for one in gates]
+    rows = busiest_channels(inputs, 2)
     assert [(row.gate, row.channel.channel) for row in rows] == [("one", 1), ("other", 0)]
-    assert busiest_channels(gates, 0) == ()
+    assert busiest_channels(inputs, 0) == ()
+
+
+def test_a_channel_takes_as_long_as_its_task_reads_of_all_its_gates_meanwhile() -> None:
+    gates = [
+        gate(channel(0, queued_bytes=100), channel(1, queued_bytes=300), name="one"),
+        gate(channel(0, queued_bytes=200), name="other"),
+    ]
+    rows = TaskInput(gates, 1_000.0).channels()
+    assert [(row.gate, row.buffered_bytes, row.time_to_consume_ms) for row in rows] == [
+        ("one", 100, 300.0),
+        ("one", 300, 600.0),
+        ("other", 200, 500.0),
+    ]
 
 
 def whole_worker() -> WorkerStatistics:
-    rows = busiest_channels([gate(channel(0), channel(1))], 2)
+    rows = busiest_channels([TaskInput([gate(channel(0), channel(1))], None)], 2)
     return worker(subtasks=2, connections=2)._replace(channels=rows)
 
 

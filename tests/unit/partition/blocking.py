@@ -190,6 +190,10 @@ class BlockingView:
     def backlog(self) -> int:
         return sum(kept.data_type.is_buffer for kept in self._kept[self._position :])
 
+    @property
+    def queued_bytes(self) -> int:
+        return sum(len(kept.content) for kept in self._kept[self._position :])
+
     def resume_consumption(self) -> None:
         raise LocalProtocolError("a view of what is complete is never blocked")
 

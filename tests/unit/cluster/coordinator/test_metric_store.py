@@ -10,13 +10,14 @@ from flinknet.cluster.control.messages import Message, StatisticsReport, Statist
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.errors import RemoteProtocolError
 from flinknet.metrics.worker_statistics import (
+    TaskInput,
     WorkerStatistics,
     busiest_channels,
     pack_statistics,
 )
 from tests.unit.metrics.samples import channel, gate, subtask, worker
 
-CHANNELS = busiest_channels([gate(channel(0))], 1)
+CHANNELS = busiest_channels([TaskInput([gate(channel(0))], None)], 1)
 
 
 class Store:

@@ -37,7 +37,7 @@ async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
             heard.put_nowait(decode(await websocket.receive_bytes()))
         return websocket
 
-    report = SubtaskReport(b"handle", 1.0, 2.0, 3.0, 4.0, 5, 6, 7, finished=True)
+    report = SubtaskReport(b"handle", 1.0, 2.0, 3.0, 4.0, 5, 6, 7, finished=True, unaligned=True)
     async with (
         served_websocket(coordinator) as address,
         ControlLink(address, new_token(), CONFIG) as link,
@@ -49,7 +49,7 @@ async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
         await messages.await_checkpoint((1, 0), 8)
         acknowledged, declined, awaiting = [await heard.get() for _ in range(3)]
     assert acknowledged == AcknowledgeCheckpoint(
-        "job", 2, 7, 1, 0, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7, True]
+        "job", 2, 7, 1, 0, b"handle", [1.0, 2.0, 3.0, 4.0, 5, 6, 7, True, True, 0]
     )
     assert declined == DeclineCheckpoint("job", 2, 8, 1, 0, "DECLINED", "not now")
     assert awaiting == AwaitCheckpoint("job", 2, 1, 0, 8)

@@ -38,6 +38,19 @@ async def test_it_serves_the_worker_to_who_has_the_token() -> None:
     assert f'flinknet_build_info{{host="127.0.0.1",implementation="{IMPLEMENTATION}",' in text
 
 
+@pytest.mark.parametrize(("channels", "status"), [("50", 200), ("-1", 400), ("1" * 10, 400)])
+async def test_a_number_of_channels_is_a_number(channels: str, status: int) -> None:
+    token = new_token()
+    async with NetworkEnvironment() as environment:
+        metrics = WorkerMetrics(environment, lambda: ())
+        async with (
+            serve_metrics(metrics, LABELS, 0, CONFIG, token) as address,
+            aiohttp.ClientSession(headers=authorization_headers(token)) as session,
+            session.get(f"http://{address}/metrics?channels={channels}") as response,
+        ):
+            assert response.status == status
+
+
 @pytest.mark.parametrize("headers", [{}, authorization_headers("not the cluster's token")])
 async def test_nobody_else_learns_anything(headers: dict[str, str]) -> None:
     async with NetworkEnvironment() as environment:

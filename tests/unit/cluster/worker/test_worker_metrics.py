@@ -33,7 +33,10 @@ async def records_flow(cluster: Cluster) -> str:
 
 async def test_a_running_job_is_seen_with_its_gates_and_partitions(cluster: Cluster) -> None:
     job_id = await records_flow(cluster)
-    statistics = await cluster.served_workers[0].metrics.statistics(channels_max=3)
+    metrics = cluster.served_workers[0].metrics
+    statistics = await metrics.statistics(channels_max=3)
+    while not all(row.channel.bytes_in for row in statistics.channels):
+        statistics = await metrics.statistics(channels_max=3)
     source, sink = sorted(statistics.subtasks, key=lambda one: one.vertex)
     assert {(one.job_id, one.job_name, one.attempt) for one in (source, sink)} == {
         (job_id, "endless", 0)
@@ -77,6 +80,28 @@ async def test_rates_come_with_the_second_reading(cluster: Cluster) -> None:
     metrics.clock = lambda: clock() + 10.0
     _, sink = sorted((await metrics.statistics()).subtasks, key=lambda one: one.vertex)
     assert dict(zip(METERED, sink.rates, strict=True))["records_in"] > 0
+
+
+async def test_how_long_what_is_buffered_takes_comes_with_the_second_reading(
+    cluster: Cluster,
+) -> None:
+    await records_flow(cluster)
+    metrics = cluster.served_workers[0].metrics
+    first = await metrics.statistics(channels_max=2)
+    assert {row.time_to_consume_ms for row in first.channels} == {None}
+    received = [gate.bytes_in_local for one in first.subtasks for gate in one.gates]
+    while received == [
+        gate.bytes_in_local for one in (await metrics.statistics()).subtasks for gate in one.gates
+    ]:
+        await asyncio.sleep(0)
+    clock = metrics.clock
+    metrics.clock = lambda: clock() + 10.0
+    second = await metrics.statistics(channels_max=2)
+    [gate] = next(one.gates for one in second.subtasks if one.gates)
+    assert {row.time_to_consume_ms is None for row in second.channels} == {False}
+    longest = max(row.time_to_consume_ms or 0.0 for row in second.channels)
+    assert longest == pytest.approx(gate.time_to_consume_ms)
+    assert gate.buffered_bytes == sum(row.buffered_bytes for row in second.channels)
 
 
 async def test_a_subtask_that_has_ended_leaves_no_meter(cluster: Cluster) -> None:

@@ -26,6 +26,8 @@ const TITLES = {
   stalled: ["Stalled", f.yesNo],
   queued_buffers: ["Queued", f.count],
   queued_bytes: ["Queued bytes", f.bytes],
+  buffered_bytes: ["Buffered", f.bytes, "here and at the producers"],
+  time_to_consume: ["To consume", f.milliseconds, "how long the task will take for what is buffered"],
   credit_announced: ["Credit", f.count, "free buffers that producers know of"],
   credit_unannounced: ["Unannounced", f.count, "free buffers that producers have not been told of"],
   exclusive_in_use: ["Exclusive used", f.count],

@@ -16,7 +16,7 @@ def test_everything_stands_in_the_columns_that_are_named() -> None:
     history = History(1.0)
     history.take("worker-0", report, 1.0)
     live = history.tasks("0815", 0)
-    rows = {"worker-0": (ChannelRow("gate", channel(3, backlog=9)),), "worker-1": ()}
+    rows = {"worker-0": (ChannelRow("gate", channel(3, backlog=9), 700, 12.5),), "worker-1": ()}
     told = network_view(pipeline(1, 2, 1), live, {"worker-0": report}, rows)
     json.dumps(told)
     [pool] = told["pools"]
@@ -34,6 +34,9 @@ def test_everything_stands_in_the_columns_that_are_named() -> None:
     assert (found["gates"]["task"], found["gates"]["backlog"]) == ("Map 1 (1/2)", 7)
     assert (found["partitions"]["longest_queue"], found["partitions"]["in_use"]) == (2, 4)
     assert (found["channels"]["channel"], found["channels"]["backlog"]) == (3, 9)
+    assert found["channels"]["buffered_bytes"] == 700
+    assert found["channels"]["time_to_consume"] == 12.5
+    assert (found["gates"]["buffered_bytes"], found["gates"]["time_to_consume"]) == (1_000, None)
 
 
 def test_a_partition_that_holds_nothing_has_no_longest_queue() -> None:
