@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from flinknet.config.checkpointing import CheckpointingConfig
 from flinknet.config.checks import check_fields
-from flinknet.config.cluster import ClusterConfig
+from flinknet.config.cluster import TOKEN_VARIABLE, ClusterConfig
 from flinknet.config.metrics import LatencyGranularity, MetricsConfig
 from flinknet.config.network import (
     ADAPTIVE,
@@ -31,6 +31,7 @@ __all__ = [
     "ADAPTIVE",
     "RECORD_KEYS_MAX",
     "REMEMBERED_KEYS_BYTES",
+    "TOKEN_VARIABLE",
     "BufferDebloatConfig",
     "BufferTimeout",
     "CheckpointingConfig",

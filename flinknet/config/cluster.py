@@ -16,7 +16,11 @@ from flinknet.config.checks import (
 )
 from flinknet.interpreter import COMPILES_PYTHON
 
-__all__ = ["ClusterConfig"]
+__all__ = ["TOKEN_VARIABLE", "ClusterConfig"]
+
+TOKEN_VARIABLE = "FLINKNET_CLUSTER_TOKEN"
+"""The environment variable that has the cluster's secret: it is in no file and on no command line,
+where others could read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -26,6 +26,7 @@ from flinknet.errors import ConfigurationError, FlinknetError, LocalProtocolErro
 from flinknet.metrics.environment_statistics import EnvironmentStatistics, NetworkStatistics
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.net.address import is_loopback, join_address, split_address
+from flinknet.net.coordinator_names import CoordinatorNames, is_coordinator
 from flinknet.net.debloat_timer import DebloatTimer
 from flinknet.net.flusher import EventLoopFlusher
 from flinknet.net.gate_requests import GateRequests
@@ -33,6 +34,7 @@ from flinknet.net.listening import ACCEPTS_PER_TURN, deepen_backlog
 from flinknet.net.machine import check_machine
 from flinknet.net.memory_bound import ExchangeShape, MemoryBound, memory_bound
 from flinknet.net.partition_directory import PartitionDirectory
+from flinknet.net.partition_names import PartitionNames
 from flinknet.net.peer_protocol import PeerProtocol
 from flinknet.net.peers import PeerDirectory
 from flinknet.net.request_timer import RequestTimer
@@ -65,8 +67,9 @@ class NetworkEnvironment:
         whoever can connect may try guesses: take 16 random bytes or more
         (``secrets.token_bytes(16)``). By default there is none, and every program on this machine
         that knows the job's name may take part. directory: where writers say what they produce, so
-        that readers of this machine find it by its name alone; made if it is not there. config:
-        limits and defaults.
+        that readers of this machine find it by its name alone: a path, made if it is not there, or
+        the address of a coordinator, ``http://127.0.0.1:8081``, whose token stands in
+        ``FLINKNET_CLUSTER_TOKEN`` or behind it, ``/#token=...``. config: limits and defaults.
     """
 
     def __init__(
@@ -99,7 +102,7 @@ class NetworkEnvironment:
         self._port = port
         self._job = job
         self._attempt = attempt
-        self._directory = None if directory is None else PartitionDirectory(directory, job)
+        self._names = None if directory is None else _names_in(directory, job)
         self._secret = secret.encode() if isinstance(secret, str) else secret or b""
         self._address = ""
         self._topics: list[TopicWriter] = []
@@ -313,27 +316,21 @@ class NetworkEnvironment:
         partition = self.create_result_partition(
             name, subpartitions=subpartitions, consumers=consumers
         )
-        published = None
         try:
-            if self._directory is not None:
-                published = self._directory.publish(name, self.worker_id, self._address)
             writer = self.create_record_writer(
                 partition, partitioner, buffer_timeout_ms=buffer_timeout_ms, types=types
             )
         except FlinknetError as cause:
             partition.fail(cause)  # consumers may be attached already
-            if published is not None:
-                published.close()
             raise
         try:
-            yield writer
-            await writer.finish()
+            async with self._published(name):
+                yield writer
+                await writer.finish()
         except BaseException as cause:
             writer.fail(cause)
             raise
         finally:
-            if published is not None:
-                published.close()
             writer.close()
 
     @asynccontextmanager
@@ -368,22 +365,24 @@ class NetworkEnvironment:
         )
         self._registry.register_topic(name, topic.join)
         self._topics.append(topic)
-        published = None
         try:
-            if self._directory is not None:
-                published = self._directory.publish(name, self.worker_id, self._address)
-            yield topic
-            self._registry.forget_topic(name)
-            await topic.finish(self.config.close_timeout_ms / 1000)
+            async with self._published(name):
+                yield topic
+                self._registry.forget_topic(name)
+                await topic.finish(self.config.close_timeout_ms / 1000)
         except BaseException as cause:
             topic.fail(cause)
             raise
         finally:
             self._registry.forget_topic(name)
             self._topics.remove(topic)
-            if published is not None:
-                published.close()
             await topic.close()
+
+    def _published(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Say where the partition, or the topic, is, as long as the block takes."""
+        if self._names is None:
+            return nullcontext()
+        return self._names.published(name, self.worker_id, self._address)
 
     # -- consuming --------------------------------------------------------------------------------
 
@@ -482,14 +481,14 @@ class NetworkEnvironment:
             raise ConfigurationError(
                 f"a reader of {name} has no name: say which partition it reads"
             )
-        if self._directory is None:
+        if self._names is None:
             raise ConfigurationError(
                 f'a reader of "{name}" needs the address of its writer, open_reader(address, '
                 f'"{name}"), or both a directory: NetworkEnvironment(directory=...)'
             )
         if producers < 1:
             raise ConfigurationError(f"producers is {producers}: choose 1 or more")
-        return name, await self._directory.find(name, producers, self.config)
+        return name, await self._names.find(name, producers, self.config)
 
     # -- the clock --------------------------------------------------------------------------------
 
@@ -525,3 +524,9 @@ class NetworkEnvironment:
             task_times=self._clock.statistics(),
             topics=tuple(topic.statistics() for topic in self._topics),
         )
+
+
+def _names_in(directory: str | os.PathLike[str], job: str) -> PartitionNames:
+    if is_coordinator(directory):
+        return CoordinatorNames(os.fspath(directory), job)
+    return PartitionDirectory(directory, job)

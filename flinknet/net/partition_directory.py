@@ -1,4 +1,4 @@
-"""A rendezvous by names: who produces a partition says where, in a directory of files.
+"""Names of partitions in a directory of files: who produces one says where, in a file there.
 
 Theory of operation. Below the directory there is a folder for each job, in it one for each
 partition, and in that a file for each worker that produces one of that name, with its address. Its
@@ -6,27 +6,24 @@ producer keeps the file locked as long as it lives, however it ends: a file that
 what a process has left that is gone, and is removed by whoever finds it. A file gets its name when
 it is locked, and no two have the same one: who removes what a worker has left cannot hit what the
 worker has published since it was started again. The directory is of this machine, as all addresses
-are, and of a file system that has locks. It tells addresses, not secrets: who may take part, the
-handshake finds out.
+are, and of a file system that has locks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-import logging
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from flinknet.config import NetworkConfig
-from flinknet.errors import ConfigurationError, PartitionRequestTimeoutError
+from flinknet.errors import ConfigurationError
+from flinknet.net.partition_names import PartitionNames
 
 __all__ = ["PartitionDirectory", "Publication"]
-
-log = logging.getLogger("flinknet.rendezvous")
 
 _UNNAMED = ".new-"
 
@@ -49,12 +46,12 @@ class Publication:
             self._descriptor = -1
 
 
-class PartitionDirectory:
+class PartitionDirectory(PartitionNames):
     """The partitions of one job in the directory at ``place``, which is made if it is not there."""
 
     def __init__(self, place: str | os.PathLike[str], job: str) -> None:
-        self._place = Path(place)
-        self._job = job
+        super().__init__(job, str(Path(place)))
+        self._folder_of_job = Path(place) / _file_name("job", job)
 
     def publish(self, name: str, worker_id: str, address: str) -> Publication:
         """Say that a worker produces a partition. Raises ConfigurationError if it cannot be
@@ -82,44 +79,22 @@ class PartitionDirectory:
             raise self._unusable(error) from error
         return [address for path in files if (address := _address_in(path)) is not None]
 
-    async def find(self, name: str, producers: int, config: NetworkConfig) -> list[str]:
-        """Wait until that many workers produce the partition, and return their addresses.
+    @asynccontextmanager
+    async def published(self, name: str, worker_id: str, address: str) -> AsyncIterator[None]:
+        with closing(self.publish(name, worker_id, address)):
+            yield
 
-        Raises PartitionRequestTimeoutError after ``rendezvous_timeout_ms``, and ConfigurationError
-        if there are more of them than that.
-        """
+    async def look(self, name: str, producers: int, wait_s: float) -> list[str]:
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        timeout_s = config.rendezvous_timeout_ms / 1000
-        notice_s = config.rendezvous_notice_ms / 1000
-        is_told = not notice_s
-        while len(found := self.addresses(name)) < producers:
-            waited = loop.time() - began
-            if not is_told and waited >= notice_s:
-                is_told = True
-                log.warning(
-                    'waiting for %d writers of "%s" to be in %s, where there are %d',
-                    producers,
-                    name,
-                    self._place,
-                    len(found),
-                )
-            if timeout_s and waited >= timeout_s:
-                raise PartitionRequestTimeoutError(
-                    f'{len(found)} of {producers} writers of "{name}" are in {self._place} after '
-                    f"{config.rendezvous_timeout_ms:.0f} ms (rendezvous_timeout_ms): start them "
-                    f'with this directory and the job "{self._job}"'
-                )
+        until = loop.time() + wait_s
+        while True:
+            found = self.addresses(name)
+            if len(found) >= producers or loop.time() >= until:
+                return found
             await asyncio.sleep(_LOOK_AGAIN_S)
-        if len(found) > producers:
-            raise ConfigurationError(
-                f'{len(found)} writers of "{name}" are in {self._place}: read them all with '
-                f"producers={len(found)}, or give those that are not meant another name or job"
-            )
-        return found
 
     def _folder(self, name: str) -> Path:
-        return self._place / _file_name("job", self._job) / _file_name("partition", name)
+        return self._folder_of_job / _file_name("partition", name)
 
     def _unusable(self, error: OSError) -> ConfigurationError:
         return ConfigurationError(

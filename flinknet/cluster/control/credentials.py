@@ -16,6 +16,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
+from flinknet.config import TOKEN_VARIABLE
 from flinknet.errors import ConfigurationError
 
 __all__ = [
@@ -30,8 +31,6 @@ __all__ = [
     "take_token",
     "token_is_given",
 ]
-
-TOKEN_VARIABLE = "FLINKNET_CLUSTER_TOKEN"
 
 _TOKEN_BYTES = 32
 _TOKEN_CHARACTERS_MIN = 16

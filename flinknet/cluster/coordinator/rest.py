@@ -2,9 +2,9 @@
 
 The routes stand in ``public_routes.py`` and ``page/page_files.py``, which are open to everyone who
 can reach the port, and in ``client_routes.py``, ``diagnosis_routes.py``, ``checkpoint_routes.py``,
-``savepoint_routes.py``, ``metrics_routes.py``, ``worker_routes.py``, ``page/page_routes.py`` and
-``flink_rest/``, which take the cluster token (``Authorization: Bearer``). The token is checked
-before a body is read.
+``savepoint_routes.py``, ``metrics_routes.py``, ``name_routes.py``, ``worker_routes.py``,
+``page/page_routes.py`` and ``flink_rest/``, which take the cluster token (``Authorization:
+Bearer``). The token is checked before a body is read.
 
 An error is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 404 unknown,
 408 too slow, 409 not in this state, 413 too large. Under ``/v1``, where everything has the shape of
@@ -26,6 +26,7 @@ from flinknet.cluster.coordinator.flink_rest.cluster_routes import ClusterRoutes
 from flinknet.cluster.coordinator.flink_rest.job_routes import JobRoutes
 from flinknet.cluster.coordinator.flink_rest.vertex_routes import VertexRoutes
 from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
+from flinknet.cluster.coordinator.name_routes import NameRoutes
 from flinknet.cluster.coordinator.page.page_files import PageFiles
 from flinknet.cluster.coordinator.page.page_routes import PageRoutes
 from flinknet.cluster.coordinator.public_routes import PublicRoutes, Readiness
@@ -72,6 +73,9 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     application.add_routes(PageRoutes(coordinator).routes())
     application.add_routes(MetricsRoutes(coordinator).routes())
     application.add_routes(WorkerRoutes(coordinator).routes())
+    names = NameRoutes(coordinator.config)
+    application.add_routes(names.routes())
+    application.on_shutdown.append(names.close)
     return application
 
 

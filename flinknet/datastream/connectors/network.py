@@ -17,12 +17,13 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.net.coordinator_names import is_coordinator, with_token
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.serialization.record_types import Registered
@@ -42,8 +43,8 @@ class Exchange:
     """In which exchange a connector takes part: what a program gives its NetworkEnvironment."""
 
     job: str
-    secret: bytes | str | None
-    directory: Path | None
+    secret: bytes | str | None = field(repr=False)
+    directory: str | Path | None = field(repr=False)
     config: NetworkConfig | None
 
     @classmethod
@@ -54,8 +55,12 @@ class Exchange:
         directory: str | os.PathLike[str] | None,
         config: NetworkConfig | None,
     ) -> Exchange:
-        """Return it; a directory is meant as this program names it."""
-        place = None if directory is None else Path(directory).absolute()
+        """Return it; a directory is meant as this program names it, a coordinator with the token
+        that this program knows."""
+        place: str | Path | None = None
+        if directory is not None:
+            is_path = not is_coordinator(directory)
+            place = Path(directory).absolute() if is_path else with_token(os.fspath(directory))
         return cls(job, secret, place, config)
 
     def environment(self, port: int = 0) -> NetworkEnvironment:

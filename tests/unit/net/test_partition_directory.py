@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 
 import pytest
 
-from flinknet.config import NetworkConfig
-from flinknet.errors import ConfigurationError, PartitionRequestTimeoutError
+from flinknet.errors import ConfigurationError
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.partition_directory import PartitionDirectory
-
-IMPATIENT = NetworkConfig(rendezvous_timeout_ms=1.0, rendezvous_notice_ms=0.0)
 
 
 def test_what_is_published_is_there_until_it_is_closed(tmp_path: Path) -> None:
@@ -67,28 +63,6 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         directory.publish("readings", "a", "127.0.0.1:1")
     with pytest.raises(ConfigurationError, match="file cannot be used"):
         directory.addresses("readings")
-
-
-async def test_who_finds_too_few_is_told_what_to_do(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    directory = PartitionDirectory(tmp_path, "job")
-    config = NetworkConfig(rendezvous_timeout_ms=2.0, rendezvous_notice_ms=1.0)
-    with pytest.raises(
-        PartitionRequestTimeoutError, match=r'0 of 2 writers of "readings".*job "job"'
-    ):
-        await directory.find("readings", 2, config)
-    assert 'waiting for 2 writers of "readings"' in caplog.text
-    assert caplog.records[0].levelno == logging.WARNING
-
-
-async def test_who_finds_too_many_is_told_what_to_do(tmp_path: Path) -> None:
-    directory = PartitionDirectory(tmp_path, "job")
-    published = [directory.publish("readings", worker, "127.0.0.1:1") for worker in "ab"]
-    with pytest.raises(ConfigurationError, match="producers=2"):
-        await directory.find("readings", 1, IMPATIENT)
-    for one in published:
-        one.close()
 
 
 async def test_environments_find_each_other_by_names(tmp_path: Path) -> None:

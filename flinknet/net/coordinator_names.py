@@ -1,0 +1,173 @@
+"""Names of partitions at a coordinator: who produces one says so there, over HTTP.
+
+Theory of operation. A name is there as long as the request that said it: ``POST /api/v1/names`` is
+answered at once, and its answer does not end while the partition is produced. The coordinator
+drops the name when the connection is gone, which the kernel sees to when a process is killed; a
+producer that has finished takes its name back first, ``DELETE``, so that it is gone when the block
+is left. A coordinator that is lost may be started anew: it knows nothing then, and each producer
+says its name again, as soon as there is one. A reader asks ``GET /api/v1/names``, which is answered
+when there are as many producers as it wants, or after a while.
+
+A coordinator that does not answer the first time is no coordinator, and an error. One that has
+answered is waited for, by producers as long as they produce, by readers until their time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlencode, urlsplit
+
+from flinknet.config import TOKEN_VARIABLE
+from flinknet.errors import ConfigurationError, FlinknetError, RemoteTransportError
+from flinknet.net.address import split_address
+from flinknet.net.http_request import HttpRequest
+from flinknet.net.partition_names import PartitionNames
+
+__all__ = ["CoordinatorNames", "is_coordinator", "with_token"]
+
+log = logging.getLogger("flinknet.rendezvous")
+
+_ANSWER_S = 10.0
+"""For a coordinator to answer, beyond the time that it is asked to wait."""
+
+_WITHDRAW_S = 2.0
+"""For a coordinator to drop a name; without an answer it is dropped with the connection."""
+
+_PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
+"""Between two tries to reach a coordinator again, which are further apart from time to time."""
+
+
+def is_coordinator(directory: str | os.PathLike[str]) -> bool:
+    """Whether it is the address of a coordinator, and no path."""
+    return isinstance(directory, str) and directory.startswith(("http://", "https://"))
+
+
+def with_token(address: str) -> str:
+    """The address with the token of this process's environment, unless it has one: for another
+    process, which has not."""
+    token = os.environ.get(TOKEN_VARIABLE)
+    return address if urlsplit(address).fragment or not token else f"{address}#token={token}"
+
+
+class CoordinatorNames(PartitionNames):
+    """The partitions of one job that are known at the coordinator at ``address``.
+
+    That is ``http://127.0.0.1:8081``; the cluster's token stands behind it, as in the address of
+    the coordinator's page (``/#token=...``), or in ``FLINKNET_CLUSTER_TOKEN``. ConfigurationError
+    if there is none, or if it is no such address.
+    """
+
+    def __init__(self, address: str, job: str) -> None:
+        parts = urlsplit(address)
+        if parts.scheme != "http" or parts.path not in ("", "/"):
+            raise ConfigurationError(
+                f"{parts.scheme}://{parts.netloc}{parts.path} is no coordinator: write its address "
+                "as http://127.0.0.1:8081"
+            )
+        self._host, self._port = split_address(parts.netloc)
+        super().__init__(job, f"the coordinator at {parts.netloc}")
+        token = parts.fragment.removeprefix("token=") or os.environ.get(TOKEN_VARIABLE, "")
+        if not token.isascii() or not token.isprintable() or not token:
+            raise ConfigurationError(
+                f"{self._place} wants the cluster's token: set {TOKEN_VARIABLE}, or give the "
+                "address with it, http://HOST:PORT/#token=TOKEN"
+            )
+        self._token = token
+        self._has_answered = False
+
+    @asynccontextmanager
+    async def published(self, name: str, worker_id: str, address: str) -> AsyncIterator[None]:
+        publication = uuid.uuid4().hex
+        body = {
+            "id": publication,
+            "job": self._job,
+            "name": name,
+            "worker_id": worker_id,
+            "address": address,
+        }
+        held = await self._say(body)
+        keeper = asyncio.get_running_loop().create_task(self._keep(held, body))
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+            with suppress(FlinknetError):
+                async with self._request(_WITHDRAW_S, "DELETE", f"/{publication}") as withdrawal:
+                    await withdrawal.accepted()
+
+    async def look(self, name: str, producers: int, wait_s: float) -> list[str]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        pause = _PAUSE_S_MIN
+        while True:
+            left = max(0.0, until - loop.time())
+            query = urlencode(
+                {
+                    "job": self._job,
+                    "name": name,
+                    "producers": producers,
+                    "wait_ms": int(left * 1000),
+                }
+            )
+            try:
+                async with self._request(_ANSWER_S + left, "GET", f"?{query}") as request:
+                    answer = await request.json()
+                self._has_answered = True
+                return list(answer["addresses"])
+            except RemoteTransportError:
+                if not self._has_answered or not left:
+                    raise
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, _PAUSE_S_MAX)
+
+    def _request(
+        self, timeout_s: float, method: str, path: str, body: Mapping[str, object] | None = None
+    ) -> HttpRequest:
+        return HttpRequest(
+            self._host,
+            self._port,
+            self._token,
+            timeout_s=timeout_s,
+            method=method,
+            path=f"/api/v1/names{path}",
+            body=body,
+        )
+
+    async def _say(self, body: Mapping[str, object]) -> HttpRequest:
+        """Say the name, and return the request that holds it."""
+        request = await self._request(_ANSWER_S, "POST", "", body).__aenter__()
+        try:
+            await request.accepted()
+        except BaseException:
+            await request.__aexit__()
+            raise
+        return request
+
+    async def _keep(self, held: HttpRequest, body: Mapping[str, object]) -> None:
+        """See to it that the name stays there, until this is cancelled."""
+        while True:
+            try:
+                await held.ended()
+            finally:
+                await held.__aexit__()
+            log.warning(
+                '%s is lost: nobody finds "%s" until it is there again', self._place, body["name"]
+            )
+            pause = _PAUSE_S_MIN
+            while True:
+                try:
+                    held = await self._say(body)
+                    break
+                except ConfigurationError as error:
+                    log.error('nobody finds "%s" any more: %s', body["name"], error)
+                    return
+                except RemoteTransportError:
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _PAUSE_S_MAX)

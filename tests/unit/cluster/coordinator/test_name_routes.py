@@ -1,0 +1,80 @@
+"""Names over HTTP: said for as long as a request takes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+
+from flinknet.cluster.control.credentials import authorization_headers
+from tests.unit.cluster.control_plane import CONFIG, get, serve_control_plane
+
+FIELDS = {
+    "id": "0" * 32,
+    "job": "job",
+    "name": "readings",
+    "worker_id": "a",
+    "address": "127.0.0.1:1",
+}
+LOOK = "/api/v1/names?job=job&name=readings"
+
+
+async def test_a_name_is_there_as_long_as_the_connection() -> None:
+    async with (
+        serve_control_plane(CONFIG) as served,
+        aiohttp.ClientSession(
+            f"http://{served.address}", headers=authorization_headers(served.token)
+        ) as session,
+    ):
+        assert await get(session, LOOK) == (200, {"addresses": []})
+        waiting = asyncio.ensure_future(get(session, f"{LOOK}&producers=2&wait_ms=60000"))
+        first = await session.post("/api/v1/names", json=FIELDS)
+        assert first.status == 200
+        second = await session.post(
+            "/api/v1/names",
+            json={**FIELDS, "id": "1" * 32, "worker_id": "b", "address": "127.0.0.1:2"},
+        )
+        assert await waiting == (200, {"addresses": ["127.0.0.1:1", "127.0.0.1:2"]})
+        async with session.delete(f"/api/v1/names/{'1' * 32}") as answer:
+            assert answer.status == 200
+        assert await get(session, LOOK) == (200, {"addresses": ["127.0.0.1:1"]})
+        second.close()
+        first.close()
+        while (await get(session, LOOK))[1]["addresses"]:
+            pass
+        assert await get(session, f"{LOOK}&producers=1&wait_ms=1") == (200, {"addresses": []})
+
+
+async def test_a_coordinator_that_ends_ends_what_holds_names() -> None:
+    async with aiohttp.ClientSession() as session:
+        async with serve_control_plane(CONFIG) as served:
+            headers = authorization_headers(served.token)
+            url = f"http://{served.address}/api/v1/names"
+            held = await session.post(url, json=FIELDS, headers=headers)
+        assert await held.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({}, "has not the fields address, id, job"),
+        ({**FIELDS, "id": "1"}, "32 hexadecimal digits"),
+        ({**FIELDS, "address": "here"}, "is not an address"),
+        ({**FIELDS, "name": "n" * 1001}, "name is no text of at most 1000"),
+        ({**FIELDS, "name": 1}, "name is no text"),
+    ],
+)
+async def test_what_is_not_well_said_is_refused(fields: dict[str, Any], why: str) -> None:
+    async with (
+        serve_control_plane(CONFIG) as served,
+        aiohttp.ClientSession(
+            f"http://{served.address}", headers=authorization_headers(served.token)
+        ) as session,
+    ):
+        async with session.post("/api/v1/names", json=fields) as answer:
+            assert answer.status == 400
+            assert why in (await answer.json())["error"]["message"]
+        async with session.post("/api/v1/names", data=b"{") as answer:
+            assert "is no JSON" in (await answer.json())["error"]["message"]

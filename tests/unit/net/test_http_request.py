@@ -1,0 +1,83 @@
+"""Requests of HTTP 1.0, and what may answer them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from flinknet.errors import ConfigurationError, RemoteTransportError
+from flinknet.net.http_request import HttpRequest
+
+OK = b"HTTP/1.1 200 OK\r\nServer: test\r\n\r\n"
+
+
+@asynccontextmanager
+async def answering(answer: bytes, requests: list[bytes] | None = None) -> AsyncIterator[int]:
+    """Serve one answer to everybody; yields the port."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        if requests is not None:
+            requests.append(request)
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def request_to(port: int, timeout_s: float = 60.0) -> HttpRequest:
+    return HttpRequest(
+        "127.0.0.1", port, "secret", timeout_s=timeout_s, method="GET", path="/api/v1/names"
+    )
+
+
+async def test_an_answer_is_read_to_its_end() -> None:
+    requests: list[bytes] = []
+    async with answering(OK + b'{"one": 1}', requests) as port:
+        async with request_to(port) as request:
+            assert await request.json() == {"one": 1}
+        async with request_to(port) as request:
+            await request.accepted()
+            await request.ended()
+    assert requests[0].startswith(b"GET /api/v1/names HTTP/1.0\r\nHost: 127.0.0.1:")
+    assert b"\r\nAuthorization: Bearer secret\r\n" in requests[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "why"),
+    [
+        (b"", RemoteTransportError, "has hung up: .*http_connections_max"),
+        (b"HTTP/1.1 200 OK\r\n", RemoteTransportError, "has hung up"),
+        (b"SSH-2.0 hello\r\n\r\n", ConfigurationError, "no coordinator of flinknet"),
+        (OK + b"<html>", ConfigurationError, "no coordinator of flinknet"),
+        (b"x" * (2 << 20), ConfigurationError, "no coordinator of flinknet"),
+        (
+            b'HTTP/1.1 401 No\r\n\r\n{"error": {"type": "X", "message": "wrong token"}}',
+            ConfigurationError,
+            "refuses: wrong token",
+        ),
+        (b"HTTP/1.1 404 No\r\n\r\n<html>", ConfigurationError, "is it of another version"),
+        (b"HTTP/1.1 404 No\r\n\r\n[]", ConfigurationError, "is it of another version"),
+    ],
+    ids=["nothing", "half", "ssh", "html", "endless", "refusal", "unknown", "list"],
+)
+async def test_what_else_may_answer_is_an_error(
+    answer: bytes, kind: type[Exception], why: str
+) -> None:
+    async with answering(answer) as port, request_to(port) as request:
+        with pytest.raises(kind, match=why):
+            await request.json()
+
+
+async def test_who_does_not_answer_is_an_error() -> None:
+    async with answering(OK) as port:
+        request = HttpRequest("127.0.0.1", port, "t", timeout_s=0.001, method="GET", path="/")
+        request._head = b"GET"
+        with pytest.raises(RemoteTransportError, match="has not answered within|no connection"):
+            async with request:
+                await request.accepted()
