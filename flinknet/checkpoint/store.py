@@ -24,7 +24,7 @@ from flinknet.checkpoint.metadata import (
 )
 from flinknet.checkpoint.state_parts import read_sections, write_part
 from flinknet.checkpoint.storage import Storage
-from flinknet.checkpoint.verification import find_damage
+from flinknet.checkpoint.verification import find_damage, find_torn
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import CheckpointCorruptedError, CheckpointError, CheckpointNotFoundError
 
@@ -119,16 +119,22 @@ class CheckpointStore:
             and self.path(directory, METADATA) in files
         ]
 
-    async def verify(self, directory: CheckpointDirectory) -> list[CheckpointError]:
-        """Read all of a checkpoint, and return what is wrong, an error for each bad file."""
+    async def verify(
+        self, directory: CheckpointDirectory, *, reads: bool = True
+    ) -> list[CheckpointError]:
+        """Read all of a checkpoint, and return what is wrong, an error for each bad file. If it is
+        not to ``reads``, only the metadata is read, and the other files are there, and as long as
+        they should be."""
         try:
             metadata = await self.read_metadata(directory)
         except (CheckpointCorruptedError, CheckpointNotFoundError) as error:
             return [error]
-        return await find_damage(self.storage, self.path(directory), metadata)
+        find = find_damage if reads else find_torn
+        return await find(self.storage, self.path(directory), metadata)
 
-    async def latest_valid(self) -> LatestValid:
-        """Return the last completed checkpoint of which every file is good.
+    async def latest_valid(self, *, reads: bool = True) -> LatestValid:
+        """Return the last completed checkpoint of which every file is good, as far as it can be
+        told with or without reading them (``verify``).
 
         Each later one that is not is logged, with its bad files; with the one before, the job does
         again what it has committed since then. A place that does not answer is no reason for that:
@@ -139,7 +145,7 @@ class CheckpointStore:
         for _, directory in reversed(await self.completed()):
             if directory.is_savepoint:
                 continue
-            errors = await self.verify(directory)
+            errors = await self.verify(directory, reads=reads)
             if not errors:
                 return LatestValid(await self.read_metadata(directory), refused)
             refused += errors

@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint: every file of it is read, and checked."""
+"""What is wrong with a checkpoint: its files are looked at, or all of them read and checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flinknet.checkpoint.state_parts import check_part
 from flinknet.checkpoint.storage import Storage
 from flinknet.errors import CheckpointCorruptedError, CheckpointError, CheckpointNotFoundError
 
-__all__ = ["find_damage"]
+__all__ = ["find_damage", "find_torn"]
 
 
 async def find_damage(
@@ -18,6 +18,21 @@ async def find_damage(
     ``directory`` is a path in ``storage``; what its metadata says has been read there.
     CheckpointStorageError if a file cannot be read at present, which says nothing about it.
     """
+    return await _find(storage, directory, metadata, reads=True)
+
+
+async def find_torn(
+    storage: Storage, directory: str, metadata: CheckpointMetadata
+) -> list[CheckpointError]:
+    """Return an error for each file that is missing, or not as long as it was written: that takes
+    one listing, however much state there is. What else may be wrong with a file is found by who
+    reads it."""
+    return await _find(storage, directory, metadata, reads=False)
+
+
+async def _find(
+    storage: Storage, directory: str, metadata: CheckpointMetadata, *, reads: bool
+) -> list[CheckpointError]:
     errors: list[CheckpointError] = []
     sizes = await storage.files(directory)
     for operator, subtask, kind, part in metadata.parts():
@@ -26,7 +41,8 @@ async def find_damage(
             if part.name is not None:
                 path = f"{directory}/{part.name}"
                 _check_size(f"{storage.location}/{path}", sizes.get(path), part.size_bytes)
-            await check_part(storage, directory, part)
+            if reads:
+                await check_part(storage, directory, part)
         except (CheckpointCorruptedError, CheckpointNotFoundError) as error:
             errors.append(type(error)(f"{error} ({whose})"))
     return errors

@@ -390,6 +390,48 @@ async def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> 
         assert any(f"{newest} cannot be restored, the one before is used" in line for line in said)
 
 
+async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpoint_before(
+    tmp_path: Path,
+) -> None:
+    """The files are as long as they should be, and read once: by the attempt that begins with them.
+    The restart strategy allows for what was killed alone."""
+    config = config_of(tmp_path)
+    config = replace(config, checkpointing=replace(config.checkpointing, inline_bytes_max=0))
+    graph = sums(tmp_path / "go")
+    assert graph.checkpointing is not None
+    pause = replace(graph.checkpointing, min_pause_ms=700.0)
+    graph = replace(graph, checkpointing=pause, restart=FixedDelayRestart(1, 0.0))
+    said: list[str] = []
+    async with LocalCluster(config, on_output=lambda process, line: said.append(line)) as cluster:
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        job = asyncio.create_task(cluster.execute(graph, watch))
+        storage = FileStorage(tmp_path, config.checkpointing)
+        store = CheckpointStore(storage, await started, config.checkpointing)
+        await complete(store, await complete(store, 0, job), job)
+        workers = [name for name in cluster.pids() if name.startswith("worker")]
+        # The next checkpoint begins after a pause, and needs this worker.
+        os.kill(cluster.pids()[workers[0]], signal.SIGSTOP)
+        newest = (await store.completed())[-1].directory
+        metadata = await store.read_metadata(newest)
+        for *_, part in metadata.parts():
+            assert part.name is not None
+            change(tmp_path / store.path(newest, part.name), "a bit")
+        # On a machine that was busy for that long, it is complete all the same.
+        overtaken = (await store.completed())[-1].directory.checkpoint_id > newest.checkpoint_id
+        os.kill(cluster.pids()[workers[0]], signal.SIGKILL)
+        (tmp_path / "go").touch()
+        result = await job
+    assert sorted(result.collected["sums"]) == EXPECTED
+    if not overtaken:
+        assert any(f"{newest} cannot be restored, the one before is used" in line for line in said)
+        assert any("attempt 1 failed, and another one follows it" in line for line in said)
+
+
 async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path: Path) -> None:
     """Had it begun again from its start, it would have looked like any other job."""
     config = config_of(tmp_path / "checkpoints")

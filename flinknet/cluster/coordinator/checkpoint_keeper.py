@@ -4,7 +4,10 @@ Theory of operation. The dispatcher orders, one order after the other is carried
 and the answer says how it went, whatever went wrong: the job waits for it. A job attempt claims the
 job's checkpoints with its first order; from then on none before it completes any, and what they
 left incomplete is removed. What nobody waits for, a removal, is tried and logged.
-Before an attempt continues from a checkpoint all files of it are read; it is not, if one is bad.
+Before an attempt continues from a checkpoint its metadata is read, and looked whether the other
+files are there; its subtasks read those, and each finds out whether what it reads is as it was
+written. If it is not, the attempt fails, and then all files are read before the next one begins:
+that continues from the last checkpoint of which none is bad.
 A job that has completed a checkpoint never begins again from its start: without any that is good,
 its attempts fail.
 """
@@ -95,7 +98,7 @@ class CheckpointKeeper:
         self._then(record, lambda: self._carry_out(record, attempt, order))
 
     def seek(self, record: JobRecord) -> None:
-        """Find the last checkpoint whose files are all good, after what was ordered before."""
+        """Find the last checkpoint that is good, after what was ordered before."""
         self._then(record, lambda: self._seek(record))
 
     def end(self, record: JobRecord) -> None:
@@ -221,7 +224,8 @@ class CheckpointKeeper:
             self._on_found(record, record.start, None)
             return
         try:
-            metadata = (await self._store(record).latest_valid()).checkpoint
+            found = await self._store(record).latest_valid(reads=record.doubts_checkpoints)
+            metadata = found.checkpoint
             finished = finished_subtasks(record.submission.shape, metadata)
         except CheckpointNotFoundError as error:
             if record.latest_checkpoint == record.start:

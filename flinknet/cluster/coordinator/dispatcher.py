@@ -19,8 +19,8 @@ process.
 - A job ends with its attempt, unless this one has failed and the job's restart strategy wants
   another. That begins when its time has come and there are slots for it, for which it waits at most
   ``restart_slots_timeout_ms``: a worker that was lost may be replaced meanwhile, and says so by
-  the first of its heartbeats. Of a job that has a checkpoint, it is read before (``seek``) which is
-  the last one whose files are good. If their place does not answer, the attempt fails with that.
+  the first of its heartbeats. Of a job that has a checkpoint, it is looked before (``seek``) which
+  is the last good one. If their place does not answer, the attempt fails with that.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
 - What a successor must know is written down before anybody hears of it (``Books``): an attempt's
   number before the attempt is deployed, that all have finished before their sinks are committed,

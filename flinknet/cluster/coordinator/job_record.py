@@ -33,10 +33,16 @@ from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
-from flinknet.errors import LocalProtocolError
+from flinknet.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    LocalProtocolError,
+)
 from flinknet.task.graph import JobGraph
 
 __all__ = ["JobRecord"]
+
+_DAMAGE = {CheckpointCorruptedError.__name__, CheckpointNotFoundError.__name__}
 
 SAVEPOINTS_RETAINED = 100
 """Requests for savepoints of which a client may still ask what has become of them."""
@@ -76,7 +82,10 @@ class JobRecord:
         self.has_stopped = False
         """That is the savepoint with which it was to end, and not one of its checkpoints."""
         self.seeks_checkpoint = False
-        """It is being read whether the files of that one, or of which before it, are good."""
+        """It is being read whether that one, or which before it, is good."""
+        self.doubts_checkpoints = False
+        """An attempt could not be restored because a file of one was damaged: before the next one
+        begins all are read."""
         self.checkpoint_is_sought = False
         """That has been done for the next attempt."""
         self.restore_failure: str | None = None
@@ -230,13 +239,24 @@ class JobRecord:
         attempt, if there is one, continues from that."""
         self.latest_checkpoint = point
         self.has_stopped = is_savepoint
+        self.doubts_checkpoints = False
 
     def attempt_failed(self, now: float) -> float | None:
         """The present attempt has failed: return when the next one may begin, None for never."""
         is_lost = self._lost is not None and self.execution.cause is self._lost
         if is_lost and self.submission.shape.checkpointing is not None:
             return now
+        if self._has_met_damage and not self.doubts_checkpoints:
+            # Had the files been read before, no attempt would have begun.
+            self.doubts_checkpoints = True
+            return now
         return self.backoff.failed(now)
+
+    @property
+    def _has_met_damage(self) -> bool:
+        """The present attempt has failed because what it was restored from is not as it was."""
+        cause = self.execution.cause
+        return cause is not None and self.must_seek and cause.error_type in _DAMAGE
 
     @property
     def phase(self) -> tuple[object, ...]:

@@ -115,6 +115,28 @@ async def test_a_bad_file_is_named_and_the_checkpoint_before_is_used(
     assert f"{second.directory} cannot be restored, the one before is used: {file} " in line
 
 
+@pytest.mark.parametrize(("how", "is_seen"), [("removed", True), ("torn", True), ("a bit", False)])
+async def test_what_is_only_looked_at_is_not_read(
+    store: CheckpointStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    is_seen: bool,
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    await made(claimed, 1)
+    second = await made(claimed, 2)
+    change(tmp_path / "job-1" / str(second.directory) / "keyed-0", how)
+
+    async def reads(storage: FileStorage, path: str, start: int, length: int) -> bytes:
+        raise AssertionError(f"{path} is read")
+
+    monkeypatch.setattr(FileStorage, "read_range", reads)
+    found = await store.latest_valid(reads=False)
+    assert found.checkpoint.checkpoint_id == (1 if is_seen else 2)
+    assert len(found.refused) == is_seen
+
+
 async def test_a_place_that_does_not_answer_is_no_damage(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,9 +114,12 @@ def job(directory: Path) -> JobRecord:
     return JobRecord("job-1", Submission.of_graph(graph), ClusterConfig(), submitted_at=0.0)
 
 
-async def sought(directory: Path, *, has_completed: bool = True) -> RestorePoint | str | None:
+async def sought(
+    directory: Path, *, has_completed: bool = True, doubted: bool = True
+) -> RestorePoint | str | None:
     """What a keeper says of the checkpoints of the graph's job."""
     record = job(directory)
+    record.doubts_checkpoints = doubted
     if has_completed:
         record.latest_checkpoint = RestorePoint("checkpoint-2-attempt-0")
     answers: list[RestorePoint | str | None] = []
@@ -180,6 +183,24 @@ async def test_one_that_is_damaged_is_passed_over(
     assert f"{tmp_path}/job-1 has no checkpoint that can be restored" in answer
     if (file, how) != ("metadata", "removed"):
         assert str(first / file) in answer
+
+
+@pytest.mark.parametrize("how", ["removed", "torn"])
+async def test_files_that_are_missing_or_torn_are_found_without_reading_them(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, second = await checkpoints_of_the_graph(tmp_path)
+    change(second / "state", how)
+    assert await sought(tmp_path, doubted=False) == ("checkpoint-1-attempt-0", frozenset())
+    assert str(second / "state") in caplog.text
+
+
+async def test_what_is_not_doubted_is_read_by_its_subtasks_alone(tmp_path: Path) -> None:
+    _, second = await checkpoints_of_the_graph(tmp_path)
+    change(second / "state", "a bit")
+    found = await sought(tmp_path, doubted=False)
+    assert isinstance(found, RestorePoint)
+    assert found.directory == "checkpoint-2-attempt-0"
 
 
 async def test_a_job_whose_checkpoints_are_gone_does_not_begin_again_from_its_start(

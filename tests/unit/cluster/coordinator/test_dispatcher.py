@@ -116,9 +116,11 @@ class Cluster:
         assert record.execution.state is JobState.RUNNING
         self.sent.clear()
 
-    def fail(self, record: JobRecord, worker_id: str = "worker-0") -> None:
+    def fail(
+        self, record: JobRecord, worker_id: str = "worker-0", error: str = "ValueError"
+    ) -> None:
         """The present attempt fails, and every worker lets go of it."""
-        self.say(worker_id, failed(record, worker_id, Gravity.CAUSE))
+        self.say(worker_id, failed(record, worker_id, Gravity.CAUSE, error=error))
         for worker_id in record.execution.workers:
             self.say(worker_id, Released(record.job_id, record.present.number))
         assert record.execution.state is JobState.FAILED
@@ -153,13 +155,19 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-def failed(record: JobRecord, worker_id: str, gravity: Gravity, message: str = "boom") -> Failed:
+def failed(
+    record: JobRecord,
+    worker_id: str,
+    gravity: Gravity,
+    message: str = "boom",
+    error: str = "ValueError",
+) -> Failed:
     vertex, index = next(
         subtask
         for subtask in record.execution.subtask_states()
         if record.execution.worker_of(subtask) == worker_id
     )
-    cause = FailureCause(gravity, worker_id, 100, "ValueError", message, "Map (1/1)")
+    cause = FailureCause(gravity, worker_id, 100, error, message, "Map (1/1)")
     return Failed(record.job_id, record.present.number, vertex, index, cause.to_dict())
 
 
@@ -828,6 +836,41 @@ def test_an_attempt_continues_from_what_was_found(
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 1))
     assert checkpointed.sought == (2 if point.directory else 1), "the start need not be found"
+
+
+@pytest.mark.parametrize("error", ["CheckpointCorruptedError", "CheckpointNotFoundError"])
+def test_all_files_are_read_after_one_was_damaged(checkpointed: Checkpointed, error: str) -> None:
+    """Had they been read before, that attempt would not have been: it is none of the strategy's."""
+    record = checkpointed.failed_after_checkpoint()
+    assert not record.doubts_checkpoints
+    checkpointed.found(record, record.latest_checkpoint)
+    checkpointed.open(record)
+    restarts = record.backoff.restarts
+    checkpointed.fail(record, error=error)
+    assert (checkpointed.sought, record.state) == (2, JobState.RESTARTING)
+    assert (record.doubts_checkpoints, record.backoff.restarts) == (True, restarts)
+    checkpointed.found(record, RestorePoint("checkpoint-7-attempt-0"))
+    checkpointed.open(record)
+    checkpointed.fail(record, error=error)
+    assert record.backoff.restarts == restarts + 1, "an error of the store: not for ever"
+    checkpointed.found(record, RestorePoint("checkpoint-7-attempt-0"))
+    checkpointed.open(record)
+    checkpointed.pass_time(20.0)
+    (*_, (_, trigger)) = triggers(checkpointed)
+    assert isinstance(trigger, TriggerCheckpoint)
+    checkpointed.orders.clear()
+    checkpointed.complete(record, trigger.checkpoint_id)
+    assert not record.doubts_checkpoints, "of a newer one nothing is known"
+
+
+def test_damage_where_nothing_is_restored_is_a_failure(checkpointed: Checkpointed) -> None:
+    record = checkpointed.running()
+    corrupted = failed(record, "worker-0", Gravity.CAUSE, error="CheckpointCorruptedError")
+    checkpointed.say("worker-0", corrupted)
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 0))
+    assert record.present.number == 1
+    assert (record.doubts_checkpoints, record.backoff.restarts) == (False, 1)
 
 
 def test_what_was_found_is_kept_while_there_are_no_slots(checkpointed: Checkpointed) -> None:
