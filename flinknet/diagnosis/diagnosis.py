@@ -32,7 +32,8 @@ TASK is ``{"vertex": 2, "vertex_id": "0a...", "subtask": 0, "name": "Sink (1/2)"
 its place in the job graph and ``vertex_id`` its name in Flink's REST; THROUGHPUT is
 ``{"records_in_per_s", "records_out_per_s", "bytes_in_per_s", "bytes_out_per_s"}``. Kinds are the
 names of ``FindingKind``, meanings those of ``PoolMeaning``. Shares are parts of 1, of ``seconds``,
-which is how long the tasks were looked at; findings are sorted by severity, the worst first.
+which is how long the tasks were looked at; findings are sorted by severity, the worst first, and
+one about a checkpoint stands behind the one that is its cause, whose culprit it has.
 "Unknown" is a job of which no worker has reported yet.
 """
 
@@ -41,6 +42,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from flinknet.diagnosis.causes import Causes
+from flinknet.diagnosis.checkpoint_trouble import CheckpointTrouble
 from flinknet.diagnosis.finding import Finding, TaskName, Throughput
 from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import Readings, TaskReading
@@ -138,7 +140,8 @@ class Diagnosis(NamedTuple):
 def diagnose(topology: Topology, readings: Readings) -> Diagnosis:
     """Say who holds a job up."""
     graph = WaitGraph(topology, readings)
-    findings = Causes(topology, readings, graph).findings()
+    causes = Causes(topology, readings, graph).findings()
+    findings = CheckpointTrouble(topology, readings, causes).with_causes()
     tasks = [
         TaskRow(TaskName.of(topology, task), reading, PoolUsage.of(reading.latest))
         for task, reading in sorted(readings.tasks.items())

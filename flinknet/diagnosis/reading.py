@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from flinknet.diagnosis.checkpoint_reading import CheckpointReading
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.metrics.worker_statistics import ConnectionTotals, HeldUp, SubtaskTotals
 
@@ -76,3 +77,5 @@ class Readings(NamedTuple):
     workers: Mapping[str, WorkerReading]
     refresh_s: float
     """The pause between two reports of a worker: a trouble that is shorter is none."""
+    checkpoints: tuple[CheckpointReading, ...] = ()
+    """Those under way, and those that ended meanwhile, completed or given up."""

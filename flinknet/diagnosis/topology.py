@@ -63,6 +63,20 @@ class Topology(NamedTuple):
         """The exchanges that a vertex reads, in the order of its gates."""
         return [one for one in self.exchanges if one.target == vertex]
 
+    def tasks(self) -> list[TaskKey]:
+        """All subtasks, in order."""
+        return [(one.id, index) for one in self.vertices for index in range(one.parallelism)]
+
+    def producers(self, task: TaskKey) -> list[TaskKey]:
+        """The tasks that a task reads."""
+        vertex, index = task
+        return [
+            (exchange.source, producer)
+            for exchange in self.inputs(vertex)
+            for producer, consumers in enumerate(exchange.consumers)
+            if index in consumers
+        ]
+
     def siblings(self, task: TaskKey) -> list[TaskKey]:
         """The other subtasks of its vertex."""
         vertex, index = task

@@ -11,7 +11,8 @@ is waited for has spent that time in one of these ways:
 - it was backpressured: the blame goes on along its own edges;
 - it was idle, and so had not got what waits for it: what is between the two is to blame. Only what
   is left of the wait when the other three have taken their time, because a task may be idle while
-  nobody waits for it.
+  nobody waits for it; but all of it if that is the most, because a task that was idle through most
+  of a wait does what there is to do.
 
 A task that is both busy and backpressured takes its share and passes the other on: there may be
 several culprits. Exchanges form no circle, so every chain ends.
@@ -144,16 +145,19 @@ class WaitGraph:
         if not self.waits.get(task):
             busy_s, passed_on_s = busy_s + passed_on_s, 0.0
         active_s = busy_s + passed_on_s
-        explained_s = min(wait.seconds - held_up_s, active_s)
+        waited_s = wait.seconds - held_up_s
+        explained_s = min(waited_s, active_s)
+        if explained_s < waited_s / 2:
+            explained_s = 0.0
         shares: defaultdict[Blame, float] = defaultdict(float)
         shares[Blame(Blamed.LOOP, worker_id=reading.worker_id)] = held_up_s
-        if active_s:
+        if explained_s:
             shares[Blame(Blamed.OPERATOR, task)] = explained_s * busy_s / active_s
             if passed_on_s:
                 for blame, share in self._shares_of(task).items():
                     shares[blame] += share * explained_s * passed_on_s / active_s
         transit = Blame(Blamed.TRANSIT, task, wait.waiter)
-        shares[transit] = wait.seconds - held_up_s - explained_s
+        shares[transit] = waited_s - explained_s
         return {blame: seconds / wait.seconds for blame, seconds in shares.items() if seconds > 0}
 
 

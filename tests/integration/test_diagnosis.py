@@ -16,7 +16,8 @@ import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,9 +65,9 @@ class Started(NamedTuple):
     pids: dict[str, int]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Started]:
-    """One for all tests, looked after by an event loop in a thread."""
+@contextmanager
+def started_cluster(config: FlinknetConfig) -> Iterator[Started]:
+    """Looked after by an event loop in a thread."""
     started: queue.Queue[Started] = queue.Queue()
     ended: list[Callable[[], object]] = []
 
@@ -74,7 +75,7 @@ def cluster() -> Iterator[Started]:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         ended.append(lambda: loop.call_soon_threadsafe(stop.set))
-        async with LocalCluster(CONFIG) as cluster:
+        async with LocalCluster(config) as cluster:
             started.put(Started(cluster.address, cluster.token, cluster.pids()))
             await stop.wait()
 
@@ -85,6 +86,13 @@ def cluster() -> Iterator[Started]:
     finally:
         ended[0]()
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Started]:
+    """One for all tests."""
+    with started_cluster(CONFIG) as started:
+        yield started
 
 
 @asynccontextmanager
@@ -269,6 +277,50 @@ async def test_a_slow_link(cluster: Started) -> None:
     stream.rebalance().sink_to(nothing).name("out").slot_sharing_group("out")
     finding = await named(cluster, graph(stream), "SLOW_LINK")
     assert finding["culprit"]["worker_ids"] == ["worker-0", "worker-1"]
+
+
+async def test_a_starved_pool() -> None:
+    """Four buffers are all that a worker has, so that a writer waits for each to come back."""
+    network = NetworkConfig(network_memory_bytes=4 * 4096, segment_bytes=4096)
+    with started_cluster(replace(CONFIG, network=network)) as starved:
+        stream = numbers().map(lambda record: b"x" * 3_000).slot_sharing_group("sources")
+        stream.rebalance().sink_to(nothing).name("out").slot_sharing_group("out")
+        writer = "Source: numbers -> Map (1/1)"
+        finding = await named(starved, graph(stream), "STARVED_POOL", writer)
+    assert "has given out all of its 4 (raise network.network_memory_bytes)" in finding["sentence"]
+    assert losers(finding) == {writer}
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "course"), [(600_000, "has been under way"), (300, "was given up")]
+)
+async def test_a_checkpoint_that_backpressure_holds_up(
+    cluster: Started, timeout_ms: int, course: str, tmp_path: Path
+) -> None:
+    """Behind what waits for a slow sink, a barrier takes as long as all of that."""
+    stream = numbers()
+    environment: Any = stream.get_execution_environment()
+    environment.enable_checkpointing(100)
+    checkpoints = environment.get_checkpoint_config().set_checkpoint_timeout(timeout_ms)
+    checkpoints.set_checkpoint_storage_dir(str(tmp_path))
+    checkpoints.set_tolerable_checkpoint_failure_number(1_000)
+    stream.rebalance().sink_to(slowly).name("out").slot_sharing_group("out")
+    async with running(cluster, graph(stream)) as diagnose:
+        said = await until_checkpoint(diagnose, course, "Sink: out is the bottleneck")
+    assert culprits(said) == {"Sink: out (1/1)"}
+    assert "waited for" in said["sentence"]
+    assert "Sink: out (1/1) has not taken part" in said["evidence"]
+
+
+async def until_checkpoint(diagnose: Diagnose, course: str, cause: str) -> Any:
+    """Wait until the findings have a checkpoint with that course and cause, and return it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            for finding in (await diagnose())["findings"]:
+                said = finding["sentence"]
+                if finding["kind"] == "CHECKPOINT" and course in said and cause in said:
+                    return finding
+            await asyncio.sleep(0)
 
 
 async def test_pauses_in_which_the_whole_process_stands_still(cluster: Started) -> None:

@@ -12,13 +12,17 @@ nothing, and tells nothing new.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from aiohttp import web
 
+from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
 from flinknet.cluster.coordinator.http_requests import named_job
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metrics_routes import Measured
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
+from flinknet.diagnosis.checkpoint_reading import CheckpointReading
 from flinknet.diagnosis.diagnosis import Diagnosis, diagnose
 from flinknet.diagnosis.reading import Readings, WorkerReading
 from flinknet.diagnosis.topology import Exchange, Topology, Vertex
@@ -68,7 +72,8 @@ def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagno
         for worker in coordinator.dispatcher.workers.workers()
         if worker.worker_id in ids and not worker.is_lost
     }
-    readings = Readings(tasks, workers, history.refresh_s)
+    checkpoints = tuple(_checkpoint_readings(record, now, seconds))
+    readings = Readings(tasks, workers, history.refresh_s, checkpoints)
     return diagnose(topology_of(record.submission.shape), readings)
 
 
@@ -86,6 +91,33 @@ def _worker_reading(
         segments=report.network_pool.total,
         connections=report.connections,
     )
+
+
+def _checkpoint_readings(
+    record: JobRecord, now: float, seconds: float
+) -> Iterator[CheckpointReading]:
+    """Those under way, and those that ended in the last so many seconds."""
+    for pending in record.checkpoints.pending:
+        yield CheckpointReading(
+            pending.checkpoint_id,
+            now - pending.triggered_at,
+            is_under_way=True,
+            has_expired=False,
+            reports=pending.reports,
+            finished=pending.finished,
+        )
+    for story in record.checkpoints.history.stories:
+        is_late = story.reason is CheckpointFailureReason.EXPIRED
+        is_recent = story.triggered_at + story.seconds >= now - seconds
+        if is_recent and (is_late or story.reason is None):
+            yield CheckpointReading(
+                story.checkpoint_id,
+                story.seconds,
+                is_under_way=False,
+                has_expired=is_late,
+                reports=story.reports,
+                finished=story.finished,
+            )
 
 
 def topology_of(graph: JobGraph) -> Topology:

@@ -127,7 +127,7 @@ def test_a_slow_link_lies_between_one_who_waits_and_one_who_is_idle() -> None:
     finding = only(job)
     assert finding.kind is FindingKind.SLOW_LINK
     assert finding.culprit.worker_ids == ("worker-0", "worker-1")
-    assert finding.lost[0].seconds == pytest.approx(8.5)
+    assert finding.lost[0].seconds == pytest.approx(9.0)
     assert any("on the connection to 127.0.0.1:1 10 buffers wait" in it for it in finding.evidence)
 
 

@@ -24,3 +24,10 @@ def test_siblings_are_the_others() -> None:
 def test_exchanges_by_key_are_known_by_their_names() -> None:
     names = ("HASH", "COLUMN HASH", "REBALANCE")
     assert [Exchange(0, 1, name, ()).is_keyed for name in names] == [True, True, False]
+
+
+def test_the_producers_of_a_task_are_those_whose_output_it_reads() -> None:
+    assert pipeline(2, 3, 1).tasks() == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0)]
+    assert pipeline(2, 3, 1).producers((1, 1)) == [(0, 0), (0, 1)]
+    assert pipeline(2, 2, pointwise=True).producers((1, 1)) == [(0, 1)]
+    assert pipeline(2, 3).producers((0, 1)) == []

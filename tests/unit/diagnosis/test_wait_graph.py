@@ -77,12 +77,18 @@ def test_a_wait_too_short_to_follow_is_the_tasks_own() -> None:
 
 
 def test_an_idle_task_explains_no_more_than_it_was_active() -> None:
-    job = Job(pipeline(1, 1)).task(0, waits=0.8).task(1, busy=0.3)
+    job = Job(pipeline(1, 1)).task(0, waits=0.8).task(1, busy=0.5)
     transit = Blame(Blamed.TRANSIT, (1, 0), (0, 0))
     assert lost(job) == {
-        busy((1, 0)): {(0, 0): pytest.approx(3.0)},
-        transit: {(0, 0): pytest.approx(5.0)},
+        busy((1, 0)): {(0, 0): pytest.approx(5.0)},
+        transit: {(0, 0): pytest.approx(3.0)},
     }
+
+
+def test_a_task_that_was_idle_through_most_of_a_wait_is_not_to_blame_for_any_of_it() -> None:
+    """What it does is what there is to do, and a bottleneck has no time to be idle."""
+    job = Job(pipeline(1, 1)).task(0, waits=0.8).task(1, busy=0.3)
+    assert lost(job) == {Blame(Blamed.TRANSIT, (1, 0), (0, 0)): {(0, 0): pytest.approx(8.0)}}
 
 
 def test_a_task_that_only_idled_has_not_got_what_waits_for_it() -> None:
