@@ -22,6 +22,7 @@ __all__ = [
     "Column",
     "format_rate",
     "format_time",
+    "format_times",
     "latency_columns",
     "print_rows",
     "print_table",
@@ -125,6 +126,11 @@ def format_rate(per_second: float) -> str:
     return _three_digits(per_second, scales)
 
 
+def format_times(factor: float) -> str:
+    """Return how many times something is as much as something else."""
+    return f"{factor:.2f}x" if factor < 100 else f"{factor:,.0f}x"
+
+
 def _three_digits(value: float, scales: Sequence[tuple[float, float, str]]) -> str:
     _, factor, unit = next(scale for scale in scales if value < scale[0])
     value /= factor
@@ -155,8 +161,7 @@ def _ratio_column(rows: Sequence[Row], variant: str) -> Column:
             return ""
         for own in rows:
             if (own.case, own.system, own.variant) == (row.case, SUBJECT, variant):
-                times = ratio(own, row)
-                return f"{times:.2f}x" if times < 100 else f"{times:,.0f}x"
+                return format_times(ratio(own, row))
         return ""
 
     heading = variant.replace("-", "-\n").replace(" ", "\n")

@@ -22,6 +22,7 @@ from bench.families import find_family
 from bench.harness.family import Selection
 from bench.harness.pinning import choose_pinning
 from bench.harness.row import Row
+from bench.harness.table import format_times
 from bench.harness.trial import Plan
 
 pytestmark = pytest.mark.xdist_group("cores")
@@ -94,7 +95,7 @@ def test_run_measures_verifies_and_leaves_table_json_and_figure(tmp_path: Path) 
     peer = rows["stream", "record"]["records_per_s"]
     line = next(line for line in result.stdout.splitlines() if "stream record" in line)
     for variant in ("record", "bulk"):
-        assert f"{rows['flinknet', variant]['records_per_s'] / peer:.2f}x" in line
+        assert format_times(rows["flinknet", variant]["records_per_s"] / peer) in line
 
     assert_is_figure(tmp_path / "rows.png")
 

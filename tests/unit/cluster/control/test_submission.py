@@ -51,7 +51,7 @@ def test_the_restart_strategy_travels(strategy: RestartStrategy) -> None:
     assert Submission.from_bytes(Submission.of_graph(graph).to_bytes()).shape.restart == strategy
 
 
-SOURCE = [0, "source", 1, 128, "default", ["uid"]]
+SOURCE = [0, "source", 1, 128, "default", [["uid", "source"]]]
 SETTINGS = {"checkpointing": None, "restart": ["NoRestart", {}], "restore": None}
 EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED", None, False, 0]
 
