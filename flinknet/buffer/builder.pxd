@@ -24,6 +24,7 @@ cdef class BufferBuilder:
     cpdef Py_ssize_t append(self, data, bytes head=*, bint continues=*) except -1
     cpdef expand(self, Py_ssize_t size)
     cpdef resume(self)
+    cpdef bint has_large_records(self)
     cpdef Buffer take(self, Py_ssize_t start, Py_ssize_t records)
     cpdef Buffer seal(self, Py_ssize_t start=*, Py_ssize_t records=*)
     cdef Buffer _make_buffer(self)

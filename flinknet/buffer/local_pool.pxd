@@ -16,7 +16,11 @@ cdef class LocalBufferPool:
     cdef public Py_ssize_t size
     cdef public Availability availability
     cdef public list recyclers
-    cdef public object _quota
+    cdef public Py_ssize_t _quota
+    cdef public Py_ssize_t _large_quota
+    cdef public list _quotas
+    cdef public Py_ssize_t _extra
+    cdef public bint _widened
     cdef public list _per_subpartition
     cdef public Py_ssize_t _at_quota
     cdef public Py_ssize_t _overdraft_max
@@ -29,6 +33,9 @@ cdef class LocalBufferPool:
     cpdef MemorySegment request(self, subpartition=*)
     cpdef recycle_from(self, Py_ssize_t subpartition, MemorySegment segment)
     cpdef recycle(self, MemorySegment segment)
+    cpdef expect(self, Py_ssize_t subpartition, bint has_large_records)
+    cpdef expect_backlog(self, Py_ssize_t backlog)
+    cpdef widen(self)
     cdef bint _should_be_available(self)
     cdef _update_availability(self)
     cdef _fetch(self)

@@ -11,16 +11,23 @@ writer then waits before it *begins* a record, so that one slow consumer cannot 
 yet a record in progress is still served. Overdraft in use: a record in progress took more than the
 size, so the next one waits until that is paid back.
 
+A buffer that holds a few *large* records costs as much to hand on as one of a thousand small ones,
+so with as many buffers as those have, both ends mostly wait for each other. A pool that meets large
+records therefore *widens*: its maximum grows once, and stays; the quota of a subpartition is larger
+for as long as its records are. Neither adds to what the pool requires, so where memory is short
+nothing changes.
+
 Listeners are gates' channels waiting for a floating buffer: first come, first served, one segment
 each.
 
 Invariants: ``ordinary <= size`` unless shrunk below what is in use; ``idle <= ordinary``;
 overdraft only while nothing is idle; ``sum(per subpartition) <= in use``; available iff idle, no
-overdraft and no subpartition at its quota.
+overdraft and no subpartition at its quota or over it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -31,12 +38,32 @@ from flinknet.buffer.segment import MemorySegment
 from flinknet.errors import BufferPoolDestroyedError, LocalProtocolError
 
 __all__ = [
+    "NO_LARGE_RECORDS",
+    "UNLIMITED",
     "BufferListener",
+    "LargeRecordLimits",
     "LocalBufferPool",
     "LocalBufferPoolStatistics",
     "SegmentProvider",
     "SubpartitionRecycler",
 ]
+
+
+UNLIMITED = sys.maxsize
+"""The quota of a subpartition that has none."""
+
+
+class LargeRecordLimits(NamedTuple):
+    """What a pool may use beyond its other limits while records are large."""
+
+    buffers_per_subpartition_max: int
+    """Quota of a subpartition whose records are large, if that is more than its ordinary one."""
+    extra_buffers: int
+    """By how many segments the pool's maximum grows when it widens."""
+
+
+NO_LARGE_RECORDS = LargeRecordLimits(0, 0)
+"""For a pool that has the same limits for all records."""
 
 
 class LocalBufferPoolStatistics(NamedTuple):
@@ -86,6 +113,9 @@ class SegmentProvider(Protocol):
     def release_local_pool(self, pool: LocalBufferPool) -> None:
         """Forget a pool that is being destroyed."""
 
+    def redistribute(self) -> None:
+        """Set every pool's size anew: what one of them could use has changed."""
+
 
 class SubpartitionRecycler:
     """Returns segments to a pool and to the quota of one subpartition."""
@@ -110,8 +140,9 @@ class LocalBufferPool:
         *,
         owner: str,
         subpartitions: int = 0,
-        buffers_per_subpartition_max: int | None = None,
+        buffers_per_subpartition_max: int = UNLIMITED,
         overdraft_max: int = 0,
+        large: LargeRecordLimits = NO_LARGE_RECORDS,
     ) -> None:
         if maximum is not None and maximum < required:
             raise LocalProtocolError(
@@ -127,6 +158,10 @@ class LocalBufferPool:
         self.availability = Availability()
         self.recyclers = [SubpartitionRecycler(self, index) for index in range(subpartitions)]
         self._quota = buffers_per_subpartition_max
+        self._large_quota = max(buffers_per_subpartition_max, large.buffers_per_subpartition_max)
+        self._quotas = [self._quota] * subpartitions
+        self._extra = large.extra_buffers
+        self._widened = self._extra == 0
         self._per_subpartition = [0] * subpartitions
         self._at_quota = 0
         self._overdraft_max = overdraft_max
@@ -161,7 +196,7 @@ class LocalBufferPool:
             segment = overdraft
         if subpartition is not None:
             in_use = self._per_subpartition[subpartition] = self._per_subpartition[subpartition] + 1
-            if in_use == self._quota:
+            if in_use == self._quotas[subpartition]:
                 self._at_quota += 1
                 self._update_availability()
         if not idle:
@@ -187,7 +222,7 @@ class LocalBufferPool:
         """Take back a segment that a subpartition accounts for."""
         in_use = self._per_subpartition[subpartition]
         self._per_subpartition[subpartition] = in_use - 1
-        if in_use == self._quota:
+        if in_use == self._quotas[subpartition]:
             self._at_quota -= 1
         self.recycle(segment)
 
@@ -207,6 +242,35 @@ class LocalBufferPool:
         """Have everybody who waits for availability look again at what it waits for."""
         self.availability.set(True)
         self._update_availability()
+
+    # -- large records ----------------------------------------------------------------------------
+
+    def expect(self, subpartition: int, has_large_records: bool) -> None:
+        """What a subpartition is about to be given will hold large records, or small ones, as what
+        it was given before did: its quota follows, and the pool widens for large ones."""
+        quota = self._large_quota if has_large_records else self._quota
+        before = self._quotas[subpartition]
+        if quota != before:
+            self._quotas[subpartition] = quota
+            in_use = self._per_subpartition[subpartition]
+            self._at_quota += (in_use >= quota) - (in_use >= before)
+            self._update_availability()
+        if has_large_records:
+            self.widen()
+
+    def expect_backlog(self, backlog: int) -> None:
+        """A producer has so many buffers queued for a channel of this pool: widen if that is more
+        than an ordinary quota lets it have."""
+        if backlog > self._quota:
+            self.widen()
+
+    def widen(self) -> None:
+        """Let the pool grow by what large records may use; once, and for good."""
+        if not self._widened and not self._destroyed:
+            self._widened = True
+            self.maximum += self._extra
+            self.estimated_demand += self._extra
+            self._network_pool.redistribute()
 
     # -- size -------------------------------------------------------------------------------------
 
@@ -278,8 +342,10 @@ class LocalBufferPool:
         assert min(self._per_subpartition, default=0) >= 0, "a subpartition returned too much"
         assert sum(self._per_subpartition) <= self.held - len(self._idle), "quotas exceed use"
         assert self._at_quota == sum(
-            self._quota is not None and count >= self._quota for count in self._per_subpartition
+            count >= quota
+            for count, quota in zip(self._per_subpartition, self._quotas, strict=True)
         ), "subpartitions at their quota are miscounted"
+        assert set(self._quotas) <= {self._quota, self._large_quota}, "a quota is neither of both"
         assert self.availability.available == self._should_be_available(), "availability is stale"
 
     # -- inside -----------------------------------------------------------------------------------

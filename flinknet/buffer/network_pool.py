@@ -23,7 +23,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from flinknet.buffer.local_pool import LocalBufferPool
+from flinknet.buffer.local_pool import (
+    NO_LARGE_RECORDS,
+    UNLIMITED,
+    LargeRecordLimits,
+    LocalBufferPool,
+)
 from flinknet.buffer.segment import MemorySegment
 from flinknet.errors import (
     BufferPoolDestroyedError,
@@ -145,10 +150,12 @@ class NetworkBufferPool:
         *,
         owner: str,
         subpartitions: int = 0,
-        buffers_per_subpartition_max: int | None = None,
+        buffers_per_subpartition_max: int = UNLIMITED,
         overdraft_max: int = 0,
+        large: LargeRecordLimits = NO_LARGE_RECORDS,
     ) -> LocalBufferPool:
-        """Register a pool that always gets ``required`` segments and never holds over ``maximum``.
+        """Register a pool that always gets ``required`` segments and never holds over ``maximum``,
+        or, of large records, over that and what ``large`` adds.
 
         ``owner`` names the gate or partition in messages. Raises InsufficientNetworkBuffersError
         with the numbers if the requirement does not fit.
@@ -163,10 +170,11 @@ class NetworkBufferPool:
             subpartitions=subpartitions,
             buffers_per_subpartition_max=buffers_per_subpartition_max,
             overdraft_max=overdraft_max,
+            large=large,
         )
         self._required += required
         self._pools.append(pool)
-        self._redistribute()
+        self.redistribute()
         return pool
 
     def release_local_pool(self, pool: LocalBufferPool) -> None:
@@ -175,7 +183,20 @@ class NetworkBufferPool:
         self._required -= pool.required
         if pool in self._waiting_pools:
             self._waiting_pools.remove(pool)
-        self._redistribute()
+        self.redistribute()
+
+    def redistribute(self) -> None:
+        """Share out anew what is not required, to every pool as much as it can use."""
+        excess = self.total - self._required - self._exclusive
+        capacities = [min(excess, pool.maximum - pool.required) for pool in self._pools]
+        total_capacity = sum(capacities)
+        to_distribute = min(excess, total_capacity)
+        cumulative = given = 0
+        for pool, capacity in zip(tuple(self._pools), capacities, strict=True):
+            cumulative += capacity
+            share = to_distribute * cumulative // total_capacity - given if total_capacity else 0
+            given += share
+            pool.resize(pool.required + share)
 
     def take_segment(self) -> MemorySegment | None:
         """Give a local pool one segment, if one is free and no batch waits for it."""
@@ -212,7 +233,7 @@ class NetworkBufferPool:
             request.hand_over()
             return request
         self._requests.append(request)
-        self._redistribute()
+        self.redistribute()
         self._serve()
         return request
 
@@ -222,7 +243,7 @@ class NetworkBufferPool:
             return
         self._exclusive -= len(segments)
         self._free.extend(segments)
-        self._redistribute()
+        self.redistribute()
         self._serve()
 
     def cancel_request(self, request: SegmentRequest) -> None:
@@ -232,7 +253,7 @@ class NetworkBufferPool:
             self._exclusive -= request.number - len(request.segments)
             segments, request.segments = request.segments, []
             self.return_exclusive(segments)
-            self._redistribute()
+            self.redistribute()
             self._serve()
 
     # -- life -------------------------------------------------------------------------------------
@@ -304,18 +325,6 @@ class NetworkBufferPool:
                 "required by others; raise network_memory_bytes to at least "
                 f"{(self.total - available + number) * self.segment_bytes}, or lower {levers}"
             )
-
-    def _redistribute(self) -> None:
-        excess = self.total - self._required - self._exclusive
-        capacities = [min(excess, pool.maximum - pool.required) for pool in self._pools]
-        total_capacity = sum(capacities)
-        to_distribute = min(excess, total_capacity)
-        cumulative = given = 0
-        for pool, capacity in zip(tuple(self._pools), capacities, strict=True):
-            cumulative += capacity
-            share = to_distribute * cumulative // total_capacity - given if total_capacity else 0
-            given += share
-            pool.resize(pool.required + share)
 
     def _serve(self) -> None:
         while self._free and self._requests:

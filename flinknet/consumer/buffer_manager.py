@@ -9,7 +9,8 @@ gives it back.
 
 The producer's backlog sets what is *required*: backlog + exclusive. While fewer are available,
 floating buffers are asked of the pool; when it has none, one listener is queued and the manager
-*waits*, during which a new backlog only changes the requirement. A recycled exclusive buffer that
+*waits*, during which a new backlog only changes the requirement. A backlog beyond what a producer
+may queue of ordinary records widens the pool. A recycled exclusive buffer that
 exceeds the requirement sends a floating one back to the pool instead of making credit, so that the
 channels that need it get it.
 
@@ -116,6 +117,7 @@ class BufferManager(ChannelBuffers):
     def require(self, number: int) -> None:
         """Ask for floating buffers until ``number`` are available, or wait for them."""
         self.required = number
+        self._floating_pool.expect_backlog(number - self.exclusive_total)
         missing = number - len(self._exclusive) - len(self._floating)
         if missing <= 0 or self.waiting or self._released:
             return

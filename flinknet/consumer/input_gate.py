@@ -29,7 +29,7 @@ from functools import partial
 
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.buffer.local_pool import LocalBufferPool
+from flinknet.buffer.local_pool import LargeRecordLimits, LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool, SegmentRequest
 from flinknet.buffer.segment import MemorySegment
 from flinknet.config import NetworkConfig
@@ -107,6 +107,8 @@ class InputGate(ChannelListener):
             need.floating_min if remote else 0,
             need.floating_max if remote else 0,
             owner=f"gate {name}",
+            buffers_per_subpartition_max=config.buffers_per_subpartition_max,
+            large=LargeRecordLimits(0, config.large_record_extra_buffers if remote else 0),
         )
         self.channels: list[InputChannel] = [
             self._make_channel(index, location) for index, location in enumerate(locations)

@@ -26,4 +26,4 @@ cdef class ResultPartition:
     cdef public LocalBufferPool _pool
     cdef public list subpartitions
 
-    cpdef BufferBuilder request_builder(self, Py_ssize_t index)
+    cpdef BufferBuilder request_builder(self, Py_ssize_t index, BufferBuilder filled=*)

@@ -30,9 +30,13 @@ from typing import NamedTuple
 
 from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import Buffer, DataType
-from flinknet.buffer.builder import BufferBuilder
+from flinknet.buffer.builder import NO_BUILDER, BufferBuilder
 from flinknet.buffer.channel_end import ChannelEnd
-from flinknet.buffer.local_pool import LocalBufferPool, LocalBufferPoolStatistics
+from flinknet.buffer.local_pool import (
+    LargeRecordLimits,
+    LocalBufferPool,
+    LocalBufferPoolStatistics,
+)
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.queue_lengths import QueueLengths
 from flinknet.buffer.view import AvailabilityListener, SubpartitionView
@@ -146,6 +150,9 @@ class ResultPartition:
             subpartitions=subpartitions,
             buffers_per_subpartition_max=config.buffers_per_subpartition_max,
             overdraft_max=config.overdraft_buffers_per_partition,
+            large=LargeRecordLimits(
+                config.large_record_buffers_max, config.large_record_extra_buffers
+            ),
         )
         self.subpartitions: list[ResultSubpartition] = [
             create_subpartition(self, index, self.segment_bytes, config.wire)
@@ -178,12 +185,19 @@ class ResultPartition:
                 f"every consumer of partition {self.partition_id} has gone away before its end"
             )
 
-    def request_builder(self, index: int) -> BufferBuilder | None:
-        """Open a new builder at the end of a subpartition, None if there is no buffer now."""
+    def request_builder(
+        self, index: int, filled: BufferBuilder = NO_BUILDER
+    ) -> BufferBuilder | None:
+        """Open a new builder at the end of a subpartition, None if there is no buffer now.
+
+        ``filled`` is the writer's builder before this one: with large records in it the
+        subpartition may hold more buffers.
+        """
         subpartition = self.subpartitions[index]
         if self.released or subpartition.end is not _OPEN:
             self._check_not_finished()
             subpartition.check_open()
+        self._pool.expect(index, filled.has_large_records())
         segment = self._pool.request(index)
         if segment is None:
             return None

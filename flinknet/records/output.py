@@ -55,7 +55,7 @@ class SubpartitionOutput(Output):
 
     def open(self) -> bool:
         """Open a builder of its own."""
-        builder = self._partition.request_builder(self._index)
+        builder = self._partition.request_builder(self._index, self.builder)
         if builder is None:
             return False
         self.builder = builder

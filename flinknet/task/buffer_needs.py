@@ -56,9 +56,17 @@ class BufferNeed:
     required: int = 0
     """What the configuration reserves; nobody else can take it."""
     comfortable: int = 0
-    """The most that is held at a time, short of overdraft: more memory changes nothing."""
+    """The most that is held at a time of records that are not large, short of overdraft: more
+    memory changes nothing for them."""
     overdraft: int = 0
     """Beyond that, to end records in progress, if the worker has them free just then."""
+    large: int = 0
+    """Beyond ``comfortable``, for records of which few fit a buffer: shared out as the rest is."""
+
+    @property
+    def most(self) -> int:
+        """What is never exceeded."""
+        return self.comfortable + self.overdraft + self.large
 
     def __add__(self, other: BufferNeed) -> BufferNeed:
         return BufferNeed(
@@ -66,6 +74,7 @@ class BufferNeed:
             self.required + other.required,
             self.comfortable + other.comfortable,
             self.overdraft + other.overdraft,
+            self.large + other.large,
         )
 
     def verdict(self, buffers: int) -> Verdict:
@@ -80,7 +89,13 @@ class BufferNeed:
 def partition_need(subpartitions: int, config: NetworkConfig) -> BufferNeed:
     """What a result partition needs; it cannot be degraded."""
     required, maximum = pool_size(subpartitions, config)
-    return BufferNeed(required, required, maximum, config.overdraft_buffers_per_partition)
+    return BufferNeed(
+        minimum=required,
+        required=required,
+        comfortable=maximum,
+        overdraft=config.overdraft_buffers_per_partition,
+        large=config.large_record_extra_buffers,
+    )
 
 
 def gate_need(remote_channels: int, config: NetworkConfig) -> BufferNeed:
@@ -91,6 +106,7 @@ def gate_need(remote_channels: int, config: NetworkConfig) -> BufferNeed:
         minimum=_reserved(remote_channels, config, _LEAST_PER_GATE),
         required=_reserved(remote_channels, config, config.required_buffers_per_gate_max),
         comfortable=_gate_buffers(remote_channels, config, 0).target_total,
+        large=config.large_record_extra_buffers,
     )
 
 

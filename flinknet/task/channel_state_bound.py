@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flinknet.config import FlinknetConfig, NetworkConfig
-from flinknet.task.buffer_needs import BufferOwner, WorkerNeeds
+from flinknet.task.buffer_needs import WorkerNeeds
 
 __all__ = ["ChannelStateBound", "channel_state_bound"]
 
@@ -56,7 +56,7 @@ class ChannelStateBound(NamedTuple):
 def channel_state_bound(worker: WorkerNeeds, config: FlinknetConfig) -> ChannelStateBound:
     """Compute the bound of a worker that runs nothing else."""
     network = config.network
-    held = [_most(owner, network) for owner in worker.owners]
+    held = [owner.need(network).most for owner in worker.owners]
     copies = sum(
         (owner.local + owner.remote - 1) * min(most, network.segments)
         for owner, most in zip(worker.owners, held, strict=True)
@@ -71,12 +71,6 @@ def channel_state_bound(worker: WorkerNeeds, config: FlinknetConfig) -> ChannelS
         + worker.shape.gates * _rest_of_a_batch(network),
         limit=worker.subtasks * config.checkpointing.channel_state_bytes_max,
     )
-
-
-def _most(owner: BufferOwner, network: NetworkConfig) -> int:
-    """The buffers that a gate or a partition can have."""
-    need = owner.need(network)
-    return need.comfortable + need.overdraft
 
 
 def _part_of_a_record(network: NetworkConfig) -> int:

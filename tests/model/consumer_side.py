@@ -55,6 +55,7 @@ class ConsumerSide(Side):
 
     def __init__(self, shape: Shape) -> None:
         segments = shape.channels * shape.exclusive + shape.floating
+        segments += network_config(shape).large_record_extra_buffers
         super().__init__(shape, segments if shape.credit else max(segments, shape.channels))
         locations = [PartitionLocation("producer:1", "p", index) for index in range(shape.channels)]
         self.gate = InputGate("g", locations, "consumer:1", self.pool, network_config(shape))

@@ -24,6 +24,7 @@ from tests.model.shape import (
     network_config,
 )
 from tests.model.sides import FAIL, SEND, Account, Side
+from tests.unit.arrangements import Recycler
 
 LEGAL_IN = {
     DATA: ChannelEnd.DATA,
@@ -33,6 +34,17 @@ LEGAL_IN = {
 """The state in which the table lets an operation pass."""
 
 DATA_OPERATIONS = (DATA, OPEN_DATA, MORE_DATA)
+
+
+def filled_with_a_large_record() -> BufferBuilder:
+    """A builder that says of what follows it that its records are large."""
+    builder = BufferBuilder(MemorySegment(1), Recycler())
+    builder.append(memoryview(b"r"))
+    builder.seal()
+    return builder
+
+
+LARGE = filled_with_a_large_record()
 
 
 class ProducerSide(Side):
@@ -123,7 +135,9 @@ class ProducerSide(Side):
         subpartition = self.partition.subpartitions[index]
         builder = self.builders[index]
         if operation != MORE_DATA or builder.sealed:
-            opened = self.partition.request_builder(index)
+            opened = self.partition.request_builder(
+                index, LARGE if self.shape.widens else NO_BUILDER
+            )
             assert opened is not None
             builder = self.builders[index] = opened
             self.begun[index].append(self.written[index])

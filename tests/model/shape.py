@@ -44,8 +44,9 @@ BODIES = {END_OF_DATA: b"\x91\x01", END: b"\x90"}
 @dataclass(frozen=True)
 class Shape:
     """A script per channel, buffers, which channel the consumer may cancel at any moment, whether
-    the producer may fail at any moment, whether there is credit, and whether the producer is
-    lawless: it ends its channels as the script says, whatever its own table."""
+    the producer may fail at any moment, whether there is credit, whether the producer is lawless:
+    it ends its channels as the script says, whatever its own table, and whether its records count
+    as large, so that pools widen."""
 
     scripts: tuple[str, ...]
     exclusive: int
@@ -54,6 +55,7 @@ class Shape:
     fails: bool = False
     credit: bool = True
     lawless: bool = False
+    widens: bool = False
 
     @property
     def channels(self) -> int:
@@ -65,6 +67,7 @@ class Shape:
         ends += " fails" if self.fails else ""
         ends += "" if self.credit else " no credit"
         ends += " lawless" if self.lawless else ""
+        ends += " widens" if self.widens else ""
         return f"{'+'.join(self.scripts)} {self.exclusive}x/{self.floating}f{ends}"
 
 
@@ -90,6 +93,8 @@ def network_config(shape: Shape) -> NetworkConfig:
         network_memory_bytes=SEGMENT_BYTES * 64,
         buffers_per_channel=shape.exclusive,
         floating_buffers_per_gate=shape.floating,
+        buffers_per_subpartition_max=2 if shape.widens else 10,
+        large_record_buffers_max=4 if shape.widens else 0,
         outbox_bytes_max=SEGMENT_BYTES,
         receive_buffer_bytes=4096,
         flow_control="credit" if shape.credit else "off",

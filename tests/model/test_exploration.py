@@ -52,6 +52,8 @@ SHAPES = (
     Shape(("dDBE", "DBeE"), exclusive=0, floating=1),
     Shape(("dDeE",), exclusive=1, floating=0, cancel=0),
     Shape(("dDeE", "DE"), exclusive=0, floating=1, fails=True),
+    Shape(("ddddDE",), exclusive=1, floating=1, widens=True),
+    Shape(("dddDE", "dDE"), exclusive=0, floating=1, widens=True),
     Shape(("dE",), exclusive=1, floating=0, lawless=True),
     Shape(("Dd",), exclusive=1, floating=0, lawless=True),
     Shape(("dDD",), exclusive=1, floating=0, lawless=True),

@@ -284,6 +284,54 @@ def test_a_builder_that_is_more_than_half_written_does_not_go_on(
     assert [content_of(buffer) for buffer in buffers] == [b"x" * written] * 2
 
 
+@pytest.mark.parametrize(
+    ("records", "has_large"),
+    [
+        ([], False),
+        ([b"x" * 32], False),
+        ([b"x" * 33], True),
+        ([b"x" * 16] * 4, True),
+        ([b"x" * 12] * 5, False),
+        ([b"x" * 9, b"x" * 100], True),
+    ],
+    ids=["nothing", "half full", "one", "four", "five", "a part of one"],
+)
+def test_a_buffer_that_a_few_records_fill_has_large_ones(
+    records: list[bytes], has_large: bool
+) -> None:
+    builder = builder_of(capacity=64)
+    for record in records:
+        builder.append(memoryview(record))
+    assert builder.has_large_records() == has_large
+    builder.seal()
+    assert builder.has_large_records() == has_large
+
+
+def test_records_that_readers_have_taken_count() -> None:
+    """A flush in between does not make them larger."""
+    builder = builder_of(capacity=64)
+    for record in range(4):
+        builder.append(memoryview(bytes(8)))
+        builder.take(8 * record, record)
+        builder.resume()
+    builder.append(memoryview(bytes(8)))
+    assert builder.size > 32
+    assert not builder.has_large_records()
+
+
+def test_a_buffer_that_is_kept_small_has_no_large_records() -> None:
+    """Debloating wants less to be on its way, not more."""
+    segment = MemorySegment(64)
+    builder = BufferBuilder(segment, Recycler(), 32)
+    builder.append(memoryview(bytes(40)))
+    assert builder.remaining == 0
+    assert not builder.has_large_records()
+
+
+def test_no_builder_has_no_large_records() -> None:
+    assert not NO_BUILDER.has_large_records()
+
+
 def test_parts_of_records_are_said_of_the_slice_they_stand_in() -> None:
     """A13."""
     builder = builder_of(capacity=64)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.buffer.local_pool import LocalBufferPool
+from flinknet.buffer.local_pool import LargeRecordLimits, LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
 from flinknet.errors import BufferPoolDestroyedError, LocalProtocolError
@@ -330,6 +330,138 @@ def test_a_recycler_returns_to_the_quota_of_its_subpartition() -> None:
     (segment,) = take(pool, 1)
     assert pool.availability.available, "nobody's quota"
     pool.recycle(segment)
+
+
+# -- large records ---------------------------------------------------------------------------------
+
+
+def test_a_subpartition_with_large_records_has_a_larger_quota() -> None:
+    """Only that one, and only for as long as its records are large."""
+    pool, _ = pool_of(
+        8, subpartitions=2, buffers_per_subpartition_max=2, large=LargeRecordLimits(4, 0)
+    )
+    pool.expect(0, has_large_records=True)
+    taken = take(pool, 3, 0)
+    assert pool.availability.available
+    taken += take(pool, 1, 0)
+    assert not pool.availability.available, "at the larger quota"
+    pool.recycle_from(0, taken.pop())
+    others = take(pool, 2, 1)
+    assert not pool.availability.available, "the other one has the smaller quota"
+    while others:
+        pool.recycle_from(1, others.pop())
+    assert pool.availability.available
+
+    woken = wakes(pool)
+    pool.expect(0, has_large_records=False)
+    assert not pool.availability.available, "over the smaller quota now"
+    pool.recycle_from(0, taken.pop())
+    assert not pool.availability.available, "still at it"
+    pool.recycle_from(0, taken.pop())
+    assert pool.availability.available
+    assert len(woken) == 1
+    pool.recycle_from(0, taken.pop())
+
+
+def test_what_is_over_its_quota_may_go_on_when_its_records_are_large() -> None:
+    pool, _ = pool_of(
+        8, subpartitions=1, buffers_per_subpartition_max=2, large=LargeRecordLimits(4, 0)
+    )
+    taken = take(pool, 3, 0)
+    woken = wakes(pool)
+    pool.expect(0, has_large_records=True)
+    assert woken
+    assert pool.availability.available
+    for segment in taken:
+        pool.recycle_from(0, segment)
+
+
+def test_a_pool_widens_once_for_large_records() -> None:
+    network = NetworkBufferPool(32, 64)
+    pool = network.create_local_pool(
+        2,
+        4,
+        owner="test",
+        subpartitions=2,
+        buffers_per_subpartition_max=2,
+        large=LargeRecordLimits(5, 3),
+    )
+    assert (pool.size, pool.statistics().maximum) == (4, 4)
+    pool.expect(0, has_large_records=False)
+    assert pool.size == 4
+    for subpartition in (0, 1, 0):
+        pool.expect(subpartition, has_large_records=True)
+        assert (pool.size, pool.statistics().maximum) == (7, 7)
+        assert network.statistics().requested == 7
+    pool.expect(0, has_large_records=False)
+    pool.expect(1, has_large_records=False)
+    assert pool.size == 7, "what is in use would only become overdraft"
+
+
+def test_a_pool_that_has_widened_takes_nothing_that_others_require() -> None:
+    network = NetworkBufferPool(6, 64)
+    first, second = (
+        network.create_local_pool(
+            1, 2, owner=name, buffers_per_subpartition_max=2, large=LargeRecordLimits(8, 8)
+        )
+        for name in ("first", "second")
+    )
+    first.widen()
+    assert (first.size, second.size) == (4, 2)
+    second.widen()
+    assert (first.size, second.size) == (3, 3)
+    third = network.create_local_pool(4, 4, owner="third")
+    assert (first.size, second.size, third.size) == (1, 1, 4)
+    network.check_invariants()
+
+
+@pytest.mark.parametrize(("backlog", "size"), [(0, 2), (3, 2), (4, 6)])
+def test_a_backlog_over_the_quota_means_large_records(backlog: int, size: int) -> None:
+    network = NetworkBufferPool(32, 64)
+    pool = network.create_local_pool(
+        1, 2, owner="gate", buffers_per_subpartition_max=3, large=LargeRecordLimits(0, 4)
+    )
+    pool.expect_backlog(backlog)
+    assert pool.size == size
+
+
+def test_widening_serves_listeners() -> None:
+    network = NetworkBufferPool(32, 64)
+    pool = network.create_local_pool(
+        1, 1, owner="gate", buffers_per_subpartition_max=3, large=LargeRecordLimits(0, 4)
+    )
+    taken = take(pool, 1)
+    listener = Listener(pool)
+    pool.add_listener(listener)
+    pool.widen()
+    assert listener.offers == 1
+    for segment in taken + listener.segments:
+        pool.recycle(segment)
+
+
+def test_without_an_allowance_a_pool_makes_no_difference() -> None:
+    """Nor for any backlog, if it has no quota."""
+    pool, network = pool_of(4, required=4, total=4, subpartitions=1)
+    pool.expect(0, has_large_records=True)
+    pool.expect_backlog(1_000_000)
+    pool.widen()
+    assert pool.size == 4
+    pool.destroy()
+    assert_everything_returned(network)
+
+
+def test_a_destroyed_pool_does_not_widen() -> None:
+    network = NetworkBufferPool(8, 64)
+    pool = network.create_local_pool(
+        1, 1, owner="gate", buffers_per_subpartition_max=3, large=LargeRecordLimits(0, 4)
+    )
+    pool.destroy()
+    pool.widen()
+    assert pool.statistics().maximum == 1
+    assert_everything_returned(network)
+
+
+# -- overdraft -------------------------------------------------------------------------------------
 
 
 def test_overdraft_comes_only_when_the_pool_has_reached_its_size() -> None:

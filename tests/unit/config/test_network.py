@@ -81,5 +81,20 @@ def test_the_network_memory_holds_whole_buffers() -> None:
     assert config.segments == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        ({}, 22),
+        ({"buffers_per_subpartition_max": 30}, 2),
+        ({"buffers_per_subpartition_max": 64}, 0),
+        ({"large_record_buffers_max": 0}, 0),
+        ({"flow_control": "off"}, 0),
+    ],
+    ids=str,
+)
+def test_large_records_may_use_more_buffers(options: dict[str, Any], extra: int) -> None:
+    assert NetworkConfig(**options).large_record_extra_buffers == extra
+
+
 def test_a_handshake_that_holds_no_hello_is_refused() -> None:
     assert refusal(WireLimits, handshake_bytes_max=64).startswith("handshake_bytes_max is 64: ")

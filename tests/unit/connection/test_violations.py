@@ -383,12 +383,19 @@ def test_only_a_channel_that_began_without_credit_is_announced_a_backlog(
     setting.close()
 
 
-def test_a_huge_backlog_takes_no_more_than_the_gate_has() -> None:
-    setting = Setting(buffers_per_channel=0, floating_buffers_per_gate=3)
+@pytest.mark.parametrize(("large", "most"), [(0, 3), (12, 3 + 2)])
+def test_a_huge_backlog_takes_no_more_than_the_gate_may_have(large: int, most: int) -> None:
+    """With what large records may use beyond."""
+    setting = Setting(
+        buffers_per_channel=0,
+        floating_buffers_per_gate=3,
+        buffers_per_subpartition_max=10,
+        large_record_buffers_max=large,
+    )
     setting.make()
     setting.request()
     setting.joined.consumer.receive(about(M.BACKLOG_ANNOUNCEMENT, 0, 2**32 - 1))
-    assert messages(setting.joined.consumer.send()) == [(M.ADD_CREDIT, 0, 3)]
+    assert messages(setting.joined.consumer.send()) == [(M.ADD_CREDIT, 0, most)]
     setting.close()
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import BufferRecycler
-from flinknet.buffer.local_pool import LocalBufferPool
+from flinknet.buffer.local_pool import NO_LARGE_RECORDS, LargeRecordLimits, LocalBufferPool
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.buffer.segment import MemorySegment
 from flinknet.consumer.buffer_manager import BufferManager, GateBuffers, gate_buffers
@@ -19,9 +19,19 @@ Taken = tuple[MemorySegment, BufferRecycler]
 class Arranged:
     """Managers over one floating pool; ``credits`` is what each has been told of free buffers."""
 
-    def __init__(self, managers: int, *, exclusive: int, floating: int) -> None:
-        self.network = NetworkBufferPool(managers * exclusive + floating, 64)
-        self.pool = self.network.create_local_pool(floating, floating, owner="gate")
+    def __init__(
+        self,
+        managers: int,
+        *,
+        exclusive: int,
+        floating: int,
+        quota: int = 1000,
+        large: LargeRecordLimits = NO_LARGE_RECORDS,
+    ) -> None:
+        self.network = NetworkBufferPool(managers * exclusive + floating + large.extra_buffers, 64)
+        self.pool = self.network.create_local_pool(
+            floating, floating, owner="gate", buffers_per_subpartition_max=quota, large=large
+        )
         self.credits = [0] * managers
         self.managers = [
             BufferManager(self.network, self.pool, partial(self._on_available, index))
@@ -235,6 +245,26 @@ def test_without_a_requirement_nothing_is_borrowed() -> None:
     manager = arranged.managers[0]
     manager.require(2)
     assert (manager.available(), manager.waiting, arranged.credits) == (2, False, [0])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_backlog_beyond_an_ordinary_quota_widens_the_pool(waits: bool) -> None:
+    """Also while the channel waits for a buffer, which it has then."""
+    arranged = Arranged(1, exclusive=2, floating=1, quota=3, large=LargeRecordLimits(0, 4))
+    (manager,) = arranged.managers
+    if waits:
+        manager.require(3 + 2)
+        assert (manager.waiting, manager.available(), arranged.credits) == (True, 3, [1])
+    manager.require(4 + 2)
+    assert (manager.waiting, manager.available(), arranged.credits) == (False, 6, [4])
+    arranged.pool.check_invariants()
+
+
+def test_a_widened_pool_still_has_an_end() -> None:
+    arranged = Arranged(1, exclusive=2, floating=1, quota=3, large=LargeRecordLimits(0, 4))
+    (manager,) = arranged.managers
+    manager.require(20 + 2)
+    assert (manager.waiting, manager.available()) == (True, 2 + 1 + 4)
 
 
 # -- giving back -----------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ async def test_a_writer_blocked_within_a_record_is_hard_backpressured(
     seen = times(environment)
     assert (seen.name, seen.is_backpressured) == ("p", False)
     assert seen.accumulated_backpressured_time_ms == 0
-    emitting = asyncio.create_task(writer.emit("x" * 30_000))
+    emitting = asyncio.create_task(writer.emit("x" * 100_000))
     await until(lambda: times(environment).is_backpressured)
     await until(lambda: times(environment).max_hard_backpressured_time_ms > 0)
     assert times(environment).max_soft_backpressured_time_ms == 0
@@ -103,7 +103,7 @@ async def test_what_belongs_to_one_task_has_one_account(environment: NetworkEnvi
     writers = [
         environment.create_record_writer(partition, task_times=task) for partition in partitions
     ]
-    blocked = [asyncio.create_task(writer.emit("x" * 30_000)) for writer in writers]
+    blocked = [asyncio.create_task(writer.emit("x" * 100_000)) for writer in writers]
     await until(lambda: times(environment).max_hard_backpressured_time_ms > 0)
     for task_blocked in blocked:
         assert times(environment).is_backpressured

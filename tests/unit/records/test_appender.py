@@ -219,7 +219,7 @@ def test_a_false_alarm_changes_nothing() -> None:
 
 def test_overdraft_finishes_the_record_and_holds_the_next_one() -> None:
     """Row 8: up to 5 buffers more; the next record waits until they are paid back."""
-    arranged = Arranged(segments=64, overdraft_buffers_per_partition=5)
+    arranged = Arranged(segments=64, overdraft_buffers_per_partition=5, large_record_buffers_max=0)
     arranged.emit(*[sized(64)] * 9)
     arranged.emit(sized(64 * 6))
     counts = arranged.partition.statistics().pool
@@ -237,7 +237,7 @@ def test_overdraft_finishes_the_record_and_holds_the_next_one() -> None:
 
 def test_a_quota_holds_every_record_that_needs_a_buffer() -> None:
     """Row 22: one slow reader stops the writer between records, not within one."""
-    arranged = Arranged(2, buffers_per_subpartition_max=3)
+    arranged = Arranged(2, buffers_per_subpartition_max=3, large_record_buffers_max=0)
     for number in range(3):
         arranged.emit((0, sized(60, str(number))))
     assert not arranged.partition.availability.available
@@ -250,9 +250,21 @@ def test_a_quota_holds_every_record_that_needs_a_buffer() -> None:
     assert arranged.take(1) == [(1, "other")]
 
 
+@pytest.mark.parametrize(("size", "buffers"), [(64, 8), (12, 3)], ids=["large", "small"])
+def test_large_records_may_fill_more_buffers(size: int, buffers: int) -> None:
+    """Than five to a buffer; but no more than the larger quota."""
+    arranged = Arranged(2, buffers_per_subpartition_max=3, large_record_buffers_max=8)
+    emitting = Running(arranged.writer.emit_many([(0, sized(size - 2, "x"))] * 100))
+    assert emitting.waits_for is arranged.partition.availability
+    counts = arranged.partition.statistics()
+    assert counts.subpartitions[0].queued_buffers == buffers
+    assert counts.pool.maximum == (2 * 2 + 8 + 5 if size == 64 else 2 * 2 + 8)
+    arranged.taken_with(emitting)
+
+
 def test_a_record_in_progress_goes_over_the_quota() -> None:
     """FLINK-27522."""
-    arranged = Arranged(2, buffers_per_subpartition_max=3)
+    arranged = Arranged(2, buffers_per_subpartition_max=3, large_record_buffers_max=0)
     arranged.emit((0, sized(64 * 5)))
     assert arranged.partition.statistics().subpartitions[0].queued_bytes > 64 * 5
     assert not arranged.partition.availability.available

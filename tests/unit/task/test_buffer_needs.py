@@ -48,9 +48,9 @@ def limited(limit: int, **options: int) -> NetworkConfig:
 @pytest.mark.parametrize(
     ("subpartitions", "need"),
     [
-        (1, BufferNeed(2, 2, 10, 5)),
-        (4, BufferNeed(5, 5, 16, 5)),
-        (100, BufferNeed(101, 101, 208, 5)),
+        (1, BufferNeed(2, 2, 10, 5, large=22)),
+        (4, BufferNeed(5, 5, 16, 5, large=22)),
+        (100, BufferNeed(101, 101, 208, 5, large=22)),
     ],
 )
 def test_a_partition_needs_one_buffer_more_than_it_has_subpartitions(
@@ -63,13 +63,15 @@ def test_a_partition_needs_one_buffer_more_than_it_has_subpartitions(
     ("channels", "config", "need"),
     [
         (0, CONFIG, BufferNeed(0, 0, 0)),
-        (1, CONFIG, BufferNeed(1, 3, 10)),
-        (5, CONFIG, BufferNeed(1, 11, 18)),
-        (5, limited(7), BufferNeed(1, 7, 18)),
-        (5, limited(1), BufferNeed(1, 1, 18)),
-        (5, limited(1000), BufferNeed(1, 11, 18)),
-        (5, limited(0, floating_buffers_per_gate=0), BufferNeed(1, 10, 10)),
-        (5, limited(0, buffers_per_channel=0), BufferNeed(1, 1, 8)),
+        (1, CONFIG, BufferNeed(1, 3, 10, large=22)),
+        (1, limited(0, large_record_buffers_max=11), BufferNeed(1, 3, 10, large=1)),
+        (1, limited(0, large_record_buffers_max=0), BufferNeed(1, 3, 10)),
+        (5, CONFIG, BufferNeed(1, 11, 18, large=22)),
+        (5, limited(7), BufferNeed(1, 7, 18, large=22)),
+        (5, limited(1), BufferNeed(1, 1, 18, large=22)),
+        (5, limited(1000), BufferNeed(1, 11, 18, large=22)),
+        (5, limited(0, floating_buffers_per_gate=0), BufferNeed(1, 10, 10, large=22)),
+        (5, limited(0, buffers_per_channel=0), BufferNeed(1, 1, 8, large=22)),
     ],
 )
 def test_a_gate_needs_buffers_for_its_remote_channels(
@@ -113,8 +115,8 @@ def test_every_owner_is_known_with_its_channels() -> None:
         BufferOwner(f"{sink} (4/4)", "gate", f"HASH from {source}", local=0, remote=1),
     )
     assert (set(here.peers), set(there.peers)) == ({"127.0.0.1:10"}, {HERE})
-    assert here.need(CONFIG) == BufferNeed(5, 5, 16, 5)
-    assert there.need(CONFIG) == BufferNeed(2, 6, 20, 0)
+    assert here.need(CONFIG) == BufferNeed(5, 5, 16, 5, large=22)
+    assert there.need(CONFIG) == BufferNeed(2, 6, 20, 0, large=44)
     assert here.shape == ExchangeShape(1, 1, 4, 2, 2, 0)
     assert there.shape == ExchangeShape(1, 0, 0, 2, 0, 2)
 

@@ -17,6 +17,8 @@ CONFIG = FlinknetConfig(
         buffers_per_channel=2,
         floating_buffers_per_gate=8,
         overdraft_buffers_per_partition=5,
+        buffers_per_subpartition_max=10,
+        large_record_buffers_max=11,
     )
 )
 GATE = BufferOwner("reduce", "gate", "HASH from map", local=1, remote=3)
@@ -30,7 +32,7 @@ def worker(*owners: BufferOwner) -> WorkerNeeds:
 
 def test_a_partition_stores_what_its_pool_and_its_overdraft_hold() -> None:
     bound = channel_state_bound(worker(PARTITION), CONFIG)
-    assert bound.network_buffers == (4 * 2 + 8 + 5) * BUFFER
+    assert bound.network_buffers == (4 * 2 + 8 + 5 + 1) * BUFFER
     assert (bound.broadcast_copies, bound.unfinished_records) == (0, 0)
     assert bound.at_once == bound.network_buffers
 
@@ -38,7 +40,7 @@ def test_a_partition_stores_what_its_pool_and_its_overdraft_hold() -> None:
 def test_a_gate_stores_what_its_remote_channels_hold_and_parts_of_records() -> None:
     """Local channels have their producer's buffers; parts of records they have, too."""
     bound = channel_state_bound(worker(GATE), CONFIG)
-    assert bound.network_buffers == (3 * 2 + 8) * BUFFER
+    assert bound.network_buffers == (3 * 2 + 8 + 1) * BUFFER
     part = RECORD + 4 * (RECORD // 1024 + 1)
     rest = RECORD + 4 + SEGMENT * 5
     assert bound.unfinished_records == 4 * part + rest
@@ -47,7 +49,7 @@ def test_a_gate_stores_what_its_remote_channels_hold_and_parts_of_records() -> N
 
 def test_what_is_broadcast_is_stored_for_each_consumer() -> None:
     bound = channel_state_bound(worker(replace(PARTITION, is_broadcast=True)), CONFIG)
-    assert bound.broadcast_copies == 3 * bound.network_buffers == 3 * 21 * BUFFER
+    assert bound.broadcast_copies == 3 * bound.network_buffers == 3 * 22 * BUFFER
 
 
 def test_there_are_no_more_buffers_than_the_worker_has() -> None:

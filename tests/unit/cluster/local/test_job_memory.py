@@ -29,8 +29,8 @@ def test_each_worker_has_its_need() -> None:
     memory = memory_with(6)
 
     assert memory.needs == {
-        "worker-0": BufferNeed(5, 5, 16, 5),
-        "worker-1": BufferNeed(2, 6, 20, 0),
+        "worker-0": BufferNeed(5, 5, 16, 5, large=22),
+        "worker-1": BufferNeed(2, 6, 20, 0, large=44),
     }
 
 
