@@ -127,6 +127,29 @@ class ClusterConfig:
     """Channels that a worker lists for who asks, those first where most waits: there may be tens of
     thousands, of which nobody reads more."""
 
+    stack_samples: int = 100
+    """How often the subtasks of a vertex are looked at for one flame graph, and for the part of
+    the time that they wait for output buffers. Flink: rest.flamegraph.num-samples (100), before
+    1.13 web.backpressure.num-samples (100)."""
+
+    stack_sample_delay_ms: float = 50.0
+    """Pause between two looks, which takes what a subtask does regularly for what it does most if
+    both have the same pace. Flink: rest.flamegraph.delay-between-samples (50 ms), before 1.13
+    web.backpressure.delay-between-samples (50 ms)."""
+
+    stack_sample_refresh_ms: float = 60_000.0
+    """For how long the samples of a vertex are shown before new ones are taken: to look costs the
+    workers something. Flink: rest.flamegraph.refresh-interval (1 min), before 1.13
+    web.backpressure.refresh-interval (1 min)."""
+
+    stack_depth_max: int = 100
+    """Calls of a stack that are told, the outermost ones. Flink: rest.flamegraph.stack-depth
+    (100)."""
+
+    stacks_distinct_max: int = 10_000
+    """Different stacks that are told apart in one sampling; what is seen beyond counts as one that
+    says so. A recursive function has a stack for each of its depths."""
+
     cause_grace_ms: float = 1_000.0
     """How long a lost data connection waits for a better explanation (the worker behind it ended)
     before it is itself reported as the cause of a failure."""
@@ -210,6 +233,7 @@ class ClusterConfig:
             "heartbeat_interval_ms",
             "progress_interval_ms",
             "statistics_interval_ms",
+            "stack_sample_delay_ms",
             "http_request_timeout_ms",
             "cancel_timeout_ms",
             "restart_slots_timeout_ms",
@@ -233,6 +257,7 @@ class ClusterConfig:
             "collect_records_max",
             "attempts_retained",
             "statistics_channels_max",
+            "stack_sample_refresh_ms",
             "coordinator_return_ms",
             "coordinator_restarts",
         )
@@ -243,6 +268,9 @@ class ClusterConfig:
             ("job_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
             ("pypy_nursery_bytes", MIB),
+            ("stack_samples", 1),
+            ("stack_depth_max", 1),
+            ("stacks_distinct_max", 1),
             ("jobs_retained", 1),
             ("lost_workers_retained", 1),
             ("mailbox_mails_max", 1),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
+from typing import Any
 
 from flinknet.buffer.availability import Availability, Wait, WaitReason
 from flinknet.consumer.gate import Gate
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartition
 
-__all__ = ["TaskClock", "task_time", "until_available"]
+__all__ = ["TaskClock", "reason_of_wait", "task_time", "until_available"]
 
 task_time = time.monotonic
 """The clock of task times. Not the loop's: uvloop's stands still within a turn, so that what a task
@@ -33,6 +35,25 @@ async def until_available(availability: Availability) -> None:
         raise
 
 
+async def _wait_measured(
+    account: TaskTimes, availability: Availability, reason: WaitReason
+) -> None:
+    account.begin_wait(reason, task_time())
+    try:
+        await until_available(availability)
+    finally:
+        account.end_wait(reason, task_time())
+
+
+def reason_of_wait(awaitable: Any) -> WaitReason | None:
+    """Why it waits, if that is what a reader or writer of a task awaits now; from any thread."""
+    if getattr(awaitable, "cr_code", None) is not _wait_measured.__code__:
+        return None
+    frame = awaitable.cr_frame
+    reason: WaitReason | None = None if frame is None else frame.f_locals.get("reason")
+    return reason
+
+
 class TaskClock:
     """The clock of one environment's tasks; each task is known while a partition or gate of its
     is."""
@@ -49,14 +70,7 @@ class TaskClock:
         self._times[owner] = account
         owner.when_released(self._forget)
 
-        async def wait(availability: Availability, reason: WaitReason) -> None:
-            account.begin_wait(reason, task_time())
-            try:
-                await until_available(availability)
-            finally:
-                account.end_wait(reason, task_time())
-
-        return wait
+        return partial(_wait_measured, account)
 
     def _forget(self, owner: ResultPartition | Gate) -> None:
         self._times.pop(owner, None)

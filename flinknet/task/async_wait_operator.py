@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -269,7 +270,7 @@ class AsyncWaitOperator(FunctionOperator):
         if self._threads is None:
             return list(records_in(await self._call(value)))
         return await asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: list(records_in(self._call(value)))
+            self._threads, copy_context().run, lambda: list(records_in(self._call(value)))
         )
 
     def _value(self, record: Any) -> Any:

@@ -68,6 +68,7 @@ from flinknet.task.own_types import record_types
 from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.record_slices import RecordSlices
 from flinknet.task.restored_state import RestoredState
+from flinknet.task.running_subtask import RUNNING_SUBTASK
 from flinknet.task.savepoint_stop import SavepointStop, Stopped
 from flinknet.task.source import SourceOperator
 from flinknet.task.state.state_handler import BackendFactory
@@ -227,6 +228,7 @@ class Subtask:
         Raises the first cause of a failure. Cancelling it releases everything, too.
         """
         self._take(ExecutionStep.RUN)
+        RUNNING_SUBTASK.set(self.descriptor)
         chain = self._chain
         assert chain is not None, "an open subtask has its chain"
         self._times.end_wait(WaitReason.IDLE, task_time())

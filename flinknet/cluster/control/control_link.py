@@ -168,6 +168,10 @@ class ControlLink:
         )
         await self._request("PUT", path, body)
 
+    async def upload_answer(self, worker_id: str, request: int, body: bytes) -> None:
+        """Answer a request that has a number; JobError if nobody waits for it any more."""
+        await self._request("PUT", f"/api/v1/workers/{worker_id}/answers/{request}", body)
+
     async def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
         assert self._session is not None
         try:

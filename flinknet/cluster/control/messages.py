@@ -13,12 +13,14 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     Heartbeat                                  Heartbeat, in answer to each
     Progress                                   Deploy, Run, Cancel
     StatisticsReport                           StatisticsRequest
+    Answer*                                    SampleStacks
     Opened, Finished*, Failed, Released        Settle, Stop
     Settled
     AcknowledgeCheckpoint                      TriggerCheckpoint
     DeclineCheckpoint, AwaitCheckpoint         CompleteCheckpoint, AbortCheckpoint
 
-    * Finished is the HTTP upload of a subtask's result, see worker_routes.py.
+    * Finished and Answer are HTTP uploads: of a subtask's result, and of what a request with a
+      number asked for; see worker_routes.py.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ __all__ = [
     "Registered",
     "Released",
     "Run",
+    "SampleStacks",
     "Settle",
     "Settled",
     "StatisticsReport",
@@ -117,6 +120,19 @@ class StatisticsReport:
 
     request: int
     statistics: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SampleStacks:
+    """Look so often at what the subtasks of a vertex do, with so long in between; the answer is
+    ``StackSamples.pack`` (``metrics/stack_samples.py``)."""
+
+    request: int
+    job_id: str
+    attempt: int
+    vertex: int
+    looks: int
+    delay_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +294,7 @@ Message: TypeAlias = (
     | Progress
     | StatisticsRequest
     | StatisticsReport
+    | SampleStacks
     | Deploy
     | Opened
     | Run

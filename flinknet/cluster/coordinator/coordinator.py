@@ -38,6 +38,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.inquiries import Inquiries
 from flinknet.cluster.coordinator.job_books import JobBooks
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
@@ -46,6 +47,7 @@ from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.cluster.coordinator.rest import control_plane
 from flinknet.cluster.coordinator.restore_point import RestorePoint, find_restore_point
 from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
+from flinknet.cluster.coordinator.stack_sample_store import StackSampleStore
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.loading import load_settings
@@ -88,6 +90,9 @@ class Coordinator:
         """Set, and replaced, after every input."""
         self.config = config
         self.metrics = MetricStore(self._send, config.statistics_interval_ms / 1000)
+        self.answers = Inquiries[bytes](self._send)
+        """To what workers are asked whose answer is long."""
+        self.stacks = StackSampleStore(self.answers, config, self.now)
         self._store = store
         epoch_s = time.time() - self.now()
         books = None if store is None else JobBooks(store, config, epoch_s)
@@ -150,6 +155,7 @@ class Coordinator:
         """A worker's connection has ended."""
         del self._connections[worker_id]
         self.metrics.forget(worker_id)
+        self.answers.forget(worker_id)
         self.dispatcher.connection_closed(worker_id, self.now())
         self._settle()
 
@@ -171,6 +177,7 @@ class Coordinator:
 
     async def finish_checkpoints(self) -> None:
         """After ``close``: let what was begun in the checkpoints' place come to its end."""
+        await self.stacks.close()
         await self._keeper.close()
 
     async def wait_for_workers(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from aiohttp import web
 
@@ -11,7 +12,7 @@ from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.errors import ConfigurationError
 from flinknet.texts import printable
 
-__all__ = ["WAIT_MS_MAX", "named_job", "read_body", "whole_number"]
+__all__ = ["WAIT_MS_MAX", "chosen", "named_job", "read_body", "whole_number"]
 
 WAIT_MS_MAX = 60_000
 """For which a request may wait for what it asks about."""
@@ -35,6 +36,14 @@ async def read_body(request: web.Request, timeout_ms: float) -> bytes:
             text=f"the body has not come within {timeout_ms:.0f} ms "
             "(cluster.http_request_timeout_ms)"
         ) from None
+
+
+def chosen(request: web.Request, name: str, choices: Sequence[str], otherwise: str) -> str:
+    """A parameter of the query that is one of ``choices``; ``otherwise`` without it."""
+    text = request.query.get(name, otherwise)
+    if text not in choices:
+        raise ConfigurationError(f"{name} is {text[:20]!r}: choose {', '.join(choices)}")
+    return text
 
 
 def whole_number(request: web.Request, name: str) -> int:

@@ -2,18 +2,17 @@
 
 Theory of operation (Flink's MetricStore and MetricFetcher). Workers report unasked every
 ``statistics_interval_ms``; of each the latest report is kept, until it is lost. Who wants to know
-more, or now, asks one worker: each request has a number, from 1, and the report that bears it is
-the answer. What a report says of single channels is for who has asked, and is not kept.
+more, or now, asks one worker (``inquiries.py``), and the report that bears the number of the
+question is the answer. What it says of single channels is for who has asked, and is not kept.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from itertools import count
 from typing import NamedTuple
 
 from flinknet.cluster.control.messages import Message, StatisticsReport, StatisticsRequest
+from flinknet.cluster.coordinator.inquiries import Inquiries
 from flinknet.diagnosis.history import History
 from flinknet.errors import RemoteProtocolError
 from flinknet.metrics.worker_statistics import (
@@ -39,10 +38,8 @@ class MetricStore:
         """``interval_s`` is the pause between two reports of a worker."""
         self.history = History(interval_s)
         """What they have reported of late."""
-        self._send = send
         self._latest: dict[str, Reported] = {}
-        self._numbers = count(1)
-        self._asked: dict[int, tuple[str, asyncio.Future[WorkerStatistics | None]]] = {}
+        self._inquiries = Inquiries[WorkerStatistics](send)
 
     def latest(self) -> dict[str, Reported]:
         """The latest report of each worker, by its id."""
@@ -64,29 +61,18 @@ class MetricStore:
             raise RemoteProtocolError(f"malformed statistics of {worker_id}: {error}") from error
         self._latest[worker_id] = Reported(statistics._replace(channels=()), now)
         self.history.take(worker_id, statistics, now)
-        asked, answer = self._asked.get(report.request, (None, None))
-        if answer is not None and asked == worker_id and not answer.done():
-            answer.set_result(statistics)
+        self._inquiries.take(worker_id, report.request, statistics)
 
     async def fetch(
         self, worker_id: str, *, channels_max: int, timeout_s: float
     ) -> WorkerStatistics | None:
         """Ask a worker; None if it is lost before it answers. Raises TimeoutError."""
-        number = next(self._numbers)
-        answer: asyncio.Future[WorkerStatistics | None]
-        answer = asyncio.get_running_loop().create_future()
-        self._asked[number] = worker_id, answer
-        try:
-            self._send(worker_id, StatisticsRequest(number, channels_max))
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        finally:
-            del self._asked[number]
+        return await self._inquiries.ask(
+            worker_id, lambda number: StatisticsRequest(number, channels_max), timeout_s
+        )
 
     def forget(self, worker_id: str) -> None:
         """The worker is lost: what it was is no longer, and it answers nobody."""
         self._latest.pop(worker_id, None)
         self.history.forget(worker_id)
-        for asked, answer in self._asked.values():
-            if asked == worker_id and not answer.done():
-                answer.set_result(None)
+        self._inquiries.forget(worker_id)

@@ -24,8 +24,8 @@ from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
 from flinknet.cluster.coordinator.diagnosis_routes import DiagnosisRoutes
 from flinknet.cluster.coordinator.flink_rest.cluster_routes import ClusterRoutes
 from flinknet.cluster.coordinator.flink_rest.job_routes import JobRoutes
-from flinknet.cluster.coordinator.flink_rest.vertex_routes import VertexRoutes
-from flinknet.cluster.coordinator.metrics_routes import Measured, MetricsRoutes
+from flinknet.cluster.coordinator.flink_rest.vertex_routes import Sampling, VertexRoutes
+from flinknet.cluster.coordinator.metrics_routes import MetricsRoutes
 from flinknet.cluster.coordinator.name_routes import NameRoutes
 from flinknet.cluster.coordinator.page.page_files import PageFiles
 from flinknet.cluster.coordinator.page.page_routes import PageRoutes
@@ -47,7 +47,7 @@ _OVERHEAD_BYTES = 1024 * 1024
 """What an upload may have beside collected records or a job graph: counters, metrics, the shape."""
 
 
-class Served(Readiness, Jobs, Savepoints, Attempts, Measured, Protocol):
+class Served(Readiness, Jobs, Savepoints, Attempts, Sampling, Protocol):
     """What all routes together need of the coordinator."""
 
 

@@ -6,8 +6,10 @@
     GET  /api/v1/jobs/{job}/attempts/{attempt}/deployment/{worker}
     PUT  /api/v1/jobs/{job}/attempts/{attempt}/subtasks/{vertex}/{index}/result
     GET  /api/v1/jobs/{job}/attempts/{attempt}/committables
+    PUT  /api/v1/workers/{worker}/answers/{request}          to a control message with a number
 
-A request for an attempt that is not the job's present one is a conflict (409): it is late.
+A request for an attempt that is not the job's present one is a conflict (409): it is late; and so
+is an answer that nobody waits for any more.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from flinknet.cluster.control.subtask_result import decode_result
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.http_requests import named_job, read_body
+from flinknet.cluster.coordinator.inquiries import Inquiries
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection, Workers
@@ -34,6 +37,7 @@ class Attempts(Workers, Protocol):
     """What these routes need of the coordinator."""
 
     dispatcher: Dispatcher
+    answers: Inquiries[bytes]
 
     async def keep_result(
         self, record: JobRecord, attempt: AttemptRecord, subtask: SubtaskKey, body: bytes
@@ -61,6 +65,7 @@ class WorkerRoutes:
             web.get(_ATTEMPT + "/deployment/{worker}", self._deployment),
             web.get(_ATTEMPT + "/committables", self._committables),
             web.put(result, self._take_result),
+            web.put(r"/api/v1/workers/{worker}/answers/{request:\d+}", self._take_answer),
         ]
 
     async def _worker(self, request: web.Request) -> web.StreamResponse:
@@ -94,6 +99,13 @@ class WorkerRoutes:
         if attempt.ended_at is not None:
             raise web.HTTPConflict(text=f"attempt {attempt.number} of the job has ended")
         self._coordinator.take_result(record, attempt, subtask, result)
+        return web.json_response({})
+
+    async def _take_answer(self, request: web.Request) -> web.Response:
+        body = await read_body(request, self._coordinator.config.http_request_timeout_ms)
+        worker_id, number = request.match_info["worker"], int(request.match_info["request"])
+        if not self._coordinator.answers.take(worker_id, number, body):
+            raise web.HTTPConflict(text=f"nobody waits for answer {number}")
         return web.json_response({})
 
     def _named_attempt(self, request: web.Request) -> tuple[JobRecord, AttemptRecord]:

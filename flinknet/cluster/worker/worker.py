@@ -56,6 +56,7 @@ from flinknet.cluster.control.messages import (
     Registered,
     Released,
     Run,
+    SampleStacks,
     Settle,
     StatisticsReport,
     StatisticsRequest,
@@ -64,6 +65,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
+from flinknet.cluster.worker.answers import Answers
 from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.metrics_server import serve_metrics
@@ -152,6 +154,7 @@ class Worker:
         self.metrics = WorkerMetrics(environment, self._subtasks)
         self._environment = environment
         self._link = link
+        self._answers = Answers(link, environment.worker_id, config)
         self._config = config
         self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
@@ -216,6 +219,9 @@ class Worker:
                 return
             if isinstance(message, StatisticsRequest):
                 group.create_task(self._report_statistics(message))
+                continue
+            if isinstance(message, SampleStacks):
+                group.create_task(self._answers.sample_stacks(message))
                 continue
             await self._act(message, group)
         print("lost the coordinator: the control connection has ended", file=sys.stderr)

@@ -5,16 +5,24 @@
     GET  /v1/jobs/{job}/vertices/{vertex}                     its subtasks
     GET  /v1/jobs/{job}/vertices/{vertex}/taskmanagers        them by worker
     GET  /v1/jobs/{job}/vertices/{vertex}/subtasktimes        when each came to each state
-    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure
+    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure        by time, as from Flink 1.13 on
+    GET  /v1/jobs/{job}/vertices/{vertex}/backpressure?by=samples    as before
+    GET  /v1/jobs/{job}/vertices/{vertex}/flamegraph          ?type=FULL|ON_CPU|OFF_CPU
+         &subtaskindex=N                                      of one subtask
     GET  /v1/jobs/{job}/vertices/{vertex}/watermarks          event time at each subtask's inputs
     GET  /v1/jobs/{job}/vertices/{vertex}/metrics             with ?get=0.numRecordsIn the values
     GET  /v1/jobs/{job}/vertices/{vertex}/subtasks/metrics    with ?get=numRecordsIn aggregates
+
+What comes of samples takes some seconds when nobody has asked of late: as in Flink the answer is
+that there is nothing yet. ``wait_ms`` waits for it for so long, and ``again=1`` asks for new
+samples whatever there are.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -27,6 +35,11 @@ from flinknet.cluster.coordinator.flink_rest.metrics_view import (
     subtask_values,
     watermark_list,
 )
+from flinknet.cluster.coordinator.flink_rest.stacks_view import (
+    FlameGraphType,
+    flame_graph,
+    sampled_backpressure,
+)
 from flinknet.cluster.coordinator.flink_rest.vertex_view import (
     find_vertex,
     subtasks_of,
@@ -35,25 +48,37 @@ from flinknet.cluster.coordinator.flink_rest.vertex_view import (
     vertex_task_managers,
     vertex_times,
 )
-from flinknet.cluster.coordinator.http_requests import named_job
+from flinknet.cluster.coordinator.http_requests import (
+    WAIT_MS_MAX,
+    chosen,
+    named_job,
+    whole_number,
+)
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.metrics_routes import Measured
+from flinknet.cluster.coordinator.stack_sample_store import SampledVertex, StackSampleStore
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.metrics.worker_statistics import SubtaskTotals
 from flinknet.task.graph import JobVertex
 from flinknet.texts import printable
 
-__all__ = ["VertexRoutes"]
+__all__ = ["Sampling", "VertexRoutes"]
 
 View: TypeAlias = Callable[
     [JobRecord, JobVertex, Mapping[str, WorkerRecord], float], dict[str, Any]
 ]
 
 
+class Sampling(Measured, Protocol):
+    """What these routes need of the coordinator."""
+
+    stacks: StackSampleStore
+
+
 class VertexRoutes:
     """The routes, bound to one coordinator."""
 
-    def __init__(self, coordinator: Measured) -> None:
+    def __init__(self, coordinator: Sampling) -> None:
         self._coordinator = coordinator
         self._dispatcher: Dispatcher = coordinator.dispatcher
 
@@ -65,6 +90,7 @@ class VertexRoutes:
             web.get(f"{vertex}/taskmanagers", self._viewed(vertex_task_managers)),
             web.get(f"{vertex}/subtasktimes", self._viewed(vertex_times)),
             web.get(f"{vertex}/backpressure", self._backpressure),
+            web.get(f"{vertex}/flamegraph", self._flame_graph),
             web.get(f"{vertex}/watermarks", self._watermarks),
             web.get(f"{vertex}/metrics", self._metrics),
             web.get(f"{vertex}/subtasks/metrics", self._aggregated),
@@ -82,8 +108,33 @@ class VertexRoutes:
 
     async def _backpressure(self, request: web.Request) -> web.Response:
         record, vertex = self._named(request)
+        if chosen(request, "by", ("time", "samples"), "time") == "samples":
+            sampled = await self._sampled(request, record, vertex)
+            return web.json_response(sampled_backpressure(record, sampled))
         subtasks = self._reported(record, vertex)
         return web.json_response(vertex_backpressure(record, subtasks, self._coordinator.now()))
+
+    async def _flame_graph(self, request: web.Request) -> web.Response:
+        record, vertex = self._named(request)
+        # Flink takes the kinds in small letters, too.
+        kinds = [spelled for kind in FlameGraphType for spelled in (kind.name, kind.name.lower())]
+        kind = FlameGraphType[chosen(request, "type", kinds, FlameGraphType.FULL.name).upper()]
+        index = whole_number(request, "subtaskindex") if "subtaskindex" in request.query else None
+        sampled = await self._sampled(request, record, vertex)
+        return web.json_response(flame_graph(record, sampled, kind, index))
+
+    async def _sampled(
+        self, request: web.Request, record: JobRecord, vertex: JobVertex
+    ) -> SampledVertex | None:
+        wait_ms = min(whole_number(request, "wait_ms"), WAIT_MS_MAX)
+        store = self._coordinator.stacks
+        if record.state.is_terminal:
+            return None
+        sampled = store.latest(record, vertex)
+        if wait_ms and (sampled is None or whole_number(request, "again")):
+            await asyncio.wait([store.sample(record, vertex)], timeout=wait_ms / 1000)
+            sampled = store.latest(record, vertex)
+        return sampled
 
     async def _watermarks(self, request: web.Request) -> web.Response:
         return web.json_response(watermark_list(self._reported(*self._named(request))))

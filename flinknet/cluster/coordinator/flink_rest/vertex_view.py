@@ -31,6 +31,7 @@ from flinknet.task.graph import JobVertex
 
 __all__ = [
     "find_vertex",
+    "level_of",
     "subtasks_of",
     "vertex_backpressure",
     "vertex_details",
@@ -157,17 +158,17 @@ def vertex_backpressure(
     """Flink's JobVertexBackPressureInfo of what subtasks have reported; ``deprecated`` is its word
     for nothing yet."""
     if not subtasks:
-        return {"status": "deprecated", "subtasks": None} | _level(None) | {"end-timestamp": None}
+        return {"status": "deprecated", "subtasks": None} | level_of(None) | {"end-timestamp": None}
     levels = [one.times.backpressure_level for one in subtasks]
     return {
         "status": "ok",
-        **_level(max(levels, key=_LEVELS.index)),
+        **level_of(max(levels, key=_LEVELS.index)),
         "end-timestamp": record.wall_ms(now),
         "subtasks": [
             {
                 "subtask": one.subtask_index,
                 "attempt-number": one.attempt,
-                **_level(level),
+                **level_of(level),
                 **_ratios(one.times),
             }
             for one, level in zip(subtasks, levels, strict=True)
@@ -175,7 +176,7 @@ def vertex_backpressure(
     }
 
 
-def _level(level: BackpressureLevel | None) -> dict[str, str | None]:
+def level_of(level: BackpressureLevel | None) -> dict[str, str | None]:
     """By both names that Flink's answers have had for it."""
     name = None if level is None else level.name.lower()
     return {"backpressure-level": name, "backpressureLevel": name}

@@ -17,6 +17,7 @@ EXAMPLES = [
     messages.Progress("job", 0, [[0, 1, 2, 3, 4, 5]]),
     messages.StatisticsRequest(7, 100),
     messages.StatisticsReport(7, b"packed"),
+    messages.SampleStacks(7, "job", 0, 1, 100, 50.0),
     messages.Deploy("job", 0),
     messages.Opened("job", 0),
     messages.Run("job", 0),

@@ -6,6 +6,7 @@ import { ask } from "/page/coordinator.js";
 import { clock, count } from "/page/format.js";
 
 const KINDS = [["FULL", "all"], ["ON_CPU", "on CPU"], ["OFF_CPU", "off CPU: waiting"]];
+const PATIENCE_MS = 30_000;
 const ROW_PX = 20;
 const WIDTH = 1000;
 
@@ -13,24 +14,31 @@ export function Flame({ job, vertex }) {
   const [kind, setKind] = useState("FULL");
   const [answer, setAnswer] = useState({ state: "asked" });
   const [root, setRoot] = useState(null);
-  const load = async () => {
+  const [subtask, setSubtask] = useState("");
+  const load = async (again) => {
     setAnswer({ state: "asked" });
     try {
-      const path = `/v1/jobs/${job}/vertices/${vertex.id}/flamegraph?type=${kind}`;
-      const told = JSON.parse(await ask(path));
+      const query = new URLSearchParams({ type: kind, wait_ms: PATIENCE_MS });
+      if (subtask !== "") query.set("subtaskindex", subtask);
+      if (again) query.set("again", 1);
+      const path = `/v1/jobs/${job}/vertices/${vertex.id}/flamegraph?${query}`;
+      const told = JSON.parse(await ask(path, { patience: 2 * PATIENCE_MS }));
       setRoot(null);
       setAnswer({ state: "told", ...told });
     } catch (error) {
       setAnswer({ state: "refused", why: error.status === 404 ? "this cluster takes none" : error.message });
     }
   };
-  useEffect(() => { load(); }, [job, vertex.id, kind]);
+  useEffect(() => { load(false); }, [job, vertex.id, kind, subtask]);
   const data = root ?? answer.data;
   return html`<section>
     <p class="choices" role="group" aria-label="kind of samples">
       ${KINDS.map(([name, said]) => html`<button type="button" aria-pressed=${kind === name}
         onClick=${() => setKind(name)}>${said}</button>`)}
-      <button type="button" onClick=${load}>sample again</button>
+      <button type="button" onClick=${() => load(true)}>sample again</button>
+      <label>Subtask <select value=${subtask} onChange=${(event) => setSubtask(event.target.value)}>
+        <option value="">all</option>
+        ${vertex.rows.map((_, index) => html`<option value=${index}>${index + 1}</option>`)}</select></label>
       ${root && html`<button type="button" onClick=${() => setRoot(null)}>show all</button>`}
     </p>
     ${answer.state === "asked" && html`<p class="muted">Samples are being taken …</p>`}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import aiohttp
 
@@ -12,7 +13,7 @@ from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment, Wat
 from flinknet.task.watermark_valve import MIN_WATERMARK
 from tests.unit.cluster.control_plane import get
 from tests.unit.cluster.graphs import endless_graph
-from tests.unit.cluster.running_cluster import running_cluster
+from tests.unit.cluster.running_cluster import CONFIG, running_cluster
 
 
 async def test_flinks_dashboard_sees_a_vertex() -> None:
@@ -52,6 +53,45 @@ async def test_flinks_dashboard_sees_a_vertex() -> None:
             )
         coordinator.cancel(record)
         await coordinator.wait_for_end(record, 60.0)
+
+
+async def test_who_asks_for_stacks_has_them_taken_and_may_wait_for_them() -> None:
+    config = replace(CONFIG, stack_samples=3, stack_sample_delay_ms=1.0)
+    async with running_cluster(config=config) as cluster:
+        coordinator = cluster.served.coordinator
+        record = coordinator.submit(Submission.of_graph(endless_graph()))
+        while not record.checkpoints.is_running:
+            await asyncio.sleep(0)
+        headers = authorization_headers(cluster.served.token)
+        url, job = f"http://{cluster.served.address}", f"/v1/jobs/{record.job_id}"
+        async with aiohttp.ClientSession(url, headers=headers) as session:
+            _, details = await get(session, job)
+            path = f"{job}/vertices/{details['vertices'][1]['id']}"
+            _, told = await get(session, f"{path}/flamegraph")
+            assert told == {"endTimestamp": -3, "data": None}
+            _, full = await get(session, f"{path}/flamegraph?type=full&wait_ms=60000")
+            assert full["data"]["value"] > 0
+            names = {child["name"].partition(" ")[0] for child in full["data"]["children"]}
+            assert "JobAttempt._run" in names
+            parts = [
+                (await get(session, f"{path}/flamegraph?type={kind}&subtaskindex={index}"))[1]
+                for kind in ("ON_CPU", "OFF_CPU")
+                for index in (0, 1)
+            ]
+            assert sum(part["data"]["value"] for part in parts) == full["data"]["value"]
+            assert {part["endTimestamp"] for part in parts} == {full["endTimestamp"]}
+            _, old = await get(session, f"{path}/backpressure?by=samples")
+            assert [one["subtask"] for one in old["subtasks"]] == [0, 1]
+            assert old["end-timestamp"] == full["endTimestamp"]
+            query = "type=FULL&wait_ms=60000&again=1"
+            _, again = await get(session, f"{path}/flamegraph?{query}")
+            assert again["endTimestamp"] > full["endTimestamp"]
+            status, refusal = await get(session, f"{path}/flamegraph?type=odd")
+            assert (status, "choose FULL, full, ON_CPU" in refusal["errors"][0]) == (400, True)
+            coordinator.cancel(record)
+            await coordinator.wait_for_end(record, 60.0)
+            _, told = await get(session, f"{path}/flamegraph")
+            assert told == {"endTimestamp": -1, "data": None}
 
 
 async def test_event_time_is_told_by_subtask() -> None:

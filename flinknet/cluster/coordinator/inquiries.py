@@ -1,0 +1,57 @@
+"""Questions to single workers, and who waits for the answers.
+
+Theory of operation. Each question has a number, from 1, and goes to a worker as a message that
+bears it; what that worker says under the number is the answer. Whoever asks waits for it, or until
+the worker is lost, or until it has taken too long. An answer that nobody waits for is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Generic, TypeVar
+
+from flinknet.cluster.control.messages import Message
+
+__all__ = ["Inquiries"]
+
+T = TypeVar("T")
+
+
+class Inquiries(Generic[T]):
+    """The questions of one coordinator whose answers are of one type. Used from its loop only."""
+
+    def __init__(self, send: Callable[[str, Message], None]) -> None:
+        self._send = send
+        self._numbers = count(1)
+        self._asked: dict[int, tuple[str, asyncio.Future[T | None]]] = {}
+
+    async def ask(
+        self, worker_id: str, question: Callable[[int], Message], timeout_s: float
+    ) -> T | None:
+        """Ask a worker; ``question`` makes the message of a number. None if it is lost before it
+        answers. Raises TimeoutError."""
+        number = next(self._numbers)
+        answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+        self._asked[number] = worker_id, answer
+        try:
+            self._send(worker_id, question(number))
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        finally:
+            del self._asked[number]
+
+    def take(self, worker_id: str, number: int, answer: T) -> bool:
+        """A worker has answered; whether anybody waited for that."""
+        asked, waiting = self._asked.get(number, (None, None))
+        if waiting is None or asked != worker_id or waiting.done():
+            return False
+        waiting.set_result(answer)
+        return True
+
+    def forget(self, worker_id: str) -> None:
+        """The worker is lost: it answers nobody."""
+        for asked, waiting in self._asked.values():
+            if asked == worker_id and not waiting.done():
+                waiting.set_result(None)

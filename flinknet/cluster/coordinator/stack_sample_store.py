@@ -1,0 +1,116 @@
+"""What the subtasks of a vertex were seen doing: sampled when somebody wants to know, and kept.
+
+Theory of operation (Flink's VertexThreadInfoTracker). Who asks is told what was last sampled; if
+that is nothing, or older than ``stack_sample_refresh_ms``, the workers that run the vertex begin to
+look, all at a time. There is one sampling of a vertex at a time, whoever asks. A worker that is
+lost, or does not answer, has seen nothing. Samples are forgotten when they are ``KEPT_REFRESHES``
+times as old as they are before new ones are taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from flinknet.cluster.control.messages import SampleStacks
+from flinknet.cluster.coordinator.inquiries import Inquiries
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.config import ClusterConfig
+from flinknet.metrics.stack_samples import StackSamples
+from flinknet.task.graph import JobVertex
+
+__all__ = ["SampledVertex", "StackSampleStore"]
+
+KEPT_REFRESHES = 10
+
+PATIENCE = 4
+"""How many times as long as its looks are apart a sampling may take, which ends after twice that,
+and may wait for others on the same worker."""
+
+log = logging.getLogger("flinknet.coordinator")
+
+Key: TypeAlias = tuple[str, int, int]
+"""Job, attempt and vertex."""
+
+
+class SampledVertex(NamedTuple):
+    """The samples of a vertex, and when they were taken, in the coordinator's clock."""
+
+    samples: StackSamples
+    at: float
+
+
+class StackSampleStore:
+    """The samples of one coordinator's jobs. Used from its event loop only."""
+
+    def __init__(
+        self, answers: Inquiries[bytes], config: ClusterConfig, now: Callable[[], float]
+    ) -> None:
+        self._answers = answers
+        self._config = config
+        self._now = now
+        self._latest: dict[Key, SampledVertex] = {}
+        self._under_way: dict[Key, asyncio.Task[None]] = {}
+
+    def latest(self, record: JobRecord, vertex: JobVertex) -> SampledVertex | None:
+        """What was last sampled of a vertex in the present attempt, if that was; new samples are
+        taken if it is time."""
+        self._forget_old()
+        key = record.job_id, record.present.number, vertex.id
+        sampled = self._latest.get(key)
+        refresh_s = self._config.stack_sample_refresh_ms / 1000
+        if sampled is None or self._now() - sampled.at >= refresh_s:
+            self.sample(record, vertex)
+        return sampled
+
+    def sample(self, record: JobRecord, vertex: JobVertex) -> asyncio.Task[None]:
+        """Take new samples, unless that is under way; the task ends when they are there."""
+        key = record.job_id, record.present.number, vertex.id
+        if key not in self._under_way:
+            execution = record.present.execution
+            workers = {
+                execution.worker_of((vertex.id, index)) for index in range(vertex.parallelism)
+            }
+            task = asyncio.create_task(self._sample(key, sorted(workers)))
+            self._under_way[key] = task
+            task.add_done_callback(lambda _: self._under_way.pop(key))
+        return self._under_way[key]
+
+    async def close(self) -> None:
+        """Take no more samples."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _sample(self, key: Key, workers: list[str]) -> None:
+        seen = await asyncio.gather(*(self._ask(worker_id, key) for worker_id in workers))
+        samples = StackSamples(self._config.stacks_distinct_max)
+        for one in seen:
+            if one is not None:
+                samples.add_all(one)
+        self._latest[key] = SampledVertex(samples, self._now())
+
+    async def _ask(self, worker_id: str, key: Key) -> StackSamples | None:
+        config = self._config
+        delay_ms, looks = config.stack_sample_delay_ms, config.stack_samples
+        timeout_s = (PATIENCE * looks * delay_ms + config.coordinator_timeout_ms) / 1000
+        try:
+            body = await self._answers.ask(
+                worker_id, lambda number: SampleStacks(number, *key, looks, delay_ms), timeout_s
+            )
+            if body is None:
+                return None
+            return StackSamples.unpack(body, config.stacks_distinct_max)
+        except TimeoutError:
+            log.warning("worker %s has told no stacks within %.0f s", worker_id, timeout_s)
+        except ValueError as error:
+            log.warning("what worker %s has told are no stacks: %s", worker_id, error)
+        return None
+
+    def _forget_old(self) -> None:
+        kept_s = KEPT_REFRESHES * self._config.stack_sample_refresh_ms / 1000
+        now = self._now()
+        self._latest = {key: one for key, one in self._latest.items() if now - one.at < kept_s}
