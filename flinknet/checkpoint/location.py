@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.storage import Storage
 from flinknet.config import CheckpointingConfig
+from flinknet.config.local_path import local_path
 from flinknet.errors import ConfigurationError
 
 __all__ = ["absolute_place", "open_storage"]
@@ -22,8 +21,9 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
         raise ConfigurationError(
             "checkpoints have no place: name a directory or a URL in checkpointing.directory"
         )
-    if "://" not in location:
-        return FileStorage(Path(location).absolute(), config)
+    path = local_path(location)
+    if path is not None:
+        return FileStorage(path.absolute(), config)
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
@@ -42,4 +42,5 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
 
 def absolute_place(location: str) -> str:
     """Return the same place as other processes name it: a relative path is one of this process."""
-    return location if not location or "://" in location else str(Path(location).absolute())
+    path = local_path(location) if location else None
+    return location if path is None else str(path.absolute())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from flinknet.cluster import JobResult as JobExecutionResult
 from flinknet.datastream import (
+    CompletableFuture,
     Configuration,
     Duration,
     Encoder,
     ExecutionConfig,
     Instant,
+    JobClient,
     RestartStrategies,
     Row,
     RowKind,
@@ -19,11 +22,14 @@ from flinknet.datastream import (
 )
 
 __all__ = [
+    "CompletableFuture",
     "Configuration",
     "Duration",
     "Encoder",
     "ExecutionConfig",
     "Instant",
+    "JobClient",
+    "JobExecutionResult",
     "RestartStrategies",
     "Row",
     "RowKind",

@@ -28,6 +28,7 @@ from flinknet.task.functions import (
     AggregateFunction,
     FilterFunction,
     FlatMapFunction,
+    Function,
     KeyedProcessFunction,
     KeySelector,
     MapBatchFunction,
@@ -42,6 +43,9 @@ from flinknet.task.graph import OperatorFactory
 from flinknet.task.keyed_operators import (
     AggregateOperator,
     EmitMode,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
     KeyedProcessOperator,
     ReduceOperator,
 )
@@ -505,8 +509,7 @@ class DataStream(OperatorSettings):
 class KeyedStream(DataStream):
     """A stream whose records of one key meet in one subtask.
 
-    Operators without keyed state (map, filter, ...) return a plain stream. The partitioning by key
-    cannot be replaced by another.
+    The partitioning by key cannot be replaced by another. What operators return is a plain stream.
     """
 
     def __init__(
@@ -520,6 +523,29 @@ class KeyedStream(DataStream):
 
     def _key_or_none(self) -> Callable[[Any], Any] | None:
         return self._key
+
+    def map(
+        self, func: MapFunction | AnyCallable, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """As of any stream; a MapFunction may ask for state of the key."""
+        if not isinstance(func, Function):
+            return super().map(func, output_type)
+        return self._one_input("Map", partial(KeyedMapOperator, func, self._key), output_type)
+
+    def flat_map(
+        self, func: FlatMapFunction | AnyCallable, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """As of any stream; a FlatMapFunction may ask for state of the key."""
+        if not isinstance(func, Function):
+            return super().flat_map(func, output_type)
+        factory = partial(KeyedFlatMapOperator, func, self._key)
+        return self._one_input("Flat Map", factory, output_type)
+
+    def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
+        """As of any stream; a FilterFunction may ask for state of the key."""
+        if not isinstance(func, Function):
+            return super().filter(func)
+        return self._unchanged("Filter", partial(KeyedFilterOperator, func, self._key))
 
     def reduce(
         self, func: ReduceFunction | AnyCallable, *, emit: EmitMode | None = None

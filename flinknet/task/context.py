@@ -177,8 +177,8 @@ class RuntimeContext:
     def _keyed_state(self) -> KeyedState:
         if self.keyed_state is None:
             raise ConfigurationError(
-                f'operator "{self.operator_name}" asks for keyed state, which only a '
-                "KeyedProcessFunction or a ProcessBatchFunction has: use key_by(...).process(...) "
-                "or key_by(...).process_batch(...)"
+                f'operator "{self.operator_name}" asks for keyed state, which the functions of '
+                "map, flat_map, filter, process and process_batch have on a keyed stream: call "
+                "key_by before one of them"
             )
         return self.keyed_state

@@ -17,7 +17,10 @@ from flinknet.records.key_forms import comparable_key
 from flinknet.task.context import OnTimerContext, RuntimeContext
 from flinknet.task.functions import AggregateFunction, find_attributes_fast
 from flinknet.task.operators import (
+    FilterOperator,
+    FlatMapOperator,
     FunctionOperator,
+    MapOperator,
     in_batches,
     results_of,
 )
@@ -30,6 +33,9 @@ __all__ = [
     "AggregateOperator",
     "EmitMode",
     "FoldOperator",
+    "KeyedFilterOperator",
+    "KeyedFlatMapOperator",
+    "KeyedMapOperator",
     "KeyedOperator",
     "KeyedProcessOperator",
     "ReduceOperator",
@@ -59,6 +65,49 @@ class StatefulOperator(KeyedOperator):
     async def open(self, context: RuntimeContext) -> None:
         self.state = context.state.keyed
         await super().open(replace(context, keyed_state=self.state))
+
+
+class RecordByRecord(StatefulOperator):
+    """What does to each record what an operator without a key does, of which its classes are, too:
+    its function may ask for state of the record's key."""
+
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        return super()._apply(self._with_keys(records))
+
+    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+        self._context.process_context.current_key = self._key_of(record)
+        return await super()._apply_awaiting(record)
+
+    def _with_keys(self, records: Iterator[Any]) -> Iterator[Any]:
+        """Generate the records; a record's key is the current one until the next is asked for."""
+        key_of, view = self._key_of, self._context.process_context
+        for record in records:
+            view.current_key = key_of(record)
+            yield record
+
+
+class KeyedMapOperator(RecordByRecord, MapOperator):
+    """As map, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        MapOperator.__init__(self, function)
+        self._key_of = key_of
+
+
+class KeyedFlatMapOperator(RecordByRecord, FlatMapOperator):
+    """As flat_map, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        FlatMapOperator.__init__(self, function)
+        self._key_of = key_of
+
+
+class KeyedFilterOperator(RecordByRecord, FilterOperator):
+    """As filter, with keyed state."""
+
+    def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
+        FilterOperator.__init__(self, function)
+        self._key_of = key_of
 
 
 class KeyedProcessOperator(StatefulOperator):

@@ -30,6 +30,9 @@ from flinknet.task.graph import OperatorFactory
 from flinknet.task.keyed_operators import (
     AggregateOperator,
     EmitMode,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
     KeyedProcessOperator,
     ReduceOperator,
 )
@@ -89,7 +92,7 @@ class StampedFunction(Function):
         return self._function.close() if isinstance(self._function, Function) else None
 
 
-def _map(function: Any) -> Operator:
+def _stamped_map(function: Any) -> StampedFunction:
     call = bound_function(function, "map")
 
     async def map_awaiting(record: Stamped) -> Stamped:
@@ -99,10 +102,18 @@ def _map(function: Any) -> Operator:
         return record[0], call(record[1])
 
     method = map_awaiting if is_awaiting(call) else map_
-    return MapOperator(StampedFunction(function, "map", method))
+    return StampedFunction(function, "map", method)
 
 
-def _filter(function: Any) -> Operator:
+def _map(function: Any) -> Operator:
+    return MapOperator(_stamped_map(function))
+
+
+def _keyed_map(function: Any, key_of: Callable[[Any], Any]) -> Operator:
+    return KeyedMapOperator(_stamped_map(function), key_of_value(key_of))
+
+
+def _stamped_filter(function: Any) -> StampedFunction:
     call = bound_function(function, "filter")
 
     async def filter_awaiting(record: Stamped) -> Any:
@@ -112,10 +123,18 @@ def _filter(function: Any) -> Operator:
         return call(record[1])
 
     method = filter_awaiting if is_awaiting(call) else filter_
-    return FilterOperator(StampedFunction(function, "filter", method))
+    return StampedFunction(function, "filter", method)
 
 
-def _flat_map(function: Any) -> Operator:
+def _filter(function: Any) -> Operator:
+    return FilterOperator(_stamped_filter(function))
+
+
+def _keyed_filter(function: Any, key_of: Callable[[Any], Any]) -> Operator:
+    return KeyedFilterOperator(_stamped_filter(function), key_of_value(key_of))
+
+
+def _stamped_flat_map(function: Any) -> StampedFunction:
     call = bound_function(function, "flat_map")
 
     async def flat_map_awaiting(record: Stamped) -> list[Stamped]:
@@ -128,7 +147,15 @@ def _flat_map(function: Any) -> Operator:
             yield stamp, result
 
     method = flat_map_awaiting if is_awaiting(call) else flat_map
-    return FlatMapOperator(StampedFunction(function, "flat_map", method))
+    return StampedFunction(function, "flat_map", method)
+
+
+def _flat_map(function: Any) -> Operator:
+    return FlatMapOperator(_stamped_flat_map(function))
+
+
+def _keyed_flat_map(function: Any, key_of: Callable[[Any], Any]) -> Operator:
+    return KeyedFlatMapOperator(_stamped_flat_map(function), key_of_value(key_of))
 
 
 def _stamped_process(function: Any) -> StampedFunction:
@@ -277,6 +304,9 @@ _WRAPPED: dict[Any, Callable[..., Operator]] = {
     CallableSinkOperator: _callable_sink,
     FilterOperator: _filter,
     FlatMapOperator: _flat_map,
+    KeyedFilterOperator: _keyed_filter,
+    KeyedFlatMapOperator: _keyed_flat_map,
+    KeyedMapOperator: _keyed_map,
     KeyedProcessOperator: _keyed_process,
     MapBatchOperator: _map_batch,
     MapOperator: _map,

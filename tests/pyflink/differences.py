@@ -21,6 +21,9 @@ _DISCOVERY = "never: each subtask reads its share of the files that are there at
 _BULK = "otherwise: `ParquetSink`, and `FileSource(path)` for Parquet and Arrow files"
 _CLUSTER = "never: it is a setting of the cluster, in its configuration file"
 _ASSIGNER = "otherwise: `assign_windows` takes the element and its time, and windows need no other"
+_CLEANUP = "otherwise: `cleanup_entries` and `cleanup_in_full_snapshot`, attributes"
+_TTL_TIME = "never: state lives by processing time, as in Flink"
+_INTERNAL = "never: it is internal to PyFlink"
 _NOT_YET = "not yet"
 
 ALL_OF_IT = "*"
@@ -50,6 +53,12 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "StreamingFileSink.DefaultRowFormatBuilder": {ALL_OF_IT: _DEPRECATED},
     "StreamingFileSink.DefaultBulkFormatBuilder": {ALL_OF_IT: _DEPRECATED},
     "AssignerWithPeriodicWatermarksWrapper": {ALL_OF_IT: _JAVA},
+    "AsyncFunctionDescriptor": {ALL_OF_IT: _INTERNAL},
+    "AsyncFunctionDescriptor.OutputMode": {ALL_OF_IT: _INTERNAL},
+    "BaseBroadcastProcessFunction": {ALL_OF_IT: _INTERNAL},
+    "BaseBroadcastProcessFunction.BaseContext": {ALL_OF_IT: _INTERNAL},
+    "BaseBroadcastProcessFunction.Context": {ALL_OF_IT: _INTERNAL},
+    "BaseBroadcastProcessFunction.ReadOnlyContext": {ALL_OF_IT: _INTERNAL},
     "ByteArraySchema": {ALL_OF_IT: _CONNECTOR},
     "CheckpointConfig": {
         **dict.fromkeys(
@@ -162,7 +171,9 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "GlobalWindowSerializer": {ALL_OF_IT: _SERIALIZERS},
     "InputDependencyConstraint": {ALL_OF_IT: _DEPRECATED},
     "JobClient": {"get_accumulators": _OWN_RESULT},
-    "JobExecutionResult": {ALL_OF_IT: _OWN_RESULT},
+    "JobExecutionResult": dict.fromkeys(
+        ("get_accumulator_result", "get_all_accumulator_results"), _OWN_RESULT
+    ),
     "JobID": {ALL_OF_IT: "otherwise: a job's id is text"},
     "JobManagerCheckpointStorage": {ALL_OF_IT: _STORAGE},
     "JobStatus": {ALL_OF_IT: "otherwise: a job's status is text, in Flink's words"},
@@ -170,7 +181,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "cache": "never: a job's results are kept by its sinks",
         "set_uid_hash": "never: state is found by `uid`",
     },
-    "KeyedStream.AccumulateType": {ALL_OF_IT: "never: it is internal to PyFlink"},
+    "KeyedStream.AccumulateType": {ALL_OF_IT: _INTERNAL},
     "MemorySize": {ALL_OF_IT: _SLOTS},
     "MergingWindowAssigner": {
         ALL_OF_IT: "otherwise: an assigner whose windows merge says `merges`"
@@ -196,6 +207,33 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "SlotSharingGroup": {ALL_OF_IT: _SLOTS},
     "SlotSharingGroup.Builder": {ALL_OF_IT: _SLOTS},
     "SourceFunction": {ALL_OF_IT: "otherwise: `add_source` takes a `Source`"},
+    "StateTtlConfig": {
+        **dict.fromkeys(
+            ("get_state_visibility", "get_ttl", "get_update_type", "is_enabled"),
+            "otherwise: an attribute",
+        ),
+        "get_cleanup_strategies": _CLEANUP,
+        "get_ttl_time_characteristic": _TTL_TIME,
+    },
+    "StateTtlConfig.Builder": {
+        "cleanup_in_rocksdb_compact_filter": (
+            "never: RocksDB's compaction does not run what is not RocksDB's; "
+            "`cleanup_incrementally` works with it, too"
+        ),
+        "set_ttl_time_characteristic": _TTL_TIME,
+    },
+    "StateTtlConfig.TtlTimeCharacteristic": {ALL_OF_IT: _TTL_TIME},
+    **{
+        f"StateTtlConfig.CleanupStrategies{kind}": {ALL_OF_IT: _CLEANUP}
+        for kind in (
+            "",
+            ".CleanupStrategy",
+            ".EmptyCleanupStrategy",
+            ".IncrementalCleanupStrategy",
+            ".RocksdbCompactFilterCleanupStrategy",
+            ".Strategies",
+        )
+    },
     "StreamExecutionEnvironment": {
         **dict.fromkeys(("add_classpaths", "add_jars", "create_input"), _JAVA),
         **dict.fromkeys(

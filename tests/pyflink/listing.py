@@ -26,10 +26,13 @@ MODULES = ("pyflink/datastream/", "pyflink/common/")
 """Where what the two packages export is defined."""
 
 FURTHER = (
+    "pyflink/common/watermark_strategy.py",
     "pyflink/datastream/async_retry_strategies.py",
     "pyflink/datastream/async_retry_predicates.py",
     "pyflink/datastream/connectors/file_system.py",
     "pyflink/datastream/connectors/number_seq.py",
+    "pyflink/datastream/functions.py",
+    "pyflink/datastream/state.py",
     "pyflink/datastream/window.py",
 )
 """Modules that programs import from themselves, too."""

@@ -20,10 +20,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pyflink.md"
 _HEAD = """\
 # PyFlink's DataStream API
 
-What PyFlink {version} has, and what of it is here. A program whose names are all *here* runs with
-its import lines changed: what stands in `pyflink.common` and the modules below it is in
-`flinknet.common`, what stands in `pyflink.datastream` and the modules below it in
-`flinknet.datastream`.
+What PyFlink {version} has, and what of it is here. A program whose names are all *here* runs when
+`pyflink` is `flinknet` in its import lines: modules have PyFlink's names, and what stands in those
+below `pyflink.common` is in `flinknet.common`, too, what stands in those below `pyflink.datastream`
+in `flinknet.datastream`.
 
 - *here*: by this name, with these parameters, and it does the same.
 - *otherwise*: there is something for it, by another name or in another shape.

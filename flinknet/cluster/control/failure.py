@@ -25,6 +25,7 @@ from enum import IntEnum
 from typing import Any
 
 from flinknet.errors import (
+    ConfigurationError,
     JobError,
     JobFailedError,
     LocalTransportError,
@@ -109,6 +110,12 @@ class FailureCause:
             error_type=JobFailedError.__name__,
             message=reason,
         )
+
+    @property
+    def cannot_work(self) -> bool:
+        """Whether the program, or its settings, ask for what cannot be: so they do the next time.
+        (A job that has run before may have come upon a place that is gone for a moment.)"""
+        return self.error_type == ConfigurationError.__name__
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -73,6 +73,14 @@ class JobResult:
     collected: dict[str, list[Any]]
     """Records of the collect sinks, by sink name, subtask after subtask."""
 
+    def get_job_id(self) -> str:
+        """Return the job's id."""
+        return self.job_id
+
+    def get_net_runtime(self) -> int:
+        """Return how long the job took, in milliseconds."""
+        return round(self.seconds * 1000)
+
     def __repr__(self) -> str:
         """Name, state and counts: asyncio shows the results of tasks, and records can be many."""
         collected = {sink: len(records) for sink, records in self.collected.items()}

@@ -250,6 +250,9 @@ class JobRecord:
             # Had the files been read before, no attempt would have begun.
             self.doubts_checkpoints = True
             return now
+        cause = self.execution.cause
+        if self.present.number == 0 and cause is not None and cause.cannot_work:
+            return None
         return self.backoff.failed(now)
 
     @property

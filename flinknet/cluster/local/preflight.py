@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from pathlib import Path
 
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import ClusterConfig, FlinknetConfig
+from flinknet.config.local_path import local_path
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
@@ -109,9 +109,10 @@ def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None
     if graph.checkpointing is None:
         return
     place = graph.checkpointing.directory or config.checkpointing.directory
-    if not place or "://" in place:
+    path = local_path(place) if place else None
+    if path is None:
         return
-    path = Path(place).absolute()
+    path = path.absolute()
     there = next(one for one in (path, *path.parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         why = "is no directory" if not there.is_dir() else "may not be written by this user"

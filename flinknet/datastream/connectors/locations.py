@@ -10,17 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
+from flinknet.config.local_path import local_path
 from flinknet.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 __all__ = ["Location", "RemoteLocation", "location_of"]
-
-OF_THIS_MACHINE = ("", "localhost")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,13 +72,5 @@ Location = Path | RemoteLocation
 
 def location_of(path: str | Path) -> Location:
     """Return where it is; a URL of the kind ``file://`` is a path."""
-    if isinstance(path, Path) or "://" not in path:
-        return Path(path)
-    parts = urlsplit(path)
-    if parts.scheme != "file":
-        return RemoteLocation(path.rstrip("/"))
-    if parts.netloc not in OF_THIS_MACHINE:
-        raise ConfigurationError(
-            f"{path} is on another machine, {parts.netloc}: a path has three strokes, file:///tmp"
-        )
-    return Path(url2pathname(parts.path))
+    local = path if isinstance(path, Path) else local_path(path)
+    return RemoteLocation(str(path).rstrip("/")) if local is None else local

@@ -136,6 +136,10 @@ class ReducingStateDescriptor(StateDescriptor):
         super().__init__(name, serializer=serializer)
         self.reduce_function = reduce_function
 
+    def get_reduce_function(self) -> Any:
+        """Return what reduces the values."""
+        return self.reduce_function
+
 
 class AggregatingStateDescriptor(StateDescriptor):
     """Per key the accumulator of an AggregateFunction."""
@@ -152,3 +156,7 @@ class AggregatingStateDescriptor(StateDescriptor):
     ) -> None:
         super().__init__(name, serializer=serializer)
         self.agg_function = agg_function
+
+    def get_agg_function(self) -> Any:
+        """Return what makes the accumulator."""
+        return self.agg_function

@@ -171,17 +171,18 @@ class OperatorStateStore:
         self._serializer = ValueSerializer() if serializer is None else serializer
         self.states: dict[str, OperatorState] = {}
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
         """Return a list whose elements are dealt out anew when the parallelism changes."""
-        return self._list_state(descriptor, StateMode.SPLIT)
+        return self._list_state(state_descriptor, StateMode.SPLIT)
 
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
         """Return a list of which every subtask gets all subtasks' elements when it is restored."""
-        return self._list_state(descriptor, StateMode.UNION)
+        return self._list_state(state_descriptor, StateMode.UNION)
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState:
         """Return a map that is the same in every subtask."""
-        return self._broadcast_state(self._registered(descriptor, StateMode.BROADCAST), descriptor)
+        state = self._registered(state_descriptor, StateMode.BROADCAST)
+        return self._broadcast_state(state, state_descriptor)
 
     def named(self, name: str, mode: StateMode, written_by: str | None = None) -> OperatorState:
         """Return a state, made if it is not there. Raises ConfigurationError if it is another."""

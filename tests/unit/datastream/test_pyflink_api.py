@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import zipfile
 from pathlib import Path
@@ -58,6 +59,19 @@ def takes(call: Any, parameters: list[Parameter]) -> bool:
         return False
     needed = {one.name for one in own_parameters if one.default is inspect.Parameter.empty}
     return needed <= {name for name, optional in parameters if not optional}
+
+
+@pytest.mark.parametrize("module", read_api()["modules"])
+def test_names_are_imported_from_the_module_that_pyflink_has_them_in(module: str) -> None:
+    top = [name for name in read_api()["modules"][module] if "." not in name]
+    here = [name for name in top if ALL_OF_IT not in DIFFERENCES.get(name, {})]
+    if "" in here:
+        here[here.index("") :] = read_api()["modules"][module][""]
+    if here:
+        found = importlib.import_module(module.replace("pyflink", "flinknet"))
+        assert set(here) <= {*found.__all__}
+        package = datastream if module.startswith("pyflink.datastream") else common
+        assert all(getattr(found, name) is getattr(package, name) for name in here)
 
 
 def test_functions_that_stand_alone_are_here() -> None:

@@ -15,7 +15,11 @@ import pytest
 
 from flinknet.datastream import (
     AggregateFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
     KeyedProcessFunction,
+    MapFunction,
     OnTimerContext,
     ProcessContext,
     RuntimeContext,
@@ -25,6 +29,9 @@ from flinknet.datastream import (
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.keyed_operators import (
     AggregateOperator,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
     KeyedProcessOperator,
     ReduceOperator,
 )
@@ -92,6 +99,75 @@ class NumberedLater(Numbered):
     ) -> AsyncIterator[Any]:
         for result in super().process_element(value, ctx):
             yield result
+
+
+class Counting(Function):
+    """Knows how many records of the key there have been."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def count(self) -> int:
+        seen: int = (self.seen.value() or 0) + 1
+        self.seen.update(seen)
+        return seen
+
+
+class CountingMap(Counting, MapFunction):
+    def map(self, value: Any) -> Any:
+        return value[0], self.count()
+
+
+class CountingMapLater(CountingMap):
+    async def map(self, value: Any) -> Any:
+        return super().map(value)
+
+
+class CountingFlatMap(Counting, FlatMapFunction):
+    def flat_map(self, value: Any) -> list[Any]:
+        return [(value[0], self.count())] * 2
+
+
+class Generating(CountingFlatMap):
+    def flat_map(self, value: Any) -> Iterator[Any]:  # type: ignore[override]
+        yield value[0], self.count()
+        yield value[0], self.seen.value()
+
+
+class EverySecond(Counting, FilterFunction):
+    def filter(self, value: Any) -> bool:
+        return self.count() % 2 == 0
+
+
+COUNTED = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)]
+
+
+@pytest.mark.parametrize("function", [CountingMap(), CountingMapLater()])
+async def test_map_has_state_of_the_key(function: MapFunction) -> None:
+    async with Harness(KeyedMapOperator(function, KEY)) as harness:
+        assert await harness.process(*RECORDS) == COUNTED
+        assert await harness.process(("b", 0)) == [("b", 3)]
+
+
+@pytest.mark.parametrize("function", [CountingFlatMap(), Generating()])
+async def test_flat_map_has_state_of_the_key(function: FlatMapFunction) -> None:
+    async with Harness(KeyedFlatMapOperator(function, KEY)) as harness:
+        assert await harness.process(*RECORDS) == [one for one in COUNTED for _ in range(2)]
+
+
+async def test_filter_has_state_of_the_key() -> None:
+    async with Harness(KeyedFilterOperator(EverySecond(), KEY)) as harness:
+        assert await harness.process(*RECORDS) == [("a", 2), ("b", 20)]
+
+
+async def test_the_record_that_failed_is_named_where_keys_are_set() -> None:
+    class Failing(CountingMap):
+        def map(self, value: Any) -> Any:
+            return 1 / (value[1] - 2)
+
+    async with Harness(KeyedMapOperator(Failing(), KEY)) as harness:
+        with pytest.raises(JobFailedError, match=r"on a record of type tuple, \('a', 2\)"):
+            await harness.process(*RECORDS)
 
 
 async def test_reduce_emits_after_every_record() -> None:
@@ -279,7 +355,7 @@ async def test_folds_have_no_other_state() -> None:
             runtime_context.get_state(ValueStateDescriptor("sum"))
 
     operator = AggregateOperator(Stateful(), KEY)
-    with pytest.raises(ConfigurationError, match="only a KeyedProcessFunction or"):
+    with pytest.raises(ConfigurationError, match="have on a keyed stream"):
         await operator.open(Harness(operator).context)
 
 

@@ -19,7 +19,14 @@ from flinknet.task.functions import (
     MapFunction,
     ProcessFunction,
 )
-from flinknet.task.keyed_operators import AggregateOperator, KeyedProcessOperator, ReduceOperator
+from flinknet.task.keyed_operators import (
+    AggregateOperator,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
+    KeyedProcessOperator,
+    ReduceOperator,
+)
 from flinknet.task.operators import (
     CallableSinkOperator,
     FilterOperator,
@@ -130,6 +137,19 @@ async def test_keyed_process_sees_the_key_of_the_value() -> None:
         (10, 2),
         (20, 3),
     ]
+
+
+@pytest.mark.parametrize(
+    ("keyed", "plain", "function"),
+    [
+        (KeyedMapOperator, MapOperator, increment),
+        (KeyedFlatMapOperator, FlatMapOperator, twice_later),
+        (KeyedFilterOperator, FilterOperator, is_odd),
+    ],
+)
+async def test_what_has_keyed_state_keeps_timestamps(keyed: Any, plain: Any, function: Any) -> None:
+    expected = await results(plain, function, records=RECORDS)
+    assert await results(keyed, function, is_odd, records=RECORDS) == expected
 
 
 async def test_a_batch_has_its_latest_timestamp() -> None:

@@ -548,6 +548,21 @@ def test_a_job_is_restarted_when_its_time_has_come(restarting: Cluster) -> None:
     assert (record.state, record.ended_at) == (JobState.FAILED, 1.0), "once, and not again"
 
 
+def test_a_job_that_asks_for_what_cannot_be_is_not_restarted(restarting: Cluster) -> None:
+    """It would ask for it again until its restarts are spent, which with checkpoints they never
+    are. A job that has run before came upon something that had worked."""
+    wrong = restarting.running()
+    restarting.fail(wrong, error="ConfigurationError")
+    assert (wrong.state, wrong.ended_at) == (JobState.FAILED, 0.0)
+    retrying = Cluster(FixedDelayRestart(attempts=9, delay_ms=1000.0))
+    record = retrying.running()
+    retrying.fail(record)
+    retrying.pass_time(1.0)
+    retrying.open(record)
+    retrying.fail(record, error="ConfigurationError")
+    assert record.state is JobState.RESTARTING
+
+
 def test_a_restart_waits_for_a_worker_in_place_of_a_lost_one(restarting: Cluster) -> None:
     record = restarting.running(parallelism=4)
     restarting.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", 0.0)

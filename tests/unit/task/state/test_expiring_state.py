@@ -10,12 +10,12 @@ import pytest
 from flinknet.task.state.descriptors import StateKind
 from flinknet.task.state.expiring_state import expiring_state, unexpired
 from flinknet.task.state.state_table import StateTable
-from flinknet.task.state.time_to_live import Builder, StateTtlConfig
+from flinknet.task.state.time_to_live import StateTtlConfig
 from tests.unit.task.state.backends import Backends
 from tests.unit.task.state.keys import Key
 
 
-def config() -> Builder:
+def config() -> StateTtlConfig.Builder:
     """Ten milliseconds, cleaned up by whoever reads it alone."""
     ttl = timedelta(milliseconds=10)
     return StateTtlConfig.new_builder(ttl).disable_cleanup_in_background()
@@ -24,7 +24,9 @@ def config() -> Builder:
 class World:
     """One expiring state and its clock."""
 
-    def __init__(self, backends: Backends, kind: StateKind, builder: Builder) -> None:
+    def __init__(
+        self, backends: Backends, kind: StateKind, builder: StateTtlConfig.Builder
+    ) -> None:
         self.now_ms = 0
         self.key = Key("a")
         self.table = backends.table()

@@ -1,0 +1,30 @@
+"""What a person writes for a directory: a path, or a URL, and with ``file://`` both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from flinknet.errors import ConfigurationError
+
+__all__ = ["local_path"]
+
+OF_THIS_MACHINE = ("", "localhost")
+
+
+def local_path(place: str) -> Path | None:
+    """Return the path of this machine that it is, ``file:///tmp`` too; None for another URL.
+
+    ConfigurationError for a file of another machine.
+    """
+    if "://" not in place:
+        return Path(place)
+    parts = urlsplit(place)
+    if parts.scheme != "file":
+        return None
+    if parts.netloc not in OF_THIS_MACHINE:
+        raise ConfigurationError(
+            f"{place} is on another machine, {parts.netloc}: a path has three strokes, file:///tmp"
+        )
+    return Path(url2pathname(parts.path))
