@@ -32,6 +32,9 @@ carry them out, and ``deadline`` says when to call ``tick``.
 What is told of a checkpoint that is not under way any more comes too late and changes nothing, but
 that of one whose metadata was written after all, which is to be discarded.
 
+- While some subtasks begin again and others go on, the books are *suspended*: what was under way is
+  aborted and nothing is triggered, but who has finished or awaits its final checkpoint counts.
+
 Owned: the number of the next checkpoint, which never repeats in an attempt, and is larger than that
 of each that was complete before it; the checkpoints under way;
 failures in a row; the history. Flink: CheckpointCoordinator, CheckpointRequestDecider,
@@ -151,6 +154,7 @@ class CheckpointCoordinator:
         """Those that end with the next checkpoint, and the newest one that each had taken part in
         when it had emitted its last record."""
         self._running = False
+        self._suspended = False
         self._due_at = 0.0
         self._is_hastened = False
         self._ended_at: float | None = None
@@ -186,14 +190,38 @@ class CheckpointCoordinator:
         self._subtasks = tuple(subtasks)
         self._finished = set(finished)
         self._awaiting.clear()
-        self._running = True
+        self._running, self._suspended = True, False
         self._failures_in_a_row = 0
         self._has_stopped = False
         self._due_at, self._is_hastened = now + self._interval_s, False
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether some subtasks of an attempt begin again while the others go on."""
+        return self._suspended
+
+    def suspend(self, now: float) -> list[Order]:
+        """Some subtasks of the attempt are to begin again; the others go on."""
+        orders = self.attempt_ends(now)
+        self._suspended = True
+        return orders
+
+    def resume(
+        self, restarted: Iterable[SubtaskId], finished: Iterable[SubtaskId], now: float
+    ) -> None:
+        """Every subtask runs again; of those that were ``restarted``, some had ``finished``."""
+        again = set(restarted)
+        self._finished = (self._finished - again) | (again & set(finished))
+        for subtask in again:
+            self._awaiting.pop(subtask, None)
+        self._running, self._suspended = True, False
+        self._failures_in_a_row = 0
+        self._due_at, self._is_hastened = now + self._interval_s, False
+        self._hasten()
+
     def attempt_ends(self, now: float) -> list[Order]:
         """The attempt has failed, is cancelled or comes to its end; idempotent."""
-        self._running = False
+        self._running = self._suspended = False
         orders: list[Order] = []
         for checkpoint in self.pending:
             orders += self._abort(checkpoint, CheckpointFailureReason.ATTEMPT_ENDED, now)
@@ -202,7 +230,7 @@ class CheckpointCoordinator:
     def subtask_awaits(self, subtask: SubtaskId, taken: int) -> list[Order]:
         """A subtask has emitted its last record, and those that read it have read everything: it
         ends when a checkpoint behind ``taken`` is complete."""
-        if not self._running or subtask in self._finished:
+        if not (self._running or self._suspended) or subtask in self._finished:
             return []
         self._awaiting[subtask] = taken
         self._hasten()
@@ -235,7 +263,7 @@ class CheckpointCoordinator:
             raise LocalProtocolError(
                 "a savepoint needs a job whose subtasks all run: try again when it does"
             )
-        if self._is_stopping:
+        if self.is_stopping:
             raise LocalProtocolError("the job already ends with a savepoint that is under way")
         return self._trigger(kind, now)
 
@@ -319,7 +347,7 @@ class CheckpointCoordinator:
         if not self._periodic:
             return None
         periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
-        if not self._running or self._is_stopping or periodic >= self.config.concurrent:
+        if not self._running or self.is_stopping or periodic >= self.config.concurrent:
             return None
         if len(self._finished) == len(self._subtasks):
             return None
@@ -332,7 +360,8 @@ class CheckpointCoordinator:
         return self.config.interval_ms / 1000
 
     @property
-    def _is_stopping(self) -> bool:
+    def is_stopping(self) -> bool:
+        """Whether the job ends with a savepoint that is complete, or under way."""
         return self._has_stopped or any(checkpoint.stops for checkpoint in self.pending)
 
     def _expires_at(self, checkpoint: PendingCheckpoint) -> float:

@@ -206,6 +206,11 @@ class ClusterConfig:
     A job that fails again and again must not fill the memory with it. Flink:
     jobmanager.execution.attempts-history-size (16)."""
 
+    failover_strategy: Literal["region", "full"] = "region"
+    """What is restarted when a part of a job fails: the pipelined regions that the failure
+    concerns, while others with which they exchange no records go on, or all of the job. Flink:
+    jobmanager.execution.failover-strategy (region)."""
+
     lost_workers_retained: int = 100
     """Lost workers of which the coordinator still tells; the one that was lost first is forgotten
     first, and another may have its id. As many as ``workers`` are kept in any case, so that each

@@ -10,7 +10,7 @@ for the edge, with one subpartition for each subtask of the target that it is co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "WorkerOffer",
     "consumers_of",
     "plan_deployment",
+    "plan_redeployment",
     "subtask_name",
 ]
 
@@ -111,10 +112,64 @@ def plan_deployment(
 
     A worker that gets none is in the result with an empty tuple. Raises InsufficientSlotsError.
     """
-    placement = _place(graph, workers)
+    subtasks = {
+        (vertex.id, index) for vertex in graph.vertices for index in range(vertex.parallelism)
+    }
+    return _wire(graph, job_id, attempt, workers, _place(graph, workers), subtasks)
+
+
+def plan_redeployment(
+    graph: JobGraph,
+    job_id: str,
+    attempt: int,
+    workers: Sequence[WorkerOffer],
+    subtasks: Collection[tuple[int, int]],
+    others: Mapping[tuple[int, int], str],
+) -> dict[str, tuple[SubtaskDescriptor, ...]]:
+    """Place some subtasks of a job anew, vertex and index, that exchange records with each other
+    alone, beside the ``others`` that go on, which are on these workers.
+
+    Where a slot of the job has room for one it goes there, else into a free one. Workers that get
+    none are left out. Raises InsufficientSlotsError.
+    """
+    by_id = {worker.worker_id: worker for worker in workers}
+    groups = [vertex.slot_sharing_group for vertex in graph.vertices]
+    slots = {
+        (groups[vertex], index): by_id[worker_id]
+        for (vertex, index), worker_id in others.items()
+        if worker_id in by_id
+    }
+    wanted = sorted({(groups[vertex], index) for vertex, index in subtasks} - slots.keys())
+    rounds = range(max((worker.slots for worker in workers), default=0))
+    free = [worker for turn in rounds for worker in workers if turn < worker.slots]
+    if len(wanted) > len(free):
+        raise InsufficientSlotsError(
+            f'job "{graph.name}" needs {len(wanted)} slots for the part of it that is restarted, '
+            f"and {len(free)} are free on {len(workers)} workers"
+        )
+    slots.update(zip(wanted, free, strict=False))
+    # Where nothing is placed nobody exchanges records with what is.
+    placement = {
+        group: [slots.get((group, index), workers[0]) for index in range(count)]
+        for group, count in graph.slots_by_group().items()
+    }
+    plan = _wire(graph, job_id, attempt, workers, placement, subtasks)
+    return {worker_id: placed for worker_id, placed in plan.items() if placed}
+
+
+def _wire(
+    graph: JobGraph,
+    job_id: str,
+    attempt: int,
+    workers: Sequence[WorkerOffer],
+    placement: dict[str, list[WorkerOffer]],
+    subtasks: Collection[tuple[int, int]],
+) -> dict[str, tuple[SubtaskDescriptor, ...]]:
     plan: dict[str, list[SubtaskDescriptor]] = {worker.worker_id: [] for worker in workers}
     for vertex in graph.vertices:
         for index in range(vertex.parallelism):
+            if (vertex.id, index) not in subtasks:
+                continue
             worker = placement[vertex.slot_sharing_group][index]
             plan[worker.worker_id].append(
                 SubtaskDescriptor(

@@ -49,6 +49,9 @@ class Deployment(NamedTuple):
     """The checkpoint, by its directory, that the attempt continues from; empty if it begins."""
     restored_finished: set[tuple[int, int]]
     """Subtasks, vertex and index, that had come to their end in it."""
+    checkpoints_as: int
+    """The number of the attempt in whose name checkpoints are written: that of those regions which
+    go on, if the attempt is a restart of others."""
 
 
 class ControlLink:
@@ -152,6 +155,7 @@ class ControlLink:
             [SubtaskDescriptor.from_dict(fields) for fields in body["subtasks"]],
             body["restored_from"],
             {(vertex, index) for vertex, index in body["restored_finished"]},
+            body["checkpoints_as"],
         )
 
     async def fetch_committables(self, job_id: str, attempt: int) -> tuple[bytes, list[bytes]]:

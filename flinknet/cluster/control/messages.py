@@ -25,7 +25,7 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgpack
@@ -172,18 +172,22 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop and release whatever is left of the attempt on this worker."""
+    """Stop and release whatever is left of the attempt on this worker, or these subtasks of it,
+    rows of vertex and index; the others go on."""
 
     job_id: str
     attempt: int
+    subtasks: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Last word of a worker on an attempt: nothing of it runs or holds memory here any more."""
+    """Last word of a worker on an attempt: nothing of it runs or holds memory here any more. With
+    rows of vertex and index it is its last word on these subtasks, which were to be cancelled."""
 
     job_id: str
     attempt: int
+    subtasks: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +321,7 @@ _MESSAGES: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Mess
 
 def _field_types(kind: type[Any]) -> tuple[type[Any], ...]:
     hints = get_type_hints(kind)
-    return tuple(get_origin(hints[field.name]) or hints[field.name] for field in fields(kind))
+    return tuple(get_origin(hints[one.name]) or hints[one.name] for one in fields(kind))
 
 
 _FIELD_TYPES = {name: _field_types(kind) for name, kind in _MESSAGES.items()}
@@ -326,7 +330,7 @@ _FIELD_TYPES = {name: _field_types(kind) for name, kind in _MESSAGES.items()}
 def encode(message: Message) -> bytes:
     """The bytes of one websocket message."""
     name = type(message).__name__
-    values = [getattr(message, field.name) for field in fields(message)]
+    values = [getattr(message, one.name) for one in fields(message)]
     packed: bytes = msgpack.packb([name, *values], unicode_errors="backslashreplace")
     return packed
 

@@ -2,9 +2,9 @@
 
 It joins the attempt's parts: where its subtasks are, the state machine of its execution, the
 counters that the workers report and the results that they upload. Its views are plain values, ready
-for JSON and msgpack. When the attempt has ended, nothing of it changes but who still holds slots;
-unless it has finished, what its subtasks collected goes at once, and what they prepared in any
-case.
+for JSON and msgpack. Regions that are restarted alone stay part of their attempt. When the attempt
+has ended, nothing of it changes but who still holds slots; unless it has finished, what its
+subtasks collected goes at once, and what they prepared in any case.
 """
 
 from __future__ import annotations
@@ -18,10 +18,22 @@ from typing import Any
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.placement import Placement
+from flinknet.cluster.coordinator.region_failover import RegionFailure
+from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.metrics.io_metrics import IO_METRICS, IOMetrics
 from flinknet.task.graph import JobGraph
 
-__all__ = ["AttemptRecord"]
+__all__ = ["AttemptRecord", "RegionRestart"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRestart:
+    """Some regions of an attempt begin again, under a number of their own."""
+
+    number: int
+    subtasks: frozenset[SubtaskKey]
+    begun_at: float
+    restored: RestorePoint
 
 
 @dataclass(slots=True)
@@ -43,11 +55,52 @@ class AttemptRecord:
     """What its two-phase sinks have prepared (opaque bytes)."""
     finished_at: dict[SubtaskKey, float] = field(default_factory=dict)
     """When each finished subtask's result was taken in."""
+    restarts: list[RegionRestart] = field(default_factory=list)
+    """Of some of its regions, while the others went on."""
+    failures: list[RegionFailure] = field(default_factory=list)
+    """What those were for."""
+    restarted: set[SubtaskKey] = field(default_factory=set)
+    """Since checkpoints were taken last."""
 
     @property
     def number(self) -> int:
-        """Counts the attempts of the job, from 0."""
+        """Counts the attempts of the job, and the restarts of regions, from 0."""
         return self.execution.attempt
+
+    @property
+    def last_number(self) -> int:
+        """That of the last restart of some regions, or its own."""
+        return self.restarts[-1].number if self.restarts else self.number
+
+    def has(self, number: int) -> bool:
+        """Whether this is its number, or that of a restart of some of its regions."""
+        return self.number <= number <= self.last_number
+
+    def restored_for(self, number: int) -> RestorePoint:
+        """What subtasks with this number continue from."""
+        for restart in self.restarts:
+            if restart.number == number:
+                return restart.restored
+        return RestorePoint(self.restored_from, self.restored_finished)
+
+    def begun_at_of(self, subtask: SubtaskKey) -> float:
+        """When a subtask was deployed last."""
+        number = self.execution.number_of(subtask)
+        begun = (one.begun_at for one in self.restarts if one.number == number)
+        return next(begun, self.begun_at)
+
+    def restart(self, restart: RegionRestart, placement: Placement) -> None:
+        """Some regions begin again, where ``placement`` has them: nothing counts any more of what
+        their subtasks have made."""
+        present = {number for _, number in self.execution.parts}
+        self.restarts = [one for one in self.restarts if one.number in present] + [restart]
+        self.placement = placement
+        self.restarted |= restart.subtasks
+        self.restored_finished -= restart.subtasks
+        self.restored_finished |= restart.restored.finished & restart.subtasks
+        for made in (self.counters, self.results, self.committables, self.finished_at):
+            for subtask in restart.subtasks:
+                made.pop(subtask, None)
 
     def end(self, now: float) -> None:
         """The execution is in a terminal state."""
@@ -56,14 +109,16 @@ class AttemptRecord:
         if self.execution.state is not JobState.FINISHED:
             self.forget_collected()
 
-    def note_progress(self, rows: Sequence[Sequence[int]]) -> None:
-        """Take in what a worker reports of running subtasks; a finished one's numbers are final.
+    def note_progress(self, rows: Sequence[Sequence[int]], number: int) -> None:
+        """Take in what a worker reports of subtasks that run under a number; those of a finished
+        one are final.
 
         TypeError or ValueError if a row is not (vertex, index, counters).
         """
         for row in rows:
             vertex, index, *counters = map(as_integer, row)
-            if self.ended_at is None and (vertex, index) not in self.results:
+            is_final = self.ended_at is not None or (vertex, index) in self.results
+            if not is_final and self.execution.number_of((vertex, index)) == number:
                 self.counters[vertex, index] = IOMetrics(*counters)
 
     def note_result(self, subtask: SubtaskKey, result: dict[str, Any]) -> None:
@@ -98,8 +153,20 @@ class AttemptRecord:
         }
 
     def story(self, now: float) -> dict[str, Any]:
-        """The status, and how many subtasks of each region are in which state."""
-        return {**self.status(now), "regions": self.execution.region_states()}
+        """The status; how many subtasks of each region are in which state, and under which number;
+        and which regions have failed while others went on."""
+        return {
+            **self.status(now),
+            "regions": self.execution.region_states(),
+            "region_attempts": {
+                name: self.execution.number_of(min(region.subtasks))
+                for name, region in self.execution.regions.items()
+            },
+            "region_failures": [
+                {"regions": sorted(failure.regions), "cause": failure.cause.to_dict()}
+                for failure in self.failures
+            ],
+        }
 
     def vertices(self, shape: JobGraph) -> list[dict[str, Any]]:
         """One row per vertex: the states of its subtasks, and their counters in sum."""

@@ -78,7 +78,8 @@ class Coordinator:
         self._wanted: set[str] = set()
         self._never_came: deque[str] = deque(maxlen=config.lost_workers_remembered)
         """Workers that ended before they had registered."""
-        self._told: defaultdict[str, set[int]] = defaultdict(set)
+        self._told: defaultdict[str, set[tuple[int, float]]] = defaultdict(set)
+        """Failures of jobs that live, by attempt and, if only regions of it failed, time."""
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, WorkerConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -353,10 +354,21 @@ class Coordinator:
             self._timer = self._loop.call_at(self.dispatcher.deadline, self._tick)
 
     def _log_restarts(self, record: JobRecord) -> None:
-        """Say once of each attempt that has failed that another one follows it."""
+        """Say once of each attempt, or regions of one, that have failed that they begin again."""
+        told = self._told[record.job_id]
         for attempt in record.attempts:
-            if attempt.ended_at is not None and attempt.number not in self._told[record.job_id]:
-                self._told[record.job_id].add(attempt.number)
+            for failure in attempt.failures:
+                if (attempt.number, failure.at) not in told:
+                    told.add((attempt.number, failure.at))
+                    log.warning(
+                        'job "%s": a part of it failed and begins again, the rest goes on '
+                        "(regions %s): %s",
+                        record.submission.name,
+                        ", ".join(sorted(failure.regions)),
+                        failure.cause.message,
+                    )
+            if attempt.ended_at is not None and (attempt.number, 0.0) not in told:
+                told.add((attempt.number, 0.0))
                 cause = attempt.execution.cause
                 log.warning(
                     'job "%s": attempt %d failed, and another one follows it: %s',

@@ -43,8 +43,8 @@ _CLUSTER: tuple[Metric[Dispatcher], ...] = (
 
 
 def _restarts(job: JobRecord) -> int:
-    """Attempts after the first one."""
-    return job.present.number
+    """Attempts after the first one, and restarts of regions."""
+    return job.present.last_number
 
 
 def _last(name: str) -> Callable[[JobRecord], float]:

@@ -24,12 +24,13 @@ from flinknet.cluster.coordinator.metrics_routes import Measured
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.diagnosis.checkpoint_reading import CheckpointReading
 from flinknet.diagnosis.diagnosis import Diagnosis, diagnose
-from flinknet.diagnosis.reading import Readings, WorkerReading
-from flinknet.diagnosis.topology import Exchange, Topology, Vertex
+from flinknet.diagnosis.history import REFRESHES, History
+from flinknet.diagnosis.reading import Readings, TaskReading, WorkerReading
+from flinknet.diagnosis.topology import Exchange, TaskKey, Topology, Vertex
 from flinknet.task.deployment import consumers_of
 from flinknet.task.graph import JobGraph
 
-__all__ = ["DiagnosisRoutes", "diagnosis_of", "topology_of"]
+__all__ = ["DiagnosisRoutes", "diagnosis_of", "present_tasks", "topology_of"]
 
 MISSED_HEARTBEATS = 3
 """After how many a worker counts as silent here; it counts as lost much later."""
@@ -63,7 +64,7 @@ class DiagnosisRoutes:
 def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagnosis:
     """Judge what has been reported of the present attempt of a job."""
     history = coordinator.metrics.history
-    tasks = history.tasks(record.job_id, record.present.number)
+    tasks = present_tasks(record, history)
     ids = {one.worker_id for one in tasks.values()}
     patience_s = MISSED_HEARTBEATS * coordinator.config.heartbeat_interval_ms / 1000
     seconds = max((one.seconds for one in tasks.values()), default=0.0)
@@ -75,6 +76,19 @@ def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagno
     checkpoints = tuple(_checkpoint_readings(record, now, seconds))
     readings = Readings(tasks, workers, history.refresh_s, checkpoints)
     return diagnose(topology_of(record.submission.shape), readings)
+
+
+def present_tasks(
+    record: JobRecord, history: History, refreshes: int = REFRESHES
+) -> dict[TaskKey, TaskReading]:
+    """What has been reported of the subtasks of the present attempt, each since it was deployed."""
+    execution = record.execution
+    return {
+        subtask: reading
+        for number in sorted({number for _, number in execution.parts})
+        for subtask, reading in history.tasks(record.job_id, number, refreshes).items()
+        if execution.number_of(subtask) == number
+    }
 
 
 def _worker_reading(

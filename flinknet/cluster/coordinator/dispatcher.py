@@ -21,6 +21,8 @@ process.
   ``restart_slots_timeout_ms``: a worker that was lost may be replaced meanwhile, and says so by
   the first of its heartbeats. Of a job that has a checkpoint, it is looked before (``seek``) which
   is the last good one. If their place does not answer, the attempt fails with that.
+- If only some regions of a job have failed they begin again in the same way, and the others go on
+  (``region_failover.py``), as part of the same attempt, under a number of their own.
 - Of an ended job only the story is kept, and that only until ``jobs_retained`` more have ended.
 - What a successor must know is written down before anybody hears of it (``Books``): an attempt's
   number before the attempt is deployed, that all have finished before their sinks are committed,
@@ -73,7 +75,7 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.subtask_result import check_collected_bytes
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.job_execution import Commands, SubtaskKey
+from flinknet.cluster.coordinator.job_execution import Commands, Part, SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
@@ -238,8 +240,9 @@ class Dispatcher:
 
     @property
     def waits_to_restart(self) -> bool:
-        """Whether a job is between two attempts, for which lost workers are missed."""
-        return any(record.restart_at is not None for record in self.jobs())
+        """Whether a job, or a part of one, is between two attempts, for which lost workers are
+        missed."""
+        return any((one.restart_at, one.regions_at) != (None, None) for one in self.jobs())
 
     def may_fit_soon(self, submission: Submission) -> bool:
         """Whether the job does not fit the free slots, but those as well that are on their way
@@ -247,8 +250,8 @@ class Dispatcher:
         returning: Counter[str] = Counter()
         for record in self.jobs():
             if record.execution.is_ending:
-                key = record.job_id, record.present.number
-                for worker_id in record.execution.holders:
+                for worker_id, number in record.execution.held_subtasks():
+                    key = record.job_id, number
                     returning[worker_id] += self.workers.slots_of(worker_id, key)
         return (
             bool(returning)
@@ -336,13 +339,15 @@ class Dispatcher:
             case StatisticsReport():
                 pass  # a sign of life; the rest is the metric store's
             case Progress() | Opened() | Failed() | Released() | Settled():
-                if isinstance(message, Released):
+                if isinstance(message, Released) and not message.subtasks:
                     # Also when the job is forgotten: its slots must not be.
                     self.workers.release(worker_id, (message.job_id, message.attempt))
                 record = self._jobs.get(message.job_id)
                 attempt = None if record is None else record.attempt(message.attempt)
                 if record is not None and attempt is not None:
                     commands = _apply(attempt, worker_id, message, now)
+                    if isinstance(message, Released):
+                        self._occupy_again(record, attempt)
                     self._carry_out(record, attempt, commands, now)
             case AcknowledgeCheckpoint() | DeclineCheckpoint() | AwaitCheckpoint():
                 self._take_checkpoint_answer(worker_id, message, now)
@@ -435,10 +440,13 @@ class Dispatcher:
     ) -> None:
         """The next attempt is to continue from ``found``, or its place failed with ``failure``;
         nothing happens if the job has ended meanwhile."""
-        if not record.seeks_checkpoint or record.restart_at is None:
+        if not record.seeks_checkpoint or (record.restart_at, record.regions_at) == (None, None):
             return
         record.seeks_checkpoint, record.checkpoint_is_sought = False, True
-        record.restart_at = now
+        if record.restart_at is None:
+            record.regions_at = now
+        else:
+            record.restart_at = now
         record.restore_failure = failure
         if found is not None:
             record.latest_checkpoint = found
@@ -457,11 +465,10 @@ class Dispatcher:
         if record is None:
             return
         attempt, books = record.present, record.checkpoints
-        if attempt.number != message.attempt:
-            return
         subtask = message.vertex, message.index
-        if attempt.execution.worker_of(subtask) != worker_id:
-            raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
+        if attempt.execution.number_of(subtask) != message.attempt:
+            return
+        _check_runs(attempt, worker_id, subtask)
         orders: list[Order] = []
         try:
             if isinstance(message, AcknowledgeCheckpoint):
@@ -484,7 +491,7 @@ class Dispatcher:
     def _order(
         self, record: JobRecord, attempt: AttemptRecord, orders: Iterable[Order], now: float
     ) -> None:
-        key = record.job_id, attempt.number
+        job_id, parts = record.job_id, attempt.execution.parts
         for order in orders:
             match order:
                 case Trigger():
@@ -493,8 +500,8 @@ class Dispatcher:
                     request = record.savepoints.get(checkpoint_id)
                     if request is not None:
                         request.failed(record.checkpoints.history.why_failed(checkpoint_id))
-                    for worker_id in attempt.execution.workers:
-                        self._send(worker_id, AbortCheckpoint(*key, checkpoint_id))
+                    for worker_id, number in parts:
+                        self._send(worker_id, AbortCheckpoint(job_id, number, checkpoint_id))
                 case Complete() | Discard():
                     self._keep(record, attempt, order)
                 case FailJob(explanation):
@@ -502,25 +509,28 @@ class Dispatcher:
                     self._carry_out(record, attempt, attempt.execution.fail(cause, now), now)
                 case NotifyCompleted(checkpoint_id, kind):
                     commits = kind.stops or not kind.is_savepoint
-                    for worker_id in attempt.execution.workers:
-                        self._send(worker_id, CompleteCheckpoint(*key, checkpoint_id, commits))
+                    for worker_id, number in parts:
+                        message = CompleteCheckpoint(job_id, number, checkpoint_id, commits)
+                        self._send(worker_id, message)
 
     def _trigger(self, record: JobRecord, attempt: AttemptRecord, order: Trigger) -> None:
-        roots: dict[str, list[SubtaskKey]] = {}
+        execution = attempt.execution
+        roots: dict[Part, list[SubtaskKey]] = {}
         directory = ""
         if order.kind.is_savepoint:
             # Everybody who writes a part of it must know where.
-            roots = {worker_id: [] for worker_id in attempt.execution.workers}
+            roots = {part: [] for part in execution.parts}
             directory = record.savepoints[order.checkpoint_id].directory
         for subtask in order.subtasks:
-            roots.setdefault(attempt.execution.worker_of(subtask), []).append(subtask)
-        for worker_id, subtasks in roots.items():
+            part = execution.worker_of(subtask), execution.number_of(subtask)
+            roots.setdefault(part, []).append(subtask)
+        for (worker_id, number), subtasks in roots.items():
             rows = [list(subtask) for subtask in subtasks]
             self._send(
                 worker_id,
                 TriggerCheckpoint(
                     record.job_id,
-                    attempt.number,
+                    number,
                     order.checkpoint_id,
                     order.timestamp_ms,
                     int(order.kind),
@@ -531,19 +541,26 @@ class Dispatcher:
 
     def _follow_checkpoints(self, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
         """Checkpoints are taken while all subtasks of the present attempt run."""
-        books = record.checkpoints
+        books, execution = record.checkpoints, attempt.execution
         if attempt is not record.present:
             return
-        runs = attempt.execution.state is JobState.RUNNING
-        if runs and not books.is_running:
-            subtasks = attempt.execution.subtask_states()
-            books.attempt_runs(subtasks, attempt.restored_finished, now)
-        elif books.is_running and not runs:
+        all_run = execution.all_run
+        if all_run and books.is_suspended:
+            books.resume(attempt.restarted, attempt.restored_finished, now)
+            attempt.restarted.clear()
+        elif all_run and not books.is_running:
+            books.attempt_runs(execution.subtask_states(), attempt.restored_finished, now)
+        elif books.is_running and not all_run:
+            goes_on = execution.state is JobState.RUNNING
+            orders = books.suspend(now) if goes_on else books.attempt_ends(now)
+            self._order(record, attempt, orders, now)
+        elif books.is_suspended and execution.state is not JobState.RUNNING:
             self._order(record, attempt, books.attempt_ends(now), now)
 
     def _restart_jobs(self, now: float) -> None:
         """Begin the attempts whose time has come, as far as there are slots."""
         for record in self.jobs():
+            self._restart_regions(record, now)
             if record.waits_for_workers and self.workers.registered():
                 record.waits_for_workers = False
                 record.restart_at = record.restart_at and now
@@ -566,12 +583,68 @@ class Dispatcher:
                 record.end(now)
                 self._write_down(record)
 
+    def _restart_regions(self, record: JobRecord, now: float) -> None:
+        """Begin the regions anew that were given up, if their time has come and there are slots."""
+        attempt = record.present
+        if record.regions_at is None or now < record.regions_at:
+            return
+        if not attempt.execution.failover.is_released:
+            return
+        if record.must_seek:
+            if not record.seeks_checkpoint:
+                record.seeks_checkpoint = True
+                self._seek(record)
+            return
+        why = record.restore_failure
+        commands: Commands = []
+        if why is None:
+            try:
+                commands = record.restart_regions(self.workers.registered(), now)
+            except InsufficientSlotsError as error:
+                record.waits_for_slots = True
+                timeout_s = self._config.restart_slots_timeout_ms / 1000
+                if now < record.regions_at + timeout_s:
+                    return
+                why = f"{error}{self._slots_missing()}"
+        if why is None:
+            why = self._write_down(record)
+        if why is not None:
+            cause = FailureCause.of_coordinator(os.getpid(), why)
+            commands = attempt.execution.fail(cause, now)
+        self._occupy_again(record, attempt)
+        self._carry_out(record, attempt, commands, now)
+
+    def _occupy_again(self, record: JobRecord, attempt: AttemptRecord) -> None:
+        """Count the slots of an attempt of which regions were restarted: these may share slots with
+        those that go on, and have them when they have gone."""
+        if not attempt.failures:
+            return
+        groups = [vertex.slot_sharing_group for vertex in record.submission.shape.vertices]
+        counted: set[tuple[str, str, int]] = set()
+        for (worker_id, number), subtasks in attempt.execution.held_subtasks().items():
+            slots = {(worker_id, groups[vertex], index) for vertex, index in subtasks} - counted
+            counted |= slots
+            self.workers.reoccupy(worker_id, (record.job_id, number), len(slots))
+
+    def _give_up_regions(
+        self, record: JobRecord, attempt: AttemptRecord, commands: Commands, now: float
+    ) -> Commands:
+        """Decide what becomes of regions that have failed, while others go on."""
+        execution = attempt.execution
+        while (failure := execution.failover.take_failure()) is not None:
+            if not record.regions_failed(failure, now):
+                commands = [*commands, *execution.fail(failure.cause, now)]
+        return commands
+
     def _restart_deadline(self, record: JobRecord) -> float | None:
         if record.seeks_checkpoint or record.waits_for_workers:
             return None
-        if record.restart_at is None or not record.waits_for_slots:
-            return record.restart_at
-        return record.restart_at + self._config.restart_slots_timeout_ms / 1000
+        at = record.restart_at
+        if at is None and record.execution.failover.is_released:
+            at = record.regions_at
+        if at is None or not record.waits_for_slots:
+            return at
+        return at + self._config.restart_slots_timeout_ms / 1000
 
     def _lose(self, cause: FailureCause | None, now: float) -> None:
         if cause is None:
@@ -585,6 +658,7 @@ class Dispatcher:
     def _carry_out(
         self, record: JobRecord, attempt: AttemptRecord, commands: Commands, now: float
     ) -> None:
+        commands = self._give_up_regions(record, attempt, commands, now)
         state = attempt.execution.state
         self._follow_checkpoints(record, attempt, now)
         if attempt.ended_at is None and state.is_terminal:
@@ -632,24 +706,37 @@ def _apply(
     match message:
         case Progress():
             try:
-                attempt.note_progress(message.rows)
+                attempt.note_progress(message.rows, message.attempt)
             except (TypeError, ValueError) as error:
                 raise RemoteProtocolError(f"malformed Progress message: {error}") from error
         case Opened():
-            return execution.opened(worker_id)
+            return execution.opened(worker_id, message.attempt)
         case Failed(vertex=-1):
-            return execution.open_failed(worker_id, _cause_of(message), now)
+            return execution.open_failed(worker_id, message.attempt, _cause_of(message), now)
         case Failed():
             subtask = (message.vertex, message.index)
-            if execution.worker_of(subtask) != worker_id:
-                raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
+            if execution.number_of(subtask) != message.attempt:
+                return []
+            _check_runs(attempt, worker_id, subtask)
             return execution.failed(subtask, _cause_of(message), now)
         case Released():
-            return execution.released(worker_id, now)
+            return execution.released(worker_id, message.attempt, _subtasks_of(message), now)
         case Settled():
             cause = _cause_of(message) if message.cause else None
             return execution.settled(worker_id, cause, now)
     return []
+
+
+def _check_runs(attempt: AttemptRecord, worker_id: str, subtask: SubtaskKey) -> None:
+    if attempt.execution.worker_of(subtask) != worker_id:
+        raise RemoteProtocolError(f"worker {worker_id} does not run subtask {subtask}")
+
+
+def _subtasks_of(message: Released) -> list[SubtaskKey]:
+    try:
+        return [(vertex, index) for vertex, index in message.subtasks]
+    except (TypeError, ValueError) as error:
+        raise RemoteProtocolError(f"malformed Released message: {error}") from error
 
 
 def _cause_of(message: Failed | Settled) -> FailureCause:

@@ -117,7 +117,7 @@ class JobBooks:
             "stopped": record.has_stopped,
             "next_checkpoint": record.checkpoints.next_id,
             "attempt": {
-                "number": present.number,
+                "number": present.last_number,
                 "state": record.execution.state.value,
                 "cause": None if cause is None else cause.to_dict(),
                 "begun_s": self._epoch_s + present.begun_at,

@@ -34,9 +34,11 @@ Inputs are the methods; each returns the messages to send, as (worker id, messag
 says when to call ``tick``. Inputs that come too late (after the end, for a subtask that is done)
 change nothing. Flink: ExecutionGraph.
 
-An execution runs the pipelined regions that it is given: their subtasks are deployed, run and
-cancelled together. Today these are all regions of the job. To run one after the other, the
-dispatcher begins an execution for each; nothing here knows of the rest of the job.
+An execution runs all pipelined regions of the job, which are deployed and run together. If a
+failure concerns some of them only (``region_failover.py``), those are *given up*, and the others go
+on: their subtasks alone are cancelled, and when these are released the dispatcher has them
+``redeployed``, under a number of their own: what is still said under the one before is late. If
+they are not released within the cancel timeout, all of the attempt fails.
 """
 
 from __future__ import annotations
@@ -51,12 +53,16 @@ from flinknet.cluster.control.job_state import JobEvent, JobState
 from flinknet.cluster.control.messages import Cancel, Deploy, Message, Run, Settle
 from flinknet.cluster.control.subtask_state import SubtaskEvent, SubtaskState
 from flinknet.cluster.coordinator.pipelined_region import PipelinedRegion
+from flinknet.cluster.coordinator.region_failover import RegionFailover
 from flinknet.errors import JobFailedError, RemoteProtocolError
 
-__all__ = ["Commands", "JobExecution", "SubtaskKey"]
+__all__ = ["Commands", "JobExecution", "Part", "SubtaskKey"]
 
 SubtaskKey: TypeAlias = tuple[int, int]
 """(vertex, index)"""
+
+Part: TypeAlias = tuple[str, int]
+"""(worker id, number under which it has subtasks of the job)"""
 
 Commands: TypeAlias = list[tuple[str, Message]]
 """(worker id, message to send to it)"""
@@ -75,23 +81,29 @@ class JobExecution:
         cause_grace_s: float,
         cancel_timeout_s: float,
         commit_timeout_s: float | None = None,
+        by_region: bool = False,
     ) -> None:
         """``assignment`` says which subtasks of the regions each worker runs; without a
-        ``commit_timeout_s`` there is nothing to commit."""
+        ``commit_timeout_s`` there is nothing to commit. ``by_region`` says whether regions may be
+        given up and redeployed alone."""
         assert any(assignment.values()), "a job has at least one subtask"
         self.job_id = job_id
         self.attempt = attempt
         self.regions = {region.name: region for region in regions}
-        """The pipelined regions that it runs, by name: today all of the job's."""
+        """The pipelined regions of the job, by name."""
+        self.failover = RegionFailover(regions, enabled=by_region)
         self.state = JobState.CREATED
         self.cause: FailureCause | None = None
-        self.deadline: float | None = None
+        self._deadline: float | None = None
         self._cause_grace = cause_grace_s
         self._cancel_timeout = cancel_timeout_s
         self._worker_of = {key: worker for worker, keys in assignment.items() for key in keys}
         self._states = dict.fromkeys(self._worker_of, SubtaskState.DEPLOYING)
-        self._unopened = {worker for worker, keys in assignment.items() if keys}
-        self._holders = set(self._unopened)
+        self._numbers = dict.fromkeys(self._worker_of, attempt)
+        self._unopened: set[Part] = {
+            (worker, attempt) for worker, keys in assignment.items() if keys
+        }
+        self._holders: set[Part] = set(self._unopened)
         self._commit_timeout = commit_timeout_s
         self._settler: str | None = None
         self._unfit: set[str] = set()
@@ -107,7 +119,28 @@ class JobExecution:
     @property
     def holders(self) -> tuple[str, ...]:
         """The workers that have not released the attempt, nor are lost: their slots are taken."""
-        return tuple(worker for worker in self.workers if worker in self._holders)
+        holders = {worker for worker, _ in self._holders}
+        return tuple(worker for worker in self.workers if worker in holders)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Which workers have part in it, under which numbers."""
+        return tuple(
+            dict.fromkeys((self._worker_of[key], number) for key, number in self._numbers.items())
+        )
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``tick`` must be called at the latest; None for as long as nothing else happens."""
+        times = [at for at in (self._deadline, self.failover.deadline) if at is not None]
+        return min(times, default=None)
+
+    @property
+    def all_run(self) -> bool:
+        """Every subtask runs, or has finished."""
+        states = self._states.values()
+        runs = self.state is JobState.RUNNING and not self.failover.given_up
+        return runs and SubtaskState.DEPLOYING not in states
 
     @property
     def is_ending(self) -> bool:
@@ -130,6 +163,21 @@ class JobExecution:
         if subtask not in self._worker_of:
             raise RemoteProtocolError(f"job {self.job_id} has no subtask {subtask}")
         return self._worker_of[subtask]
+
+    def number_of(self, subtask: SubtaskKey) -> int:
+        """Under which number a subtask was deployed last: that of the attempt, or of a restart of
+        its region; RemoteProtocolError if the job has no such subtask."""
+        self.worker_of(subtask)
+        return self._numbers[subtask]
+
+    def held_subtasks(self) -> dict[Part, list[SubtaskKey]]:
+        """The subtasks that take slots, by where and under which number they are."""
+        held: dict[Part, list[SubtaskKey]] = {part: [] for part in sorted(self._holders)}
+        for key, worker in self._worker_of.items():
+            part = worker, self._numbers[key]
+            if part in held and not self.failover.has_let_go(key):
+                held[part].append(key)
+        return held
 
     def resume(
         self, state: JobState, cause: FailureCause | None, lost: FailureCause, now: float
@@ -160,15 +208,37 @@ class JobExecution:
         self._become(JobEvent.DEPLOY)
         return [(worker, Deploy(self.job_id, self.attempt)) for worker in self.workers]
 
-    def opened(self, worker_id: str) -> Commands:
+    def redeploy(
+        self,
+        regions: frozenset[str],
+        number: int,
+        assignment: Mapping[str, Sequence[SubtaskKey]],
+    ) -> Commands:
+        """Have regions that were given up, and are released, opened again under another number."""
+        self.failover.redeployed(regions)
+        for worker, keys in assignment.items():
+            for key in keys:
+                self._worker_of[key], self._numbers[key] = worker, number
+                self._states[key] = SubtaskState.DEPLOYING
+            self._unopened.add((worker, number))
+            self._holders.add((worker, number))
+        return [(worker, Deploy(self.job_id, number)) for worker in assignment]
+
+    def opened(self, worker_id: str, number: int) -> Commands:
         """A worker has opened all its subtasks."""
-        self._unopened.discard(worker_id)
-        if not self.state.takes(JobEvent.OPEN) or self._unopened:
+        part = worker_id, number
+        if part not in self._unopened or self.state not in (JobState.DEPLOYING, JobState.RUNNING):
             return []
-        self._become(JobEvent.OPEN)
-        for key in self._states:
+        self._unopened.discard(part)
+        if any(other == number for _, other in self._unopened):
+            return []
+        if self.state.takes(JobEvent.OPEN):
+            self._become(JobEvent.OPEN)
+        for key in self._subtasks_of(number=number):
             self._move(key, SubtaskEvent.RUN)
-        return [(worker, Run(self.job_id, self.attempt)) for worker in self.workers]
+        return [
+            (worker, Run(self.job_id, number)) for worker, other in self.parts if other == number
+        ]
 
     def finished(self, subtask: SubtaskKey, now: float) -> Commands:
         """A subtask has come to its end and its result has been taken in."""
@@ -180,22 +250,33 @@ class JobExecution:
         """A subtask has failed."""
         if not self._move(subtask, SubtaskEvent.FAIL):
             return []
-        return self._weigh(cause, now)
+        return self._advance(now) if self.failover.is_given_up(subtask) else self._weigh(cause, now)
 
-    def open_failed(self, worker_id: str, cause: FailureCause, now: float) -> Commands:
+    def open_failed(self, worker_id: str, number: int, cause: FailureCause, now: float) -> Commands:
         """A worker could not open its subtasks; it will run none of them."""
-        self._move_all_of(worker_id, SubtaskEvent.FAIL)
+        mine = self._subtasks_of(worker_id, number)
+        self._move_all(mine, SubtaskEvent.FAIL)
+        if all(map(self.failover.is_given_up, mine)):
+            return self._advance(now)
         return self._weigh(cause, now)
 
-    def released(self, worker_id: str, now: float) -> Commands:
-        """A worker holds nothing of this attempt any more, also after the end.
+    def released(
+        self, worker_id: str, number: int, subtasks: Sequence[SubtaskKey], now: float
+    ) -> Commands:
+        """A worker holds nothing any more of this attempt, also after its end, or of some subtasks
+        which it was to cancel alone.
 
         RemoteProtocolError if it dropped subtasks that nobody asked it to cancel.
         """
-        if self._may_be_cancelled and self._pending_of(worker_id):
+        mine = self._subtasks_of(worker_id, number)
+        if subtasks:
+            mine = [key for key in subtasks if key in mine]
+        else:
+            self._holders.discard((worker_id, number))
+        if self._may_be_cancelled and any(map(self._runs_unasked, mine)):
             raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
-        self._holders.discard(worker_id)
-        self._move_all_of(worker_id, SubtaskEvent.RELEASE)
+        self._move_all(mine, SubtaskEvent.RELEASE)
+        self.failover.released(mine)
         return self._advance(now)
 
     def settled(self, worker_id: str, cause: FailureCause | None, now: float) -> Commands:
@@ -209,11 +290,14 @@ class JobExecution:
 
     def worker_lost(self, cause: FailureCause, now: float) -> Commands:
         """A worker is lost, or it became known why it was."""
-        self._holders.discard(cause.worker_id)
+        self._holders = {part for part in self._holders if part[0] != cause.worker_id}
         self._unfit.add(cause.worker_id)
         if self._settler == cause.worker_id and not self.state.is_terminal:
             return self._settle_sinks(now, cause)
-        if self._move_all_of(cause.worker_id, SubtaskEvent.FAIL) or self._waits_for_cause:
+        mine = self._subtasks_of(cause.worker_id)
+        news = self._move_all(mine, SubtaskEvent.FAIL)
+        self.failover.released(mine)
+        if news or self._waits_for_cause:
             return self._weigh(cause, now)
         return self._advance(now)
 
@@ -222,6 +306,7 @@ class JobExecution:
         happens to a job that has ended or is ending."""
         if not self._may_be_cancelled:
             return []
+        self.failover.enabled = False
         return self._weigh(cause, now)
 
     def cancel(self, now: float) -> Commands:
@@ -234,7 +319,10 @@ class JobExecution:
 
     def tick(self, now: float) -> Commands:
         """Act on a deadline that has passed."""
-        if self.deadline is None or now < self.deadline:
+        if self.failover.deadline is not None and now >= self.failover.deadline:
+            self.cause = self.failover.cause
+            return self._fail_all(now)
+        if self._deadline is None or now < self._deadline:
             return []
         if self._waits_for_cause:
             return self._settle(now)
@@ -259,31 +347,78 @@ class JobExecution:
         if not self._may_be_cancelled:
             return self._advance(now)
         if self.cause is None:
-            self.deadline = now + self._cause_grace
+            self._deadline = now + self._cause_grace
         if self.cause is None or cause.gravity > self.cause.gravity:
             self.cause = cause
         return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
 
     def _settle(self, now: float) -> Commands:
+        assert self.cause is not None, "it is settled now"
+        regions = self._broken() if self.state is JobState.RUNNING else frozenset()
+        if not self.failover.concerns_some(regions):
+            return self._fail_all(now)
+        held = [key for key in self.failover.subtasks_of(regions) if self._is_held(key)]
+        self.failover.give_up(regions, held, self.cause, now, now + self._cancel_timeout)
+        self.cause = self._deadline = None
+        return [*self._cancels_of(held), *self._advance(now)]
+
+    def _fail_all(self, now: float) -> Commands:
         self._become(JobEvent.FAIL)
         return self._cancel_pending(now)
 
+    def _broken(self) -> frozenset[str]:
+        """The regions that cannot go on. What was deployed together begins together, so that as
+        long as it is not open one of them takes the others with it."""
+        failed = [key for key, state in self._states.items() if state is SubtaskState.FAILED]
+        regions = self.failover.regions_of(failed)
+        unopened = {number for _, number in self._unopened}
+        for number in unopened & {self._numbers[key] for key in failed}:
+            regions |= self.failover.regions_of(self._subtasks_of(number=number))
+            self._unopened = {part for part in self._unopened if part[1] != number}
+        return regions
+
+    def _is_held(self, key: SubtaskKey) -> bool:
+        return (self._worker_of[key], self._numbers[key]) in self._holders
+
+    def _cancels_of(self, subtasks: Sequence[SubtaskKey]) -> Commands:
+        """Have subtasks cancelled alone, or all of a worker's part if nothing else is in it."""
+        by_part: dict[Part, list[SubtaskKey]] = {}
+        for key in subtasks:
+            by_part.setdefault((self._worker_of[key], self._numbers[key]), []).append(key)
+        cancels: Commands = []
+        for (worker, number), keys in by_part.items():
+            is_all = len(keys) == len(self._subtasks_of(worker, number))
+            rows = [] if is_all else [list(key) for key in keys]
+            cancels.append((worker, Cancel(self.job_id, number, rows)))
+        return cancels
+
     def _cancel_pending(self, now: float) -> Commands:
-        pending = {self._worker_of[key] for key, state in self._states.items() if state.is_pending}
-        self.deadline = now + self._cancel_timeout
+        self.failover.end()
+        pending = {
+            (self._worker_of[key], self._numbers[key])
+            for key, state in self._states.items()
+            if state.is_pending
+        }
+        self._deadline = now + self._cancel_timeout
         cancels: Commands = [
-            (worker, Cancel(self.job_id, self.attempt))
-            for worker in self.workers
-            if worker in pending
+            (worker, Cancel(self.job_id, number))
+            for worker, number in self.parts
+            if (worker, number) in pending
         ]
         return cancels + self._advance(now)
 
-    def _pending_of(self, worker_id: str) -> list[SubtaskKey]:
+    def _subtasks_of(
+        self, worker_id: str | None = None, number: int | None = None
+    ) -> list[SubtaskKey]:
+        """The subtasks on a worker, or under a number, or both."""
         return [
             key
             for key, worker in self._worker_of.items()
-            if worker == worker_id and self._states[key].is_pending
+            if worker_id in (None, worker) and number in (None, self._numbers[key])
         ]
+
+    def _runs_unasked(self, key: SubtaskKey) -> bool:
+        return self._states[key].is_pending and not self.failover.is_given_up(key)
 
     def _move(self, subtask: SubtaskKey, event: SubtaskEvent) -> bool:
         """Whether the event still changed the subtask."""
@@ -293,20 +428,20 @@ class JobExecution:
         self._states[subtask] = subtask_state.TRANSITIONS[state, event]
         return True
 
-    def _move_all_of(self, worker_id: str, event: SubtaskEvent) -> bool:
-        """Whether the event still changed any subtask of the worker."""
-        pending = self._pending_of(worker_id)
-        for subtask in pending:
-            self._move(subtask, event)
-        return bool(pending)
+    def _move_all(self, subtasks: Sequence[SubtaskKey], event: SubtaskEvent) -> bool:
+        """Whether the event still changed any of them that was not given up."""
+        news = [key for key in subtasks if self._move(key, event)]
+        return not all(map(self.failover.is_given_up, news))
 
     def _advance(self, now: float) -> Commands:
         """Go on to the end as far as subtasks and workers let it."""
-        if self._waits_for_cause or any(state.is_pending for state in self._states.values()):
+        if self._waits_for_cause or self.failover.given_up:
+            return []
+        if any(state.is_pending for state in self._states.values()):
             return []
         if self.state.takes(JobEvent.FINISH):
             self._become(JobEvent.FINISH)
-            self.deadline = now + self._cancel_timeout
+            self._deadline = now + self._cancel_timeout
         if not self.state.is_ending or self._holders or self._settler is not None:
             return []
         return [] if self._awaits_offer else self._settle_sinks(now)
@@ -327,7 +462,7 @@ class JobExecution:
         if not fit:
             return self._fail_commit(loss or self._nobody_commits(), now)
         self._settler = fit[0]
-        self.deadline = now + self._commit_timeout
+        self._deadline = now + self._commit_timeout
         return [(fit[0], Settle(self.job_id, self.attempt, commit))]
 
     def _fail_commit(self, cause: FailureCause, now: float) -> Commands:
@@ -351,7 +486,7 @@ class JobExecution:
 
     def _end(self) -> None:
         self._become(JobEvent.END)
-        self.deadline = None
+        self._deadline = None
 
     def _become(self, event: JobEvent) -> None:
         self.state = job_state.TRANSITIONS[self.state, event]

@@ -23,10 +23,11 @@ from flinknet.checkpoint.coordinator import CheckpointCoordinator
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord, RegionRestart
 from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
+from flinknet.cluster.coordinator.region_failover import RegionFailure
 from flinknet.cluster.coordinator.restart_backoff import RestartBackoff
 from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.cluster.coordinator.savepoint_request import SavepointRequest
@@ -93,6 +94,10 @@ class JobRecord:
         self._finished_results: dict[SubtaskKey, dict[str, Any]] = {}
         self.restart_at: float | None = None
         """When the next attempt may begin; None while one is there, and at the end."""
+        self.regions_at: float | None = None
+        """When regions that have failed may begin again, while the others go on."""
+        self._gives_up = False
+        """Its restart strategy has had enough of the failures of regions."""
         self.waits_for_slots = False
         """It might have begun already, had there been slots."""
         self.waits_for_workers = False
@@ -128,7 +133,8 @@ class JobRecord:
         """Where the job stands: its present attempt, or in between two of them."""
         if self._cancelled:
             return JobState.CANCELED
-        return self.execution.state if self.restart_at is None else JobState.RESTARTING
+        waits = self.restart_at is not None or self.execution.failover.given_up
+        return JobState.RESTARTING if waits else self.execution.state
 
     @property
     def is_cancelled(self) -> bool:
@@ -155,8 +161,7 @@ class JobRecord:
 
     def attempt(self, number: int) -> AttemptRecord | None:
         """One attempt, or None if it is forgotten or never was."""
-        first = self._attempts[0].number
-        return self._attempts[number - first] if first <= number <= self.present.number else None
+        return next((one for one in reversed(self._attempts) if one.has(number)), None)
 
     def begin_attempt(self, workers: Sequence[WorkerRecord], now: float) -> AttemptRecord:
         """Make the next attempt, on the free slots of these workers; its execution is not started.
@@ -168,12 +173,12 @@ class JobRecord:
             raise LocalProtocolError(f"job {self.job_id} has ended")
         if self._attempts and not self.execution.state.is_terminal:
             raise LocalProtocolError(f"job {self.job_id} is still at attempt {self.present.number}")
-        number = self.present.number + 1 if self._attempts else 0
+        number = self.present.last_number + 1 if self._attempts else 0
         placement = Placement.of_job(self.submission.shape, self.job_id, number, workers)
         execution = self._execution(number, placement)
-        self.restart_at, self.waits_for_slots, self._lost = None, False, None
-        self.seeks_checkpoint, self.checkpoint_is_sought = False, False
-        self.restore_failure = None
+        self.restart_at, self._lost = None, None
+        self._begins()
+        self._gives_up = False
         directory, finished = self.latest_checkpoint
         self._attempts.append(
             AttemptRecord(
@@ -186,6 +191,33 @@ class JobRecord:
         )
         del self._attempts[: -1 - self._config.attempts_retained]
         return self.present
+
+    def restart_regions(self, workers: Sequence[WorkerRecord], now: float) -> Commands:
+        """Have the regions that were given up begin again; InsufficientSlotsError if they do not
+        fit the free slots."""
+        present, failover = self.present, self.execution.failover
+        regions = frozenset(failover.given_up)
+        moved = frozenset(failover.subtasks_of(regions))
+        states = self.execution.subtask_states()
+        number = present.last_number + 1
+        placement = present.placement.redeployed(
+            self.submission.shape,
+            self.job_id,
+            number,
+            workers,
+            moved,
+            [key for key, state in states.items() if state.is_pending and key not in moved],
+        )
+        self.keep_results()
+        self._begins()
+        restart = RegionRestart(number, moved, now, self.latest_checkpoint)
+        present.restart(restart, placement)
+        return self.execution.redeploy(regions, number, placement.assignment(number))
+
+    def _begins(self) -> None:
+        self.regions_at, self.waits_for_slots = None, False
+        self.seeks_checkpoint, self.checkpoint_is_sought = False, False
+        self.restore_failure = None
 
     def resume(
         self,
@@ -223,7 +255,13 @@ class JobRecord:
             cause_grace_s=config.cause_grace_ms / 1000,
             cancel_timeout_s=config.cancel_timeout_ms / 1000,
             commit_timeout_s=config.commit_timeout_ms / 1000 if self.submission.commits else None,
+            by_region=config.failover_strategy == "region" and self._has_failover_by_region,
         )
+
+    @property
+    def _has_failover_by_region(self) -> bool:
+        """Without checkpoints, what two-phase sinks have prepared is an attempt's as a whole."""
+        return self.submission.shape.checkpointing is not None or not self.submission.commits
 
     @property
     def must_seek(self) -> bool:
@@ -243,23 +281,40 @@ class JobRecord:
 
     def attempt_failed(self, now: float) -> float | None:
         """The present attempt has failed: return when the next one may begin, None for never."""
+        self.regions_at = None
+        cause = self.execution.cause
+        if self._gives_up:
+            return None
         is_lost = self._lost is not None and self.execution.cause is self._lost
         if is_lost and self.submission.shape.checkpointing is not None:
             return now
-        if self._has_met_damage and not self.doubts_checkpoints:
-            # Had the files been read before, no attempt would have begun.
+        return self._restart_after(cause, now)
+
+    def regions_failed(self, failure: RegionFailure, now: float) -> bool:
+        """Some regions of the present attempt have failed: whether they are to begin again. The
+        attempt fails as a whole if the job is about to end with a savepoint, and the job if it may
+        not be restarted any more."""
+        if self.checkpoints.is_stopping:
+            return False
+        at = self._restart_after(failure.cause, now)
+        if at is None:
+            self._gives_up = True
+            return False
+        failures = self.present.failures
+        failures.append(failure)
+        del failures[: -self._config.attempts_retained - 1]
+        self.regions_at = at if self.regions_at is None else max(at, self.regions_at)
+        return True
+
+    def _restart_after(self, cause: FailureCause | None, now: float) -> float | None:
+        is_damage = cause is not None and self.must_seek and cause.error_type in _DAMAGE
+        if is_damage and not self.doubts_checkpoints:
+            # Had the files been read before, nothing would have begun.
             self.doubts_checkpoints = True
             return now
-        cause = self.execution.cause
-        if self.present.number == 0 and cause is not None and cause.cannot_work:
+        if self.present.last_number == 0 and cause is not None and cause.cannot_work:
             return None
         return self.backoff.failed(now)
-
-    @property
-    def _has_met_damage(self) -> bool:
-        """The present attempt has failed because what it was restored from is not as it was."""
-        cause = self.execution.cause
-        return cause is not None and self.must_seek and cause.error_type in _DAMAGE
 
     @property
     def phase(self) -> tuple[object, ...]:
@@ -268,11 +323,11 @@ class JobRecord:
         if state is JobState.RUNNING:
             state = JobState.DEPLOYING
         has_checkpoint = self.latest_checkpoint is not self.start
-        return self.present.number, state, self.ended_at, has_checkpoint, self.has_stopped
+        return self.present.last_number, state, self.ended_at, has_checkpoint, self.has_stopped
 
     def end(self, now: float, *, cancelled: bool = False) -> None:
         """No attempt follows the present one, which was not what ``cancelled`` the job."""
-        self.restart_at = None
+        self.restart_at = self.regions_at = None
         self._cancelled = cancelled
         self.ended_at = now
         self.note_state(now)

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from flinknet.cluster.control.messages import SampleStacks
 from flinknet.cluster.coordinator.inquiries import Inquiries
+from flinknet.cluster.coordinator.job_execution import Part
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.config import ClusterConfig
 from flinknet.metrics.stack_samples import StackSamples
@@ -58,7 +59,7 @@ class StackSampleStore:
         """What was last sampled of a vertex in the present attempt, if that was; new samples are
         taken if it is time."""
         self._forget_old()
-        key = record.job_id, record.present.number, vertex.id
+        key = record.job_id, record.present.last_number, vertex.id
         sampled = self._latest.get(key)
         refresh_s = self._config.stack_sample_refresh_ms / 1000
         if sampled is None or self._now() - sampled.at >= refresh_s:
@@ -67,13 +68,12 @@ class StackSampleStore:
 
     def sample(self, record: JobRecord, vertex: JobVertex) -> asyncio.Task[None]:
         """Take new samples, unless that is under way; the task ends when they are there."""
-        key = record.job_id, record.present.number, vertex.id
+        key = record.job_id, record.present.last_number, vertex.id
         if key not in self._under_way:
             execution = record.present.execution
-            workers = {
-                execution.worker_of((vertex.id, index)) for index in range(vertex.parallelism)
-            }
-            task = asyncio.create_task(self._sample(key, sorted(workers)))
+            subtasks = [(vertex.id, index) for index in range(vertex.parallelism)]
+            parts = {(execution.worker_of(one), execution.number_of(one)) for one in subtasks}
+            task = asyncio.create_task(self._sample(key, sorted(parts)))
             self._under_way[key] = task
             task.add_done_callback(lambda _: self._under_way.pop(key))
         return self._under_way[key]
@@ -85,8 +85,11 @@ class StackSampleStore:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _sample(self, key: Key, workers: list[str]) -> None:
-        seen = await asyncio.gather(*(self._ask(worker_id, key) for worker_id in workers))
+    async def _sample(self, key: Key, parts: list[Part]) -> None:
+        job_id, _, vertex = key
+        seen = await asyncio.gather(
+            *(self._ask(worker_id, (job_id, number, vertex)) for worker_id, number in parts)
+        )
         samples = StackSamples(self._config.stacks_distinct_max)
         for one in seen:
             if one is not None:

@@ -175,6 +175,15 @@ class WorkerRegistry:
         assert 0 < slots <= worker.free_slots, "slots are planned from what is free"
         worker.occupied[attempt] = slots
 
+    def reoccupy(self, worker_id: str, attempt: AttemptKey, slots: int) -> None:
+        """Give a job attempt so many slots of a worker in place of those that it has there, if the
+        worker is there."""
+        worker = self._workers.get(worker_id)
+        if worker is not None and not worker.is_lost:
+            worker.occupied.pop(attempt, None)
+            if slots:
+                worker.occupied[attempt] = slots
+
     def slots_of(self, worker_id: str, attempt: AttemptKey) -> int:
         """How many slots of a worker a job attempt occupies."""
         return self._workers[worker_id].occupied.get(attempt, 0)

@@ -9,7 +9,8 @@
     PUT  /api/v1/workers/{worker}/answers/{request}          to a control message with a number
 
 A request for an attempt that is not the job's present one is a conflict (409): it is late; and so
-is an answer that nobody waits for any more.
+is an answer that nobody waits for any more. Regions that were restarted alone are of the present
+attempt, under numbers of their own.
 """
 
 from __future__ import annotations
@@ -73,13 +74,16 @@ class WorkerRoutes:
 
     async def _deployment(self, request: web.Request) -> web.Response:
         record, attempt = self._named_attempt(request)
-        descriptors = attempt.placement.subtasks.get(request.match_info["worker"], ())
+        number = int(request.match_info["attempt"])
+        descriptors = attempt.placement.deployed(request.match_info["worker"], number)
+        restored = attempt.restored_for(number)
         return _msgpack(
             {
                 "graph": record.submission.graph,
                 "subtasks": [descriptor.to_dict() for descriptor in descriptors],
-                "restored_from": attempt.restored_from,
-                "restored_finished": [list(subtask) for subtask in attempt.restored_finished],
+                "restored_from": restored.directory,
+                "restored_finished": [list(subtask) for subtask in restored.finished],
+                "checkpoints_as": attempt.number,
             }
         )
 
@@ -90,14 +94,17 @@ class WorkerRoutes:
     async def _take_result(self, request: web.Request) -> web.Response:
         record, attempt = self._named_attempt(request)
         subtask = int(request.match_info["vertex"]), int(request.match_info["index"])
+        number = int(request.match_info["attempt"])
         attempt.execution.worker_of(subtask)
         timeout_ms = self._coordinator.config.http_request_timeout_ms
         body = await read_body(request, timeout_ms)
         result = decode_result(body)
+        self._check_is_present(attempt, subtask, number)
         if attempt.ended_at is None:
             await self._coordinator.keep_result(record, attempt, subtask, body)
         if attempt.ended_at is not None:
             raise web.HTTPConflict(text=f"attempt {attempt.number} of the job has ended")
+        self._check_is_present(attempt, subtask, number)
         self._coordinator.take_result(record, attempt, subtask, result)
         return web.json_response({})
 
@@ -108,9 +115,13 @@ class WorkerRoutes:
             raise web.HTTPConflict(text=f"nobody waits for answer {number}")
         return web.json_response({})
 
+    def _check_is_present(self, attempt: AttemptRecord, subtask: SubtaskKey, number: int) -> None:
+        if attempt.execution.number_of(subtask) != number:
+            raise web.HTTPConflict(text=f"subtask {subtask} begins again under another number")
+
     def _named_attempt(self, request: web.Request) -> tuple[JobRecord, AttemptRecord]:
         record = named_job(request, self._coordinator.dispatcher)
-        if record.present.number != int(request.match_info["attempt"]):
+        if not record.present.has(int(request.match_info["attempt"])):
             raise web.HTTPConflict(text=f"job {record.job_id} is at another attempt")
         return record, record.present
 

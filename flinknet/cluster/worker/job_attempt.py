@@ -15,7 +15,9 @@ Theory of operation
 Cancelling the task of ``live`` is how an attempt is cancelled, in any of these states. A subtask
 that fails is reported and does not cancel its siblings: the coordinator decides what the cause is
 (``job_execution.py``), and cancelling a sibling could silence the one that knows. ``Released`` is
-always the last word, said when nothing of the attempt runs or holds a buffer here.
+always the last word, said when nothing of the attempt runs or holds a buffer here. It is said
+before of subtasks that were cancelled alone, since those with which they exchange records begin
+again: what is left goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 from flinknet.checkpoint.location import open_storage
@@ -117,6 +119,10 @@ class JobAttempt:
         self._checkpointing = checkpointing or CheckpointingConfig()
         self._subtasks: list[tuple[SubtaskDescriptor, Subtask]] = []
         self._run_requested = asyncio.Event()
+        self._tasks: dict[SubtaskId, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._given_up: set[SubtaskId] = set()
+        self._checkpoints_as = attempt
         self._settings: JobCheckpointingConfig | None = None
         self._places = CheckpointPlaces(None, self._checkpointing)
         self._state_backends = state_backends or StateBackends(StateConfig())
@@ -136,6 +142,14 @@ class JobAttempt:
             raise RemoteProtocolError(f"the coordinator sent Run, but {self.state.value}")
         self._become(AttemptEvent.RUN)
         self._run_requested.set()
+
+    def cancel(self, subtasks: Iterable[SubtaskId]) -> None:
+        """Cancel some subtasks, and say when nothing of them is left; the others go on. If the
+        attempt is about to end here, that says it all."""
+        places = set(subtasks)
+        self._given_up |= places
+        if self._group is not None:
+            self._give_up(places, self._group)
 
     def subtasks(self) -> list[Subtask]:
         """Those that are open or run now."""
@@ -187,9 +201,11 @@ class JobAttempt:
             await self._run_requested.wait()
             async with asyncio.TaskGroup() as group:
                 self._start(group)
+                self._group = group
         except _OpenFailedError as failure:
             await self._report(failure.error, None)
         finally:
+            self._group = None
             self._forget()
             self._become(AttemptEvent.RELEASE)
             await self._link.send(Released(self._job_id, self._attempt))
@@ -199,7 +215,30 @@ class JobAttempt:
 
     def _start(self, group: asyncio.TaskGroup) -> None:
         for descriptor, subtask in self._subtasks:
-            group.create_task(self._run(descriptor, subtask), name=descriptor.name)
+            place = descriptor.vertex, descriptor.index
+            run = self._run(descriptor, subtask)
+            self._tasks[place] = group.create_task(run, name=descriptor.name)
+        if self._given_up:
+            self._give_up(self._given_up, group)
+
+    def _give_up(self, places: Iterable[SubtaskId], group: asyncio.TaskGroup) -> None:
+        tasks = {place: self._tasks[place] for place in sorted(places) if place in self._tasks}
+        for task in tasks.values():
+            task.cancel()
+        group.create_task(self._release(tasks, [list(place) for place in sorted(places)]))
+
+    async def _release(
+        self, tasks: Mapping[SubtaskId, asyncio.Task[None]], rows: list[list[int]]
+    ) -> None:
+        """Let go of subtasks once they have ended, and say so of those that were asked for."""
+        if tasks:
+            await asyncio.wait(tasks.values())
+        gone = [one for one in self._subtasks if (one[0].vertex, one[0].index) in tasks]
+        for one in gone:
+            one[1].close()
+            self._subtasks.remove(one)
+        self._collect_garbage()
+        await self._link.send(Released(self._job_id, self._attempt, rows))
 
     def _forget(self) -> None:
         """Let go of everything, and collect it: operators and errors refer to each other in
@@ -207,6 +246,7 @@ class JobAttempt:
         for _, subtask in self._subtasks:
             subtask.close()
         self._subtasks.clear()
+        self._tasks.clear()
         if self._backends is not None:
             self._backends.close()
         self._collect_garbage()
@@ -219,6 +259,7 @@ class JobAttempt:
             graph = JobGraph.from_bytes(deployment.graph)
             store = self._open_store(graph)
             self._places = CheckpointPlaces(store, self._checkpointing)
+            self._checkpoints_as = deployment.checkpoints_as
             backends = self._backends = self._state_backends.of_attempt(
                 self._job_id, self._attempt, graph.state_backend
             )
@@ -243,7 +284,7 @@ class JobAttempt:
             raise _OpenFailedError(error) from error
 
     def _checkpoints_of(self, place: SubtaskId) -> SubtaskCheckpoints:
-        return SubtaskCheckpoints(place, self._attempt, self._places, self._messages)
+        return SubtaskCheckpoints(place, self._checkpoints_as, self._places, self._messages)
 
     def _open_store(self, graph: JobGraph) -> CheckpointStore | None:
         if graph.checkpointing is None:

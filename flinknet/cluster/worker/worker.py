@@ -277,8 +277,10 @@ class Worker:
                 await asyncio.sleep(0)
             case Run() if key in self._attempts:
                 self._attempts[key][0].run()
-            case Cancel() if key in self._attempts:
+            case Cancel(subtasks=[]) if key in self._attempts:
                 self._attempts[key][1].cancel()
+            case Cancel() if key in self._attempts:
+                self._attempts[key][0].cancel((vertex, index) for vertex, index in message.subtasks)
             case Cancel():
                 await self._link.send(Released(*key))
             case TriggerCheckpoint() | CompleteCheckpoint() | AbortCheckpoint():

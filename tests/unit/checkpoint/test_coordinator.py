@@ -230,6 +230,48 @@ def test_who_did_not_answer_is_counted_for_the_user() -> None:
     assert failure.explanation.endswith("at its time-out; 3 subtasks had not acknowledged it")
 
 
+def test_while_some_subtasks_begin_again_there_are_no_checkpoints() -> None:
+    """Of those that go on it is known all the same who has finished, or awaits the last one."""
+    books = coordinator()
+    triggered(books, 1.0)
+    books.subtask_finished(SOURCES[1])
+    assert books.suspend(1.5) == aborts(1)
+    assert (books.is_running, books.is_suspended, books.deadline) == (False, True, None)
+    with pytest.raises(LocalProtocolError, match="whose subtasks all run"):
+        books.trigger_savepoint(CheckpointKind.SAVEPOINT, 1.6)
+    books.subtask_finished(SOURCES[0])
+    assert books.subtask_awaits(SINK, 0) == []
+    books.resume([SOURCES[1]], (), 10.0)
+    assert (books.is_running, books.is_suspended) == (True, False)
+    assert books.deadline == 11.0
+    trigger = triggered(books, 11.0)
+    assert trigger.checkpoint_id == 2, "numbers never repeat"
+    assert trigger.subtasks == (SOURCES[1], SINK), "who has begun again has not finished"
+    books.check_invariants()
+
+
+def test_one_that_awaits_its_last_checkpoint_and_begins_again_does_not() -> None:
+    books = coordinator()
+    books.subtask_awaits(SOURCES[0], 0)
+    books.suspend(1.5)
+    books.resume([SOURCES[0], SINK], [SINK, SOURCES[1]], 10.0)
+    assert triggered(books, 11.0).subtasks == SOURCES, "the sink had finished in the checkpoint"
+    assert books.suspend(12.0) == aborts(1)
+    assert books.attempt_ends(12.0) == []
+    assert not books.is_suspended
+    assert books.subtask_awaits(SOURCES[0], 0) == [], "nothing is left of the attempt"
+
+
+def test_who_waits_for_the_last_checkpoint_need_not_wait_for_an_interval() -> None:
+    books = coordinator()
+    for subtask in SOURCES:
+        books.subtask_finished(subtask)
+    books.suspend(1.5)
+    books.subtask_awaits(SINK, 0)
+    books.resume((), (), 10.0)
+    assert triggered(books, 10.0).subtasks == (SINK,)
+
+
 def test_an_attempt_that_ends_takes_its_checkpoints_along() -> None:
     books = coordinator(max_concurrent=2)
     triggered(books, 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
 from flinknet.task.graph import JobGraph
 
-__all__ = ["endless_graph", "keyed_graph"]
+__all__ = ["endless_graph", "keyed_graph", "two_pipelines"]
 
 
 def keyed_graph(
@@ -34,3 +34,14 @@ def endless_graph(sink: Any = lambda record: None) -> JobGraph:
     numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
     numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(sink).name("out")
     return environment.job_graph("endless")
+
+
+def two_pipelines(parallelism: int = 2) -> JobGraph:
+    """Two that never end and never meet: vertices 0 and 1, and 2 and 3, in the same slots."""
+    environment = StreamExecutionEnvironment().set_parallelism(parallelism)
+    for side in ("left", "right"):
+        numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+        numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(
+            lambda record: None
+        ).name(side)
+    return environment.job_graph("two pipelines")

@@ -1,6 +1,7 @@
 """Why attempts of a job have failed, as Flink's REST tells of it.
 
-An attempt that has failed is one entry of the history, the latest first. What is told of the last
+An attempt that has failed is one entry of the history, and so is a failure of some of its regions
+after which the others went on; the latest first. What is told of the last
 failure beside it, ``root-exception``, is for older clients. Views are plain JSON types.
 """
 
@@ -24,12 +25,8 @@ def job_exceptions(
     record: JobRecord, workers: Mapping[str, WorkerRecord], limit: int = EXCEPTIONS_DEFAULT
 ) -> dict[str, Any]:
     """Flink's JobExceptionsInfoWithHistory; ``workers`` are those that are known, by id."""
-    failures = [
-        (attempt, attempt.execution.cause)
-        for attempt in reversed(record.attempts)
-        if attempt.execution.cause is not None and attempt.ended_at is not None
-    ]
-    told = [_entry(record, attempt, cause, workers) for attempt, cause in failures[:limit]]
+    failures = [one for attempt in reversed(record.attempts) for one in _failures(attempt)]
+    told = [_entry(record, cause, at, workers) for cause, at in failures[:limit]]
     is_cut = len(failures) > len(told)
     forgotten = record.attempts[0].number > 0
     last = told[0] if told else None
@@ -42,18 +39,21 @@ def job_exceptions(
     }
 
 
+def _failures(attempt: AttemptRecord) -> list[tuple[FailureCause, float]]:
+    """Why an attempt, and regions of it before, have failed, and when; the latest first."""
+    cause, ended_at = attempt.execution.cause, attempt.ended_at
+    whole = [] if cause is None or ended_at is None else [(cause, ended_at)]
+    return whole + [(failure.cause, failure.at) for failure in reversed(attempt.failures)]
+
+
 def _entry(
-    record: JobRecord,
-    attempt: AttemptRecord,
-    cause: FailureCause,
-    workers: Mapping[str, WorkerRecord],
+    record: JobRecord, cause: FailureCause, at: float, workers: Mapping[str, WorkerRecord]
 ) -> dict[str, Any]:
-    assert attempt.ended_at is not None, "it has failed"
     worker = workers.get(cause.worker_id)
     return {
         "exceptionName": cause.error_type,
         "stacktrace": cause.traceback or cause.describe(),
-        "timestamp": record.wall_ms(attempt.ended_at),
+        "timestamp": record.wall_ms(at),
         "failureLabels": {},
         "taskName": cause.subtask,
         "endpoint": None if worker is None else worker.address,

@@ -23,6 +23,7 @@ from flinknet.cluster.coordinator.flink_rest.states import (
     aggregate_state,
     task_states,
 )
+from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.worker_registry import WorkerRecord
 from flinknet.metrics.task_times import BackpressureLevel, TaskTimesStatistics
@@ -56,8 +57,12 @@ def subtasks_of(
     record: JobRecord, vertex: JobVertex, reported: Iterable[SubtaskTotals]
 ) -> list[SubtaskTotals]:
     """Of all that was reported of the job, what is of the vertex in the present attempt."""
-    mine = (vertex.id, record.present.number)
-    found = [one for one in reported if (one.vertex, one.attempt) == mine]
+    numbers = [record.execution.number_of((vertex.id, i)) for i in range(vertex.parallelism)]
+    found = [
+        one
+        for one in reported
+        if one.vertex == vertex.id and one.attempt == numbers[one.subtask_index]
+    ]
     return sorted(found, key=lambda one: one.subtask_index)
 
 
@@ -128,24 +133,24 @@ def _subtasks(
 ) -> list[dict[str, Any]]:
     """Flink's SubtaskExecutionAttemptDetailsInfo of each subtask."""
     states = task_states(record)
-    start, now_ms = record.wall_ms(record.present.begun_at), record.wall_ms(now)
+    now_ms = record.wall_ms(now)
     subtasks = []
     for index in range(vertex.parallelism):
         key = vertex.id, index
         worker_id = record.execution.worker_of(key)
         address = workers[worker_id].address if worker_id in workers else "(unassigned)"
-        end = end_ms(record, [key])
+        start, end = record.wall_ms(record.present.begun_at_of(key)), end_ms(record, [key])
         subtasks.append(
             {
                 "subtask": index,
                 "status": states[key],
-                "attempt": record.present.number,
+                "attempt": record.execution.number_of(key),
                 "host": address.rpartition(":")[0] or address,
                 "endpoint": address,
                 **span(start, end, now_ms),
                 "metrics": total_io_metrics(record, [key]),
                 "taskmanager-id": worker_id,
-                "status-duration": _durations(record, end, now_ms),
+                "status-duration": _durations(record, key, end, now_ms),
                 "start_time": start,
             }
         )
@@ -190,9 +195,9 @@ def _ratios(times: TaskTimesStatistics) -> dict[str, float]:
     }
 
 
-def _durations(record: JobRecord, end: int, now_ms: int) -> dict[str, int]:
+def _durations(record: JobRecord, key: SubtaskKey, end: int, now_ms: int) -> dict[str, int]:
     """How long a subtask was in each state before its last one, in milliseconds."""
-    begun = record.present.begun_at
+    begun = record.present.begun_at_of(key)
     runs_since = record.state_since.get(JobState.RUNNING, -1.0)
     start = record.wall_ms(begun)
     runs = record.wall_ms(runs_since) if runs_since >= begun else None

@@ -26,7 +26,7 @@ from aiohttp import web
 from flinknet.cluster.coordinator.checkpoint_details import PARTS, part_rows
 from flinknet.cluster.coordinator.checkpoint_routes import checkpoint_statistics, find_checkpoint
 from flinknet.cluster.coordinator.client_routes import worker_row
-from flinknet.cluster.coordinator.diagnosis_routes import diagnosis_of, topology_of
+from flinknet.cluster.coordinator.diagnosis_routes import diagnosis_of, present_tasks, topology_of
 from flinknet.cluster.coordinator.flink_rest.cluster_view import cluster_overview
 from flinknet.cluster.coordinator.flink_rest.exceptions_view import job_exceptions
 from flinknet.cluster.coordinator.flink_rest.job_view import job_overview
@@ -118,7 +118,7 @@ class PageRoutes:
         now = self._coordinator.now()
         history = self._coordinator.metrics.history
         refreshes = max(1, min(REFRESHES, round(LIVE_S / history.refresh_s)))
-        live = history.tasks(record.job_id, record.present.number, refreshes)
+        live = present_tasks(record, history, refreshes)
         workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
         shown = {
             "job": job_view(record, live, now),

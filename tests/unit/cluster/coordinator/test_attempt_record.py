@@ -40,7 +40,7 @@ def attempt() -> AttemptRecord:
         cancel_timeout_s=5.0,
     )
     execution.start()
-    execution.opened("worker-0")
+    execution.opened("worker-0", 3)
     return AttemptRecord(execution, placement, begun_at=1.0)
 
 
@@ -49,20 +49,20 @@ def records_in(attempt: AttemptRecord) -> list[int]:
 
 
 def test_progress_counts_until_the_result_or_the_end(attempt: AttemptRecord) -> None:
-    attempt.note_progress([[*SINK, 4, *range(6)], [*OTHER_SINK, 5, *range(6)]])
+    attempt.note_progress([[*SINK, 4, *range(6)], [*OTHER_SINK, 5, *range(6)]], 3)
     assert records_in(attempt) == [0, 9]
     attempt.note_result(SINK, result())
-    attempt.note_progress([[*SINK, 70, *range(6)]])
+    attempt.note_progress([[*SINK, 70, *range(6)]], 3)
     assert records_in(attempt) == [0, 6]
     attempt.end(now=2.0)
-    attempt.note_progress([[*OTHER_SINK, 70, *range(6)]])
+    attempt.note_progress([[*OTHER_SINK, 70, *range(6)]], 3)
     assert records_in(attempt) == [0, 6]
 
 
 @pytest.mark.parametrize("row", [1, [0], [0, 0, *range(6)], [0, 0, "1", *range(6)]])
 def test_progress_that_is_none_is_refused(attempt: AttemptRecord, row: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        attempt.note_progress([row])
+        attempt.note_progress([row], 3)
 
 
 def test_results_are_one_row_per_subtask_that_has_one(attempt: AttemptRecord) -> None:
@@ -87,7 +87,7 @@ def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
         if finishes:
             attempt.execution.finished(subtask, now=2.0)
     attempt.execution.cancel(now=3.0)
-    attempt.execution.released("worker-0", now=3.0)
+    attempt.execution.released("worker-0", 3, [], now=3.0)
     attempt.end(now=3.0)
     assert attempt.collected_bytes() == collected_bytes
     assert attempt.prepared() == []
@@ -95,4 +95,9 @@ def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
     assert (status["attempt"], status["seconds"]) == (3, 2.0)
     state = "FINISHED" if finishes else "CANCELED"
     assert status["state"] == state
-    assert attempt.story(now=9.0) == {**status, "regions": {"0-0": {state: 3}}}
+    assert attempt.story(now=9.0) == {
+        **status,
+        "regions": {"0-0": {state: 3}},
+        "region_attempts": {"0-0": 3},
+        "region_failures": [],
+    }

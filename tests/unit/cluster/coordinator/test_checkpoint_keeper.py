@@ -262,7 +262,7 @@ class Attempt:
             execution = self.attempt.execution
             execution.start()
             execution.fail(FailureCause.of_coordinator(1, "the next one"), 0.0)
-            execution.released("worker-0", 0.0)
+            execution.released("worker-0", execution.attempt, [], 0.0)
             self.attempt = self.record.begin_attempt([worker], 0.0)
         self.kept: list[Kept] = []
         self.reasons: list[CheckpointFailureReason] = []

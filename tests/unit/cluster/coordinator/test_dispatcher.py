@@ -47,7 +47,7 @@ from flinknet.errors import (
 )
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.wire.checkpoint_options import CheckpointKind
-from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.cluster.graphs import keyed_graph, two_pipelines
 
 CONFIG = ClusterConfig(
     heartbeat_interval_ms=1_000.0,
@@ -1063,3 +1063,174 @@ def test_malformed_answers_about_checkpoints_break_the_protocol(
                 checkpointed.say(owner, decline)
             case "metrics":
                 checkpointed.say(owner, acknowledge)
+
+
+# -- a part of a job that fails
+
+
+class Parted(Checkpointed):
+    """A cluster whose jobs are two pipelines: each has a slice in both slots of the job."""
+
+    def submit(self, parallelism: int = 2) -> JobRecord:
+        graph = replace(
+            two_pipelines(parallelism), restart=self.restart, checkpointing=self.checkpointing
+        )
+        body = Submission.of_graph(graph).to_bytes()
+        return self.dispatcher.submit(Submission.from_bytes(body), self.now)
+
+    def right(self, record: JobRecord, number: int) -> None:
+        """A subtask of the right pipeline fails under a number, and is let go of with the rest."""
+        cause = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom", "right (1/2)")
+        self.say("worker-0", Failed(record.job_id, number, 3, 0, cause.to_dict()))
+        cancels = [one for one in self.sent if isinstance(one[1], Cancel)]
+        self.sent.clear()
+        for worker_id, cancel in cancels:
+            assert isinstance(cancel, Cancel)
+            released = Released(record.job_id, number, cancel.subtasks)
+            self.say(worker_id, released)
+
+    def finish_subtask(self, record: JobRecord, subtask: SubtaskKey) -> None:
+        result = {**RESULT, "collected": b""}
+        self.dispatcher.take_result(record, record.present, subtask, result, self.now)
+
+    def reopened(self, record: JobRecord, number: int) -> None:
+        for worker_id in WORKERS:
+            self.say(worker_id, Opened(record.job_id, number))
+
+
+@pytest.fixture
+def cluster_of_parts() -> Parted:
+    return Parted()
+
+
+def test_a_part_begins_again_from_the_last_checkpoint_and_the_rest_goes_on(
+    cluster_of_parts: Parted,
+) -> None:
+    cluster = cluster_of_parts
+    record = cluster.running()
+    cluster.pass_time(10.0)
+    cluster.complete(record, 1)
+    cluster.pass_time(20.0)
+    cluster.sent.clear()
+    cluster.right(record, 0)
+    assert record.state is JobState.RESTARTING
+    assert record.execution.state is JobState.RUNNING
+    assert cluster.orders == [(0, Discard(2))], "what was under way is not completed"
+    assert (cluster.sought, cluster.free_slots()) == (1, [1, 1]), "the other side has the slots"
+    finished = frozenset({(2, 1), (0, 0)})
+    cluster.sent.clear()
+    cluster.found(record, RestorePoint("checkpoint-1-attempt-0", finished))
+    assert cluster.sent == [(worker_id, Deploy(record.job_id, 1)) for worker_id in WORKERS]
+    cluster.reopened(record, 1)
+    assert cluster.sent[2:] == [(worker_id, Run(record.job_id, 1)) for worker_id in WORKERS]
+    assert record.execution.all_run
+    attempt = record.present
+    assert (attempt.number, attempt.last_number) == (0, 1)
+    assert attempt.restored_for(1) == RestorePoint("checkpoint-1-attempt-0", finished)
+    assert attempt.restored_for(0).directory == ""
+    assert attempt.restored_finished == {(2, 1)}, "of the other side nobody was restored"
+    cluster.sent.clear()
+    cluster.pass_time(30.0)
+    parts = {
+        (worker, message.attempt)
+        for worker, message in triggers(cluster)
+        if isinstance(message, TriggerCheckpoint)
+    }
+    assert parts == {("worker-0", 0), ("worker-1", 0), ("worker-0", 1)}
+    assert record.attempt(1) is record.present
+    assert record.attempt(2) is None
+    assert attempt.story(cluster.now)["region_attempts"] == {"0-0": 0, "2-0": 1}
+
+
+def test_a_part_is_restarted_as_often_as_the_strategy_says(cluster_of_parts: Parted) -> None:
+    cluster = cluster_of_parts
+    record = cluster.running()
+    for number in range(9):
+        cluster.right(record, number)
+        cluster.reopened(record, number + 1)
+        assert record.state is JobState.RUNNING
+    cluster.right(record, 9)
+    assert record.execution.state is JobState.FAILING
+    assert record.execution.cause is not None
+    assert record.execution.cause.message == "boom"
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 0))
+    assert record.state is JobState.FAILED, "not another attempt of all of it"
+    assert [one.cause.message for one in record.present.failures] == ["boom"] * 3, "the last ones"
+    assert cluster.free_slots() == [2, 2]
+
+
+def test_a_part_that_is_restarted_waits_for_slots_and_then_fails_the_job(
+    cluster_of_parts: Parted,
+) -> None:
+    cluster = cluster_of_parts
+    cluster.restart = FixedDelayRestart(attempts=1, delay_ms=0.0)
+    record = cluster.running()
+    for subtask in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        cluster.finish_subtask(record, subtask)
+    for worker_id in WORKERS:
+        message = Register(f"other-{worker_id}", 1, "127.0.0.1:1", 1)
+        cluster.dispatcher.register(message, cluster.now)
+    cluster.dispatcher.worker_exited("worker-1", "exited with status 1", cluster.now)
+    assert record.execution.failover.given_up == {"2-0"}, "the other side has finished"
+    other = cluster.submit(parallelism=3)
+    cluster.say("worker-0", Released(record.job_id, 0))
+    cluster.pass_time(19.0)
+    assert (record.waits_for_slots, record.state) == (True, JobState.RESTARTING)
+    cluster.pass_time(21.0)
+    assert record.state is JobState.FAILED
+    assert record.execution.cause is not None
+    assert "for the part of it that is restarted" in record.execution.cause.message
+    assert not other.execution.state.is_terminal
+
+
+def test_the_slots_of_a_job_are_counted_until_the_last_that_shares_one_has_gone(
+    cluster_of_parts: Parted,
+) -> None:
+    cluster = cluster_of_parts
+    record = cluster.running()
+    cluster.right(record, 0)
+    cluster.reopened(record, 1)
+    assert cluster.free_slots() == [1, 1]
+    for subtask in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        cluster.finish_subtask(record, subtask)
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 0))
+    assert cluster.free_slots() == [1, 1], "the restarted side has them"
+    for subtask in ((2, 0), (2, 1), (3, 0), (3, 1)):
+        cluster.finish_subtask(record, subtask)
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 1))
+    assert cluster.free_slots() == [2, 2]
+    assert record.state is JobState.FINISHED
+
+
+def test_a_job_that_ends_with_a_savepoint_is_not_restarted_in_part(
+    cluster_of_parts: Parted,
+) -> None:
+    cluster = cluster_of_parts
+    record = cluster.running()
+    kind = CheckpointKind.SAVEPOINT_SUSPEND
+    cluster.dispatcher.trigger_savepoint(record, kind, "/saved", 1.0)
+    cluster.right(record, 0)
+    assert (record.present.number, record.execution.state) == (1, JobState.DEPLOYING)
+
+
+def test_what_a_part_has_made_before_it_begins_again_does_not_count(
+    cluster_of_parts: Parted,
+) -> None:
+    cluster = cluster_of_parts
+    record = cluster.running()
+    for subtask in ((0, 0), (2, 0)):
+        cluster.finish_subtask(record, subtask)
+    cluster.right(record, 0)
+    assert set(record.present.results) == {(0, 0)}
+    cluster.reopened(record, 1)
+    row = [*range(9)]
+    cluster.say("worker-0", Progress(record.job_id, 0, [[2, 0, *row[2:]]]))
+    assert (2, 0) not in record.present.counters, "a late word of the part before"
+    cluster.say("worker-0", Progress(record.job_id, 1, [[2, 0, *row[2:]]]))
+    assert (2, 0) in record.present.counters
+    late = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "late", "right (1/2)")
+    cluster.say("worker-0", Failed(record.job_id, 0, 3, 0, late.to_dict()))
+    assert record.state is JobState.RUNNING

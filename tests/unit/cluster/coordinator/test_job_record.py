@@ -33,7 +33,7 @@ def record() -> JobRecord:
 def cancel_present(record: JobRecord, now: float) -> None:
     record.execution.start()
     record.execution.cancel(now)
-    record.execution.released("worker-0", now)
+    record.execution.released("worker-0", record.present.number, [], now)
     assert record.execution.state.is_terminal
     record.present.end(now)
 

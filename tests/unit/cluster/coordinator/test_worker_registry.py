@@ -181,3 +181,18 @@ def test_the_last_lost_workers_are_remembered(registry: WorkerRegistry) -> None:
     assert registry.connection_closed("worker-1") is None, "no news of one that is forgotten"
     again = registry.register(Register("worker-1", 999, "127.0.0.1:999", 1), now=1.0)
     assert not again.is_lost
+
+
+def test_slots_are_counted_anew(registry: WorkerRegistry) -> None:
+    registry.occupy("worker-1", ("job-a", 0), 2)
+    registry.reoccupy("worker-1", ("job-a", 0), 1)
+    registry.reoccupy("worker-1", ("job-a", 1), 2)
+    worker = registry.get("worker-1")
+    assert worker is not None
+    assert worker.free_slots == 0
+    registry.reoccupy("worker-1", ("job-a", 0), 0)
+    assert worker.occupied == {("job-a", 1): 2}
+    registry.connection_closed("worker-1")
+    registry.reoccupy("worker-1", ("job-a", 1), 1)
+    registry.reoccupy("worker-9", ("job-a", 1), 1)
+    assert worker.occupied == {}, "it is lost"

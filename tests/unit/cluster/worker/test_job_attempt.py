@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
 
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
+from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.messages import (
     Cancel,
     Deploy,
+    Failed,
     Message,
     Register,
     Registered,
@@ -26,6 +29,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import job_attempt as module
 from flinknet.cluster.worker.job_attempt import TRANSITIONS, AttemptState, JobAttempt
 from flinknet.cluster.worker.worker import Worker
+from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.errors import RemoteProtocolError
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.control_plane import (
@@ -34,7 +38,7 @@ from tests.unit.cluster.control_plane import (
     serve_control_plane,
     served_websocket,
 )
-from tests.unit.cluster.graphs import keyed_graph
+from tests.unit.cluster.graphs import keyed_graph, two_pipelines
 from tests.unit.cluster.running_cluster import CONFIG
 from tests.unit.tables import named, shown_in
 
@@ -127,6 +131,42 @@ async def test_an_attempt_that_is_cancelled_lets_go_of_everything(
         await living
     assert state_of(attempt) is AttemptState.RELEASED
     assert is_empty(environment)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_some_subtasks_are_cancelled_and_the_others_go_on(
+    served: ServedCoordinator, link: ControlLink, environment: NetworkEnvironment, runs: bool
+) -> None:
+    """Also if the word for that comes in the same moment as the word to run."""
+    graph = replace(two_pipelines(1), restart=FixedDelayRestart(1, 0.0))
+    async with served.client() as client:
+        job_id = await client.submit(Submission.of_graph(graph))
+    await expect(link, Deploy)
+    attempt = JobAttempt(job_id, 0, environment=environment, link=link, config=CONFIG)
+    living = asyncio.create_task(attempt.live())
+    await expect(link, Run)
+    cause = FailureCause(Gravity.CAUSE, "worker-0", 1, "ValueError", "boom")
+    await link.send(Failed(job_id, 0, 1, 0, cause.to_dict()))
+    cancel = await expect(link, Cancel)
+    assert cancel == Cancel(job_id, 0, [[0, 0], [1, 0]])
+    assert len(environment.statistics().partitions) == 2
+    attempt.run()
+    if runs:
+        await asyncio.sleep(0)
+    attempt.cancel((vertex, index) for vertex, index in cancel.subtasks)
+    assert await expect(link, Deploy) == Deploy(job_id, 1), "they are released"
+    progress = attempt.progress()
+    assert progress is not None
+    assert [row[:2] for row in progress.rows] == [[2, 0], [3, 0]]
+    (partition,) = environment.statistics().partitions
+    assert partition.partition_id == f"{job_id}/0/1/0"
+    assert state_of(attempt) is AttemptState.RUNNING
+    living.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await living
+    assert is_empty(environment)
+    attempt.cancel([(2, 0)])
+    assert state_of(attempt) is AttemptState.RELEASED, "that has been said"
 
 
 async def test_an_attempt_that_cannot_be_opened_is_released(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.flink_rest.exceptions_view import job_exceptions
 from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.cluster.coordinator.region_failover import RegionFailure
 from tests.unit.cluster.coordinator.flink_rest.jobs import ms, open_all, release, submitted
 
 CAUSE = FailureCause(
@@ -59,3 +62,14 @@ def test_without_a_traceback_it_is_said_what_happened() -> None:
     (entry,) = job_exceptions(record, {})["exceptionHistory"]["entries"]
     assert entry["stacktrace"] == "the coordinator (pid 7) ends"
     assert (entry["endpoint"], entry["taskManagerId"], entry["taskName"]) == (None, None, None)
+
+
+def test_a_part_that_failed_and_began_again_is_told_behind_what_came_later() -> None:
+    _, record = failed(CAUSE)
+    earlier = replace(CAUSE, traceback="Traceback: before", worker_id="worker-9")
+    record.present.failures.append(RegionFailure(frozenset({"0-0"}), earlier, 2.2))
+    entries = job_exceptions(record, {})["exceptionHistory"]["entries"]
+    assert [(one["stacktrace"], one["timestamp"]) for one in entries] == [
+        ("Traceback: on purpose", ms(3.0)),
+        ("Traceback: before", ms(2.2)),
+    ]

@@ -1,0 +1,249 @@
+"""Jobs of which a part fails: what exchanges records with it begins again, and the rest goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, Self
+
+import pytest
+
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.cluster.control.client import CoordinatorClient
+from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
+from flinknet.datastream import (
+    CollectSink,
+    GeneratorSource,
+    KeyedProcessFunction,
+    ProcessContext,
+    RateLimitedSource,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+)
+from flinknet.task.graph import JobGraph
+from tests.integration.test_recovery import EXPECTED, KEYS, RECORDS, Held
+
+SIDES = ("left", "right")
+
+
+class FailsOnce(KeyedProcessFunction):
+    """Fails when it is asked to, if it has not done so before."""
+
+    def __init__(self, asked: Path) -> None:
+        self._asked = asked
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any]:
+        if self._asked.exists():
+            with suppress(FileNotFoundError):
+                self._asked.unlink()
+                raise ValueError("as it was asked to")
+        yield value
+
+
+def two_pipelines(directory: Path, parallelism: int, *, apart: bool) -> JobGraph:
+    """Sums and counts by key on two sides that have nothing to do with each other; ``apart``, they
+    share no slots. They end when they may."""
+    environment = StreamExecutionEnvironment().set_parallelism(parallelism)
+    environment.enable_checkpointing(100)
+    environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
+    environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
+    for side in SIDES:
+        numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
+        source = Held(RateLimitedSource(numbers, 200_000.0), directory / "go")
+        stream = environment.from_source(source).name(f"{side} source")
+        if apart:
+            stream = stream.slot_sharing_group(side)
+        checked = stream.key_by(lambda record: record[0]).process(FailsOnce(directory / side))
+        totals = checked.key_by(lambda record: record[0]).reduce(
+            lambda one, other: (one[0], one[1] + other[1], one[2] + other[2]), emit="end_of_input"
+        )
+        totals.sink_to(CollectSink()).name(side)
+    return environment.job_graph("two pipelines")
+
+
+class Story:
+    """A job, and what the coordinator tells of it."""
+
+    def __init__(self, client: CoordinatorClient, job_id: str) -> None:
+        self._client = client
+        self.job_id = job_id
+
+    async def subtasks(self, side: str) -> list[dict[str, Any]]:
+        """What REST tells of all subtasks of a side."""
+        vertices = (await self._client.read(f"/v1/jobs/{self.job_id}"))["vertices"]
+        half = len(vertices) // 2
+        paths = [f"/v1/jobs/{self.job_id}/vertices/{vertex['id']}" for vertex in vertices]
+        mine = paths[:half] if side == "left" else paths[half:]
+        told = [(await self._client.read(path))["subtasks"] for path in mine]
+        return [subtask for subtasks in told for subtask in subtasks]
+
+    async def begun(self, side: str) -> set[tuple[int, int]]:
+        """Under which attempt number the subtasks of a side were begun, and when."""
+        return {(one["attempt"], one["start-time"]) for one in await self.subtasks(side)}
+
+    async def workers(self, side: str) -> set[str]:
+        """Who runs the subtasks of a side."""
+        return {one["taskmanager-id"] for one in await self.subtasks(side)}
+
+    async def restarted(self, side: str, more_than: int) -> int:
+        """Wait until a side runs under a larger number, and return that."""
+        while True:
+            subtasks = await self.subtasks(side)
+            numbers = {one["attempt"] for one in subtasks}
+            if min(numbers) > more_than and {one["status"] for one in subtasks} == {"RUNNING"}:
+                (number,) = numbers
+                return int(number)
+
+    async def checkpointed(self) -> None:
+        """Wait for a checkpoint that begins after this."""
+        path = f"/v1/jobs/{self.job_id}/checkpoints"
+        counts = (await self._client.read(path))["counts"]
+        enough = counts["completed"] + counts["in_progress"] + 1
+        while (await self._client.read(path))["counts"]["completed"] < enough:
+            pass
+
+    async def failures(self) -> list[str]:
+        """What REST tells of failures, the latest first."""
+        told = await self._client.read(f"/v1/jobs/{self.job_id}/exceptions")
+        return [one["stacktrace"] for one in told["exceptionHistory"]["entries"]]
+
+    async def restarts(self) -> int:
+        """The metric of that name."""
+        path = f"/v1/jobs/{self.job_id}/metrics?get=numRestarts"
+        return int((await self._client.read(path))[0]["value"])
+
+
+class Running:
+    """A job of two pipelines that runs on two workers; it ends with ``result``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        parallelism: int,
+        apart: bool,
+        strategy: Literal["region", "full"] = "region",
+    ) -> None:
+        self.directory = directory
+        self.config = FlinknetConfig(
+            network=NetworkConfig(network_memory_bytes=8 * 2**20, segment_bytes=4096),
+            cluster=ClusterConfig(
+                slots_per_worker=1, progress_interval_ms=20.0, failover_strategy=strategy
+            ),
+            checkpointing=CheckpointingConfig(directory=str(directory / "checkpoints")),
+        )
+        self._graph = two_pipelines(directory, parallelism, apart=apart)
+        self.said: list[str] = []
+        self.attempts: set[int] = set()
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self.cluster = await self._resources.enter_async_context(
+            LocalCluster(self.config, on_output=lambda process, line: self.said.append(line))
+        )
+        started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(progress: JobProgress) -> None:
+            self.attempts.add(progress.attempt)
+            if not started.done():
+                started.set_result(progress.job_id)
+
+        self._job = asyncio.create_task(self.cluster.execute(self._graph, watch))
+        client = CoordinatorClient(self.cluster.address, self.cluster.token, self.config.cluster)
+        await self._resources.enter_async_context(client)
+        self.story = Story(client, await started)
+        await self.story.checkpointed()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._resources.aclose()
+
+    def kill(self, worker_id: str) -> None:
+        """A worker gets SIGKILL."""
+        os.kill(self.cluster.pids()[worker_id], signal.SIGKILL)
+
+    async def check_result(self) -> None:
+        """Each side has counted each record once."""
+        (self.directory / "go").touch()
+        result = await self._job
+        for side in SIDES:
+            assert sorted(result.collected[side]) == EXPECTED
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_only_what_was_on_a_killed_worker_begins_again(tmp_path: Path, seed: int) -> None:
+    """Three times, on either side: the other side's subtasks stay as they are, checkpoints are
+    taken of both again, and what both have counted is exact."""
+    random = Random(seed)
+    async with Running(tmp_path, parallelism=1, apart=True) as running:
+        story = running.story
+        assert await story.workers("left") != await story.workers("right")
+        number = 0
+        for _ in range(3):
+            side, other = random.sample(SIDES, 2)
+            before = await story.begun(other)
+            (worker_id,) = await story.workers(side)
+            ((last, _),) = await story.begun(side)
+            running.kill(worker_id)
+            number = await story.restarted(side, max(last, number))
+            await story.checkpointed()
+            assert await story.begun(other) == before, "it has not noticed"
+        assert await story.restarts() == number == 3
+        assert len(await story.failures()) == 3
+        await running.check_result()
+    assert running.attempts == {0}, "all of it is one attempt"
+    assert sum("a part of it failed and begins again" in line for line in running.said) == 3
+
+
+async def test_a_function_that_fails_takes_only_its_side_with_it(tmp_path: Path) -> None:
+    """Both sides are on both workers, in the same slots."""
+    async with Running(tmp_path, parallelism=2, apart=False) as running:
+        story = running.story
+        before = await story.begun("left")
+        (tmp_path / "right").touch()
+        assert await story.restarted("right", 0) == 1
+        await story.checkpointed()
+        assert await story.begun("left") == before
+        assert await story.workers("left") == await story.workers("right")
+        assert "as it was asked to" in (await story.failures())[0]
+        (tmp_path / "left").touch()
+        assert await story.restarted("left", 1) == 2
+        await running.check_result()
+    assert running.attempts == {0}
+
+
+async def test_the_loss_of_a_worker_that_all_are_on_restarts_all(tmp_path: Path) -> None:
+    async with Running(tmp_path, parallelism=2, apart=False) as running:
+        running.kill("worker-0")
+        assert await running.story.restarted("left", 0) == 1
+        assert {number for number, _ in await running.story.begun("right")} == {1}
+        await running.check_result()
+    assert running.attempts == {0, 1}
+
+
+async def test_all_begins_again_if_that_is_the_strategy(tmp_path: Path) -> None:
+    async with Running(tmp_path, parallelism=1, apart=True, strategy="full") as running:
+        (worker_id,) = await running.story.workers("right")
+        running.kill(worker_id)
+        assert await running.story.restarted("left", 0) == 1
+        await running.check_result()
+    assert running.attempts == {0, 1}
+
+
+async def test_what_a_killed_coordinator_has_restarted_in_part_its_successor_restarts_whole(
+    tmp_path: Path,
+) -> None:
+    async with Running(tmp_path, parallelism=1, apart=True) as running:
+        story = running.story
+        (worker_id,) = await story.workers("right")
+        running.kill(worker_id)
+        assert await story.restarted("right", 0) == 1
+        await story.checkpointed()
+        running.kill("coordinator")
+        assert await story.restarted("left", 0) == 2, "a number that has never been"
+        await running.check_result()
