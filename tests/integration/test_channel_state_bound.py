@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,30 +14,39 @@ from flinknet.checkpoint.metadata import CheckpointMetadata, StateKind
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.cluster.local.job_memory import JobMemory
+from flinknet.common import Duration
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
-from flinknet.datastream import DataStream, GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import (
+    AsyncDataStream,
+    DataStream,
+    GeneratorSource,
+    StreamExecutionEnvironment,
+)
 from flinknet.task.graph import JobGraph
 
-PAYLOAD = b"x" * 1000
-RECORDS = 20_000
-"""Twenty times as many bytes as can be in flight."""
+SMALL, LARGE = 1_000, 30_000
+"""Bytes of a record: many to a buffer, or one."""
+BYTES = 40_000_000
+"""More than ten times as much as can be in flight."""
 CHECKPOINTS = 5
 
 
-def slow(record: tuple[int, bytes]) -> Iterable[int]:
-    time.sleep(0.001)
+def slow(record: tuple[int, bytes]) -> list[int]:
+    time.sleep(len(record[1]) / 1_000_000)
     return [record[0]]
 
 
-def full_queues(exchange: str) -> JobGraph:
-    """One source, and two subtasks that are too slow for it."""
+def full_queues(exchange: str, record_bytes: int) -> JobGraph:
+    """One source, and two subtasks that are too slow for it, in threads beside it."""
+    payload = b"x" * record_bytes
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100)
     environment.get_checkpoint_config().enable_unaligned_checkpoints()
-    numbers = GeneratorSource(lambda number: (number, PAYLOAD), RECORDS)
+    numbers = GeneratorSource(lambda number: (number, payload), BYTES // record_bytes)
     source = environment.from_source(numbers).set_parallelism(1)
     dealt: DataStream = source.broadcast() if exchange == "BROADCAST" else source.rebalance()
-    dealt.flat_map(slow).print()
+    minute = Duration.of_minutes(1)
+    AsyncDataStream.unordered_wait(dealt, slow, minute, capacity=1, in_thread=True).print()
     return environment.job_graph("full queues")
 
 
@@ -48,20 +56,26 @@ def stored(metadata: CheckpointMetadata) -> int:
     return sum(part.size_bytes for *_, kind, part in metadata.parts() if kind in kinds)
 
 
-@pytest.mark.parametrize("exchange", ["REBALANCE", "BROADCAST"])
+@pytest.mark.parametrize(
+    ("exchange", "record_bytes", "large_record_buffers_max"),
+    [("REBALANCE", SMALL, 0), ("BROADCAST", SMALL, 0), ("REBALANCE", LARGE, 32)],
+)
 async def test_checkpoints_store_no_more_than_can_be_in_flight(
-    tmp_path: Path, exchange: str
+    tmp_path: Path, exchange: str, record_bytes: int, large_record_buffers_max: int
 ) -> None:
     """A subtask here has one channel, so that its only barrier is its first: what is in flight at
     once is the bound; and with full queues, a checkpoint comes near it."""
     config = FlinknetConfig(
         network=NetworkConfig(
-            network_memory_bytes=8 * 2**20, segment_bytes=32768, record_bytes_max=32768
+            network_memory_bytes=8 * 2**20,
+            segment_bytes=32768,
+            record_bytes_max=32768,
+            large_record_buffers_max=large_record_buffers_max,
         ),
         cluster=ClusterConfig(progress_interval_ms=20.0),
         checkpointing=CheckpointingConfig(directory=str(tmp_path), retained=1000),
     )
-    graph = full_queues(exchange)
+    graph = full_queues(exchange, record_bytes)
     bound = sum(one.at_once for one in JobMemory.of_graph(graph, config).channel_state().values())
     sizes: dict[int, int] = {}
     async with LocalCluster(config, on_output=lambda process, line: None) as cluster:
