@@ -56,6 +56,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     environment = {
         **os.environ,
         "FLINKNET_CHECKPOINTING_DIRECTORY": str(folder),
+        "FLINKNET_CLUSTER_STACK_SAMPLES": "20",
         "FLINKNET_CLUSTER_STATISTICS_INTERVAL_MS": "250",
         "FLINKNET_NETWORK_NETWORK_MEMORY_BYTES": "8MiB",
         "FLINKNET_NETWORK_SEGMENT_BYTES": "4096",

@@ -83,6 +83,9 @@ def test_a_vertex_shows_subtasks_backpressure_buffers_and_plots(job: Page) -> No
     tabs = job.get_by_role("navigation", name="vertex")
     tabs.get_by_role("link", name="Backpressure").click()
     expect(job.get_by_role("region", name="Backpressure by subtask")).to_contain_text("HIGH")
+    job.get_by_role("button", name="compare with samples").click()
+    expect(job.get_by_role("columnheader", name="Sampled")).to_be_visible()
+    expect(job.get_by_role("status").filter(has_text="Samples until")).to_be_visible()
     tabs.get_by_role("link", name="Watermarks").click()
     expect(job.get_by_role("region", name="Watermarks by subtask")).to_contain_text("worker-1")
     tabs.get_by_role("link", name="Buffers").click()
@@ -93,6 +96,26 @@ def test_a_vertex_shows_subtasks_backpressure_buffers_and_plots(job: Page) -> No
     figure = job.get_by_role("figure")
     expect(figure).to_contain_text("numRecordsOutPerSecond")
     expect(figure.get_by_role("img")).to_be_visible()
+
+
+def test_a_flame_graph_says_what_a_vertex_waits_for(job: Page, tmp_path: Path) -> None:
+    job.get_by_role("link", name=re.compile("^Slow lookup, ")).click()
+    tabs = job.get_by_role("navigation", name="vertex")
+    tabs.get_by_role("link", name="Flame graph").click()
+    flame = job.get_by_role("group", name="flame graph")
+    waiting = flame.get_by_role("button", name=re.compile(r"^slow \(slow_job.py:\d+\)"))
+    expect(waiting).to_be_visible()
+    job.get_by_role("button", name="off CPU: waiting").click()
+    expect(waiting).to_be_visible()
+    job.get_by_role("combobox", name="Subtask").select_option("2")
+    expect(waiting).to_be_visible()
+    picture = tmp_path / "flame.png"
+    job.screenshot(path=picture)
+    waiting.focus()
+    job.keyboard.press("Enter")
+    expect(flame.get_by_role("button").first).to_have_attribute("aria-label", re.compile("^slow "))
+    job.get_by_role("button", name="show all").click()
+    expect(flame.get_by_role("button").first).to_have_attribute("aria-label", re.compile("^root"))
 
 
 def test_the_exchange_below_is_shown(job: Page) -> None:

@@ -1,6 +1,7 @@
 // One vertex: its subtasks, where their time goes, their buffers, metrics to plot, a flame graph.
 
 import { html, useState } from "/page/htm-preact.js";
+import { ask } from "/page/coordinator.js";
 import * as f from "/page/format.js";
 import { Table, byName, byPlace } from "/page/table.js";
 import { Shares } from "/page/shares.js";
@@ -26,9 +27,11 @@ const SUBTASKS = [
   { name: "bytes_out", title: "Bytes out", show: f.bytes },
 ];
 
-const BACKPRESSURE = (get) => [
+const BACKPRESSURE = (get, sampled) => [
   ...WHO,
   { name: "backpressured", title: "Backpressured", show: f.percent },
+  ...(sampled ? [{ name: "sampled", title: "Sampled", show: f.percent,
+    label: "part of the samples in which it waited for an output buffer" }] : []),
   { name: "idle", title: "Idle", show: f.percent },
   { name: "busy", title: "Busy", show: f.percent },
   { name: "level", title: "Status", isText: true, show: f.text },
@@ -88,8 +91,7 @@ export function Vertex({ jobId, vertex, tab, chart, hasFlameGraphs }) {
   const shown = {
     subtasks: () => subtasks(SUBTASKS, "Subtasks"),
     watermarks: () => subtasks(WATERMARKS, "Watermarks by subtask"),
-    backpressure: () => subtasks(BACKPRESSURE(get), "Backpressure by subtask",
-      { name: "backpressured", descending: true }),
+    backpressure: () => html`<${Backpressure} key=${vertex.id} job=${jobId} vertex=${vertex} get=${get} />`,
     buffers: () => subtasks(BUFFERS, "Buffers by subtask"),
     latency: () => html`<${Table} key="latency" columns=${LATENCY} rows=${vertex.latency} get=${byName}
       label="Latency from sources" initial=${{ name: "p99", descending: true }}
@@ -104,6 +106,32 @@ export function Vertex({ jobId, vertex, tab, chart, hasFlameGraphs }) {
     <${Tabs} base=${base} tabs=${tabs} chosen=${tab} label="vertex" />
     ${(shown[tab] ?? shown.subtasks)()}
   </section>`;
+}
+
+const SAMPLES_PATIENCE_MS = 30_000;
+
+// By time, always; by samples, as Flink did it before 1.13, when somebody wants to compare.
+function Backpressure({ job, vertex, get }) {
+  const [answer, setAnswer] = useState(null);
+  const take = async () => {
+    setAnswer({ said: "Samples are being taken …" });
+    try {
+      const path = `/v1/jobs/${job}/vertices/${vertex.id}/backpressure?by=samples&wait_ms=${SAMPLES_PATIENCE_MS}`;
+      const told = JSON.parse(await ask(path, { patience: 2 * SAMPLES_PATIENCE_MS }));
+      const ratios = new Map((told.subtasks ?? []).map((one) => [one.subtask, one.ratio]));
+      setAnswer({ ratios, said: ratios.size ? `Samples until ${f.clock(told["end-timestamp"])}.` : "There are no samples." });
+    } catch (error) {
+      setAnswer({ said: error.message });
+    }
+  };
+  const ratios = answer?.ratios;
+  const got = (row, name) => (name === "sampled" ? ratios.get(get(row, "subtask")) ?? null : get(row, name));
+  return html`<div>
+    <p class="choices"><button type="button" onClick=${take}>compare with samples</button>
+      <span class="muted" role="status">${answer?.said ?? "Time is always measured; samples cost the workers something."}</span></p>
+    <${Table} key=${ratios ? "both" : "time"} columns=${BACKPRESSURE(get, ratios)} rows=${vertex.rows} get=${got}
+      label="Backpressure by subtask" initial=${{ name: "backpressured", descending: true }} />
+  </div>`;
 }
 
 function Metrics({ vertex, chart }) {
