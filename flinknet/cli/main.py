@@ -6,6 +6,7 @@ Each command has a module of its own, which is named here and imported when the 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from flinknet.interpreter import INTERPRETER
 from flinknet.texts import printable, traceback_of
 
 __all__ = ["app", "main"]
+
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 app = typer.Typer(
     cls=LazyGroup,
@@ -61,10 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             print(traceback_of(error), end="", file=sys.stderr)
         print(printable(f"flinknet: {error}"), file=sys.stderr)
         sys.exit(1 if isinstance(error, JobError) else 2)
-    except PermissionError as error:
-        if invocation.verbose or error.filename is None:
+    except OSError as error:
+        if invocation.verbose or error.filename is None or error.errno not in _NOT_WRITABLE:
             raise
         print(printable(f"flinknet: {error.strerror}: {error.filename}"), file=sys.stderr)
+        if "--install-completion" in (sys.argv if arguments is None else arguments):
+            print("--show-completion prints what would stand there.", file=sys.stderr)
         sys.exit(2)
     sys.exit(0)
 

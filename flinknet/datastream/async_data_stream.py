@@ -45,15 +45,8 @@ class AsyncDataStream:
         in_thread: bool = False,
     ) -> DataStream:
         """Emit results as they come."""
-        return AsyncDataStream.unordered_wait_with_retry(
-            data_stream,
-            async_function,
-            timeout,
-            NO_RETRY_STRATEGY,
-            capacity,
-            output_type,
-            in_thread=in_thread,
-        )
+        operator = _operator(async_function, timeout, capacity, NO_RETRY_STRATEGY, in_thread)
+        return _replaced(data_stream, operator, output_type, ordered=False)
 
     @staticmethod
     def unordered_wait_with_retry(
@@ -67,11 +60,8 @@ class AsyncDataStream:
         in_thread: bool = False,
     ) -> DataStream:
         """Emit results as they come, and make requests again as the strategy says."""
-        settings = _checked(timeout, capacity, async_retry_strategy)
-        factory = partial(
-            AsyncWaitOperator, async_function, *settings, ordered=False, in_thread=in_thread
-        )
-        return data_stream.transform("async wait operator", factory, output_type)
+        operator = _operator(async_function, timeout, capacity, async_retry_strategy, in_thread)
+        return _replaced(data_stream, operator, output_type, ordered=False)
 
     @staticmethod
     def ordered_wait(
@@ -84,15 +74,8 @@ class AsyncDataStream:
         in_thread: bool = False,
     ) -> DataStream:
         """Emit results in the order of their records."""
-        return AsyncDataStream.ordered_wait_with_retry(
-            data_stream,
-            async_function,
-            timeout,
-            NO_RETRY_STRATEGY,
-            capacity,
-            output_type,
-            in_thread=in_thread,
-        )
+        operator = _operator(async_function, timeout, capacity, NO_RETRY_STRATEGY, in_thread)
+        return _replaced(data_stream, operator, output_type, ordered=True)
 
     @staticmethod
     def ordered_wait_with_retry(
@@ -107,17 +90,18 @@ class AsyncDataStream:
     ) -> DataStream:
         """Emit results in the order of their records, and make requests again as the strategy
         says."""
-        settings = _checked(timeout, capacity, async_retry_strategy)
-        factory = partial(
-            AsyncWaitOperator, async_function, *settings, ordered=True, in_thread=in_thread
-        )
-        return data_stream.transform("async wait operator", factory, output_type)
+        operator = _operator(async_function, timeout, capacity, async_retry_strategy, in_thread)
+        return _replaced(data_stream, operator, output_type, ordered=True)
 
 
-def _checked(
-    timeout: Time | Duration, capacity: int, strategy: AsyncRetryStrategy
-) -> tuple[int, int, AsyncRetryStrategy]:
-    """Return the settings as the operator takes them; ConfigurationError if they are none."""
+def _operator(
+    function: AsyncFunction | Callable[[Any], Any],
+    timeout: Time | Duration,
+    capacity: int,
+    strategy: AsyncRetryStrategy,
+    in_thread: bool,
+) -> partial[AsyncWaitOperator]:
+    """Return what makes the operator, but for the order; ConfigurationError if it cannot be."""
     if not isinstance(timeout, Time | Duration) or timeout.milliseconds_count < 0:
         raise ConfigurationError(
             f"the timeout of a request is {timeout!r}: choose a Time, as in Time.seconds(10), of 0 "
@@ -137,4 +121,15 @@ def _checked(
             "requests that are made again need a timeout, or one may never end: it covers all "
             "attempts"
         )
-    return timeout.milliseconds_count, capacity, strategy
+    settings = timeout.milliseconds_count, capacity, strategy
+    return partial(AsyncWaitOperator, function, *settings, in_thread=in_thread)
+
+
+def _replaced(
+    stream: DataStream,
+    operator: partial[AsyncWaitOperator],
+    output_type: TypeInformation | None,
+    *,
+    ordered: bool,
+) -> DataStream:
+    return stream.transform("async wait operator", partial(operator, ordered=ordered), output_type)

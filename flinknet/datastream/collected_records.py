@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from flinknet.config.temporary_directory import temporary_directory
 from flinknet.datastream.program_sink import ProgramSink
 from flinknet.errors import JobFailedError
 from flinknet.task.record_frames import read_frame
@@ -54,7 +55,9 @@ class CollectedRecords(Iterator[Any]):
         self._is_closed = False
         self._has_ended = False
         self._job: JobClient | None = None
-        self._directory = Path(tempfile.mkdtemp(prefix="flinknet-collect-"))
+        self._directory = Path(
+            tempfile.mkdtemp(prefix="flinknet-collect-", dir=temporary_directory())
+        )
         path = str(self._directory / "records")
         records = self
 

@@ -34,6 +34,7 @@ from flinknet.cluster.control.logs import configure_logging
 from flinknet.cluster.control.messages import Message, Register, StatisticsReport
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.process_group import kill_group
+from flinknet.cluster.control.stop_signals import when_told_to_stop
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.checkpoint_keeper import CheckpointKeeper
@@ -425,8 +426,7 @@ async def serve(
         reason = f"was told to stop by signal {number} ({number.name})"
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop_on, number)
+    when_told_to_stop(stop_on)
     if has_launcher:
         launcher = _Launcher(coordinator, loop, config.state_directory if owns_state else None)
         watch_parent(launcher.hear, launcher.ended)

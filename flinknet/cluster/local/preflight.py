@@ -14,6 +14,7 @@ from dataclasses import replace
 from flinknet.cluster.local.job_memory import JobMemory
 from flinknet.config import ClusterConfig, FlinknetConfig
 from flinknet.config.local_path import local_path
+from flinknet.config.temporary_directory import temporary_directory
 from flinknet.errors import (
     ConfigurationError,
     InsufficientNetworkBuffersError,
@@ -30,6 +31,7 @@ __all__ = ["check_cluster", "check_job", "explain_job", "fit_job"]
 def check_cluster(config: FlinknetConfig) -> None:
     """Raise ConfigurationError if the cluster cannot be started on this machine."""
     _check_host(config.cluster)
+    temporary_directory()
     check_machine(config.network, config.cluster.workers)
     cluster = config.cluster
     if cluster.coordinator_port:
@@ -113,7 +115,8 @@ def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None
     if path is None:
         return
     path = path.absolute()
-    there = next(one for one in (path, *path.parents) if one.exists())
+    # Of what is in a directory that this user may not look into, os.path says that it is not there.
+    there = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         why = "is no directory" if not there.is_dir() else "may not be written by this user"
         raise ConfigurationError(

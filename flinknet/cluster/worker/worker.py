@@ -32,7 +32,6 @@ import argparse
 import asyncio
 import gc
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -65,6 +64,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
+from flinknet.cluster.control.stop_signals import when_told_to_stop
 from flinknet.cluster.worker.answers import Answers
 from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
@@ -344,8 +344,7 @@ async def work(
 ) -> ExitStatus:
     """Be a worker until told to stop or the coordinator is gone; return the exit status."""
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    when_told_to_stop(lambda number: stop.set())
     _keep_what_is_loaded()
     environment = NetworkEnvironment(
         host=config.cluster.host,

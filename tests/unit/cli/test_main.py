@@ -138,6 +138,34 @@ def test_a_file_that_may_not_be_written_is_one_line(
         exit_code("work")
 
 
+def test_so_is_one_of_a_file_system_that_is_read_only(
+    failing: Failing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.write("def work(): raise OSError(30, 'Read-only file system', '/home/me/.bashrc')")
+    assert exit_code("work") == 2
+    assert capsys.readouterr().err == "flinknet: Read-only file system: /home/me/.bashrc\n"
+
+
+def test_another_error_of_a_file_is_a_bug(failing: Failing) -> None:
+    failing.write("def work(): raise OSError(5, 'Input/output error', '/home/me/.bashrc')")
+    with pytest.raises(OSError, match="Input/output error"):
+        exit_code("work")
+
+
+def test_who_cannot_install_the_completion_may_see_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: str) -> None:
+        raise PermissionError(13, "Permission denied", "/home/me/.bashrc")
+
+    monkeypatch.setattr("typer.completion.install", refuse)
+    assert exit_code("--install-completion") == 2
+    assert capsys.readouterr().err == (
+        "flinknet: Permission denied: /home/me/.bashrc\n"
+        "--show-completion prints what would stand there.\n"
+    )
+
+
 @pytest.mark.parametrize("verbose", ["0", "1"])
 def test_an_error_does_not_rule_the_terminal(
     failing: Failing,

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,17 @@ def test_a_directory_that_takes_no_checkpoints_is_named_before_anything_is_start
         check_job(job(str(place)), FlinknetConfig())
     with pytest.raises(ConfigurationError, match=f"{file} is no directory; choose another"):
         check_job(job(str(file / "checkpoints")), FlinknetConfig())
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    hidden, stat = tmp_path / "hidden" / "checkpoints", os.stat
+
+    def stat_of_a_user(path: Any, **how: Any) -> os.stat_result:
+        if path == hidden:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **how)
+
+    # root may look, and write, anywhere
+    monkeypatch.setattr(os, "stat", stat_of_a_user)
+    hidden.parent.mkdir()
+    check_job(job(str(hidden)), FlinknetConfig())
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ConfigurationError, match="may not be written by this user"):
         check_job(job(str(tmp_path / "checkpoints")), FlinknetConfig())
