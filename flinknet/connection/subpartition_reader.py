@@ -300,12 +300,16 @@ class SubpartitionReader:
         before, self.state = self.state, TRANSITIONS[self.state, event]
         log.debug("%s: reader %s -> %s", self, before.name, self.state.name)
 
+    def backlog(self) -> int:
+        """Data buffers that wait for it."""
+        return self._view.backlog() if self._view is not None else 0
+
     def statistics(self) -> SubpartitionReaderStatistics:
         """Say what credit the reader has, and what waits for it."""
         return SubpartitionReaderStatistics(
             channel=self.channel,
             credit=self.credit,
-            backlog=self._view.backlog() if self._view is not None else 0,
+            backlog=self.backlog(),
             queued=self.queued,
             done=self.done,
         )

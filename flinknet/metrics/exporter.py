@@ -8,7 +8,7 @@ a scrape; between scrapes nothing happens here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from time import perf_counter
@@ -37,22 +37,25 @@ TURN_S = 0.001
 """For how long text is made before the event loop has a turn."""
 
 
-async def render(families: Iterable[Family]) -> bytes:
-    """The text of families and of this process's own metrics, for ``/metrics``.
+async def render(families: Iterable[Family]) -> AsyncIterator[bytes]:
+    """The text of families and of this process's own metrics, for ``/metrics``, piece by piece.
 
-    The event loop turns after every ``TURN_S``.
+    The event loop turns after every ``TURN_S``, with what was made until then: to put megabytes
+    together, and to hand them to a socket, takes longer than that.
     """
     labels_text = _LabelsText()
-    parts = []
+    parts: list[str] = []
     turn_began = perf_counter()
     for family in families:
         parts.append(_head(family))
         for name, labels, value in _samples(family):
             parts.append(f"{name}{labels_text.of(labels)} {_number(value)}\n")
             if perf_counter() - turn_began >= TURN_S:
+                yield "".join(parts).encode()
+                parts.clear()
                 await asyncio.sleep(0)
                 turn_began = perf_counter()
-    return "".join(parts).encode() + generate_latest(_PROCESS)
+    yield "".join(parts).encode() + generate_latest(_PROCESS)
 
 
 def _head(family: Family) -> str:

@@ -218,13 +218,20 @@ class TaskTimes:
         finally:
             self.end_wait(reason, clock())
 
+    def accumulated_ms(self, now: float) -> tuple[float, float, float]:
+        """Idle, busy and backpressured time up to now."""
+        idle_ms = self._gauges[WaitReason.IDLE].total_ms(now)
+        soft, hard = WaitReason.SOFT_BACKPRESSURE, WaitReason.HARD_BACKPRESSURE
+        backpressured_ms = self._gauges[soft].total_ms(now) + self._gauges[hard].total_ms(now)
+        busy_ms = max(0.0, 1000 * (now - self._begun) - idle_ms - backpressured_ms)
+        return idle_ms, busy_ms, backpressured_ms
+
     def statistics(self, now: float) -> TaskTimesStatistics:
         """Return the times up to now."""
         idle = self._gauges[WaitReason.IDLE]
         soft = self._gauges[WaitReason.SOFT_BACKPRESSURE]
         hard = self._gauges[WaitReason.HARD_BACKPRESSURE]
-        backpressured_ms = soft.total_ms(now) + hard.total_ms(now)
-        waiting_ms = idle.total_ms(now) + backpressured_ms
+        idle_ms, busy_ms, backpressured_ms = self.accumulated_ms(now)
         return TaskTimesStatistics(
             name=self.name,
             idle_time_ms_per_second=idle.ms_per_second(now),
@@ -232,8 +239,8 @@ class TaskTimes:
             hard_backpressured_time_ms_per_second=hard.ms_per_second(now),
             max_soft_backpressured_time_ms=soft.longest_ms(now),
             max_hard_backpressured_time_ms=hard.longest_ms(now),
-            accumulated_idle_time_ms=idle.total_ms(now),
-            accumulated_busy_time_ms=max(0.0, 1000 * (now - self._begun) - waiting_ms),
+            accumulated_idle_time_ms=idle_ms,
+            accumulated_busy_time_ms=busy_ms,
             accumulated_backpressured_time_ms=backpressured_ms,
             is_backpressured=self._state is not None and self._state is not WaitReason.IDLE,
         )

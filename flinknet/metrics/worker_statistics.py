@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -172,12 +173,12 @@ class ConnectionTotals(NamedTuple):
 
     @classmethod
     def of(cls, connection: ConnectionStatistics) -> ConnectionTotals:
-        """Sum up the readers of a connection."""
+        """Leave the readers of a connection out."""
         return cls(
             connection=connection._replace(readers=()),
-            readers=len(connection.readers),
-            credit=sum(reader.credit for reader in connection.readers),
-            backlog=sum(reader.backlog for reader in connection.readers),
+            readers=connection.reader_count,
+            credit=connection.credit,
+            backlog=connection.backlog,
         )
 
 
@@ -268,10 +269,11 @@ class TaskInput(NamedTuple):
         ]
 
 
-def busiest_channels(inputs: Iterable[TaskInput], channels_max: int) -> tuple[ChannelRow, ...]:
+def busiest_channels(
+    channels: Iterable[ChannelRow], others: Iterable[ChannelRow], channels_max: int
+) -> tuple[ChannelRow, ...]:
     """The channels with most waiting for them, here and at their producers; at most so many."""
-    channels = (row for one in inputs for row in one.channels())
-    return tuple(nlargest(channels_max, channels, key=_waiting))
+    return tuple(nlargest(channels_max, chain(others, channels), key=_waiting))
 
 
 def _waiting(row: ChannelRow) -> int:

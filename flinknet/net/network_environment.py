@@ -505,13 +505,16 @@ class NetworkEnvironment:
         shape = ExchangeShape.of(connections, self._registry.partitions(), self._requests.gates)
         return memory_bound(self.config, shape)
 
-    def network_statistics(self) -> NetworkStatistics:
-        """Return the present counts of memory and peers; partitions and gates know their own."""
+    def network_statistics(self, *, with_readers: bool = True) -> NetworkStatistics:
+        """Return the present counts of memory and peers; partitions and gates know their own, and
+        each connection its readers, if they are asked for."""
         self._running()
         return NetworkStatistics(
             network_pool=self.network_pool.statistics(),
             peers=self._peers.statistics(),
-            connections=tuple(link.statistics() for link in self._peers.links()),
+            connections=tuple(
+                link.statistics(with_readers=with_readers) for link in self._peers.links()
+            ),
             reassembly=self._reassembly.statistics(),
         )
 

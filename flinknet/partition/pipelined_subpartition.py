@@ -289,6 +289,11 @@ class PipelinedSubpartition:
         """Bytes written and not polled, with those in the open builder."""
         return self.load % _BUFFER_LOAD
 
+    @property
+    def bytes_out(self) -> int:
+        """Bytes that the reader has taken."""
+        return self._bytes_out
+
     def _drop(self, buffer: Buffer) -> None:
         self._bytes_dropped += buffer.size
         buffer.recycle()

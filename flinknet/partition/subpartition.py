@@ -83,6 +83,10 @@ class ResultSubpartition(Protocol):
     def load(self) -> int:
         """The queue's length as one number to compare: its buffers, and of as many its bytes."""
 
+    @property
+    def bytes_out(self) -> int:
+        """Bytes that readers have taken."""
+
     def add_builder(self, builder: BufferBuilder) -> None:
         """Append an open builder; the one before it is sealed first."""
 

@@ -243,7 +243,7 @@ class RecordWriter:
     @property
     def bytes_out(self) -> int:
         """Bytes that readers have taken, over all subpartitions."""
-        return sum(part.statistics().bytes_out for part in self.partition.subpartitions)
+        return sum(part.bytes_out for part in self.partition.subpartitions)
 
     async def finish(self) -> None:
         """End the data and the partition; returns when every consumer has processed and read all

@@ -412,15 +412,15 @@ class Subtask:
         reader = self._reader
         received = reader.records_in if reader is not None else 0
         writers = [output.writer for output in self._outputs]
-        times = self._times.statistics(task_time())
+        idle_ms, busy_ms, backpressured_ms = self._times.accumulated_ms(task_time())
         return IOMetrics(
             records_in=head.records_read if isinstance(head, SourceOperator) else received,
             records_out=sum(writer.records_out for writer in writers),
             bytes_in=reader.bytes_in if reader is not None else 0,
             bytes_out=sum(writer.bytes_out for writer in writers),
-            idle_time_ms=round(times.accumulated_idle_time_ms),
-            busy_time_ms=round(times.accumulated_busy_time_ms),
-            backpressured_time_ms=round(times.accumulated_backpressured_time_ms),
+            idle_time_ms=round(idle_ms),
+            busy_time_ms=round(busy_ms),
+            backpressured_time_ms=round(backpressured_ms),
         )
 
     def _open_output(self, result: ResultDescriptor) -> RecordWriterOutput:

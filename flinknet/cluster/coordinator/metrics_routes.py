@@ -57,7 +57,7 @@ class MetricsRoutes:
         families = coordinator_families(
             labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
         )
-        text = await render([build_info(labels), *families])
+        text = render([build_info(labels), *families])
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _targets(self, request: web.Request) -> web.Response:

@@ -8,8 +8,8 @@ With ``channels`` there are samples of so many input channels, too, those where 
 ``statistics_channels_max``.
 
 The worker's event loop serves it, which the subtasks share: what is read lets the loop turn
-(``worker_metrics.py``), and so does what makes text of it (``metrics/exporter.py``). One scrape is
-served after the other.
+(``worker_metrics.py``), and so does what makes text of it (``metrics/exporter.py``). One reading is
+made after the other.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 
 from aiohttp import web
 
@@ -55,9 +56,8 @@ async def serve_metrics(
         async with one_at_a_time:
             channels_max = min(int(channels), config.statistics_channels_max)
             statistics = await metrics.statistics(channels_max)
-            families = worker_families(labels, statistics)
-            text = await render([build_info(labels), *families])
-        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+        families = chain([build_info(labels)], worker_families(labels, statistics))
+        return web.Response(body=render(families), headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application()
     application.router.add_get("/metrics", scrape)

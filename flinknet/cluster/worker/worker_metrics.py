@@ -25,6 +25,7 @@ from flinknet.metrics.loop_lag import LoopLag
 from flinknet.metrics.meter import Meter
 from flinknet.metrics.worker_statistics import (
     METERED,
+    ChannelRow,
     GateTotals,
     PartitionTotals,
     SubtaskTotals,
@@ -82,7 +83,7 @@ class WorkerMetrics:
         for gone in self._meters.keys() - set(map(_name, subtasks)):
             self._meters.pop(gone, None)
         totals = []
-        inputs: list[TaskInput] = []
+        rows: tuple[ChannelRow, ...] = ()
         turn_began = self.clock()
         for subtask in subtasks:
             subtask.measure_latency()
@@ -90,15 +91,16 @@ class WorkerMetrics:
             told, throughput = self._metered(subtask, statistics)
             totals.append(told)
             if channels_max:
-                inputs.append(TaskInput(statistics.gates, throughput))
+                inputs = TaskInput(statistics.gates, throughput)
+                rows = busiest_channels(inputs.channels(), rows, channels_max)
             if self.clock() - turn_began >= TURN_S:
                 await asyncio.sleep(0)
                 turn_began = self.clock()
         return WorkerStatistics.of(
-            self._environment.network_statistics(),
+            self._environment.network_statistics(with_readers=False),
             totals,
             event_loop_lag_ms=self._lag.longest_ms(self.clock()),
-            channels=busiest_channels(inputs, channels_max),
+            channels=rows,
             held_up=self._loop_watch.held_up(),
         )
 

@@ -138,6 +138,9 @@ def connection(peer: str, *credits: int) -> ConnectionStatistics:
     return ConnectionStatistics(
         peer=peer,
         channels=3,
+        reader_count=len(credits),
+        credit=sum(credits),
+        backlog=10 * len(credits),
         readers=tuple(
             SubpartitionReaderStatistics(number, credit, 10, False, False)
             for number, credit in enumerate(credits)

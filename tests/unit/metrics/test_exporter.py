@@ -22,6 +22,10 @@ from tests.unit.metrics.samples import worker
 LABELS = {"host": "127.0.0.1", "tm_id": "worker-0"}
 
 
+async def whole(families: Iterable[Family]) -> bytes:
+    return b"".join([piece async for piece in render(families)])
+
+
 def parsed(text: bytes) -> dict[str, dict[str, list[tuple[dict[str, str], float]]]]:
     """Samples by name, by the type of their family."""
     found: dict[str, dict[str, list[tuple[dict[str, str], float]]]] = {}
@@ -33,7 +37,7 @@ def parsed(text: bytes) -> dict[str, dict[str, list[tuple[dict[str, str], float]
 
 
 async def test_a_workers_families_become_text() -> None:
-    text = await render(worker_families(LABELS, worker(subtasks=2)))
+    text = await whole(worker_families(LABELS, worker(subtasks=2)))
     found = parsed(text)
     received = found["gauge"]["flink_taskmanager_job_task_numRecordsIn"]
     assert [(labels["subtask_index"], value) for labels, value in received] == [("0", 1), ("1", 1)]
@@ -75,13 +79,13 @@ class Registered(Collector):
 )
 async def test_the_text_is_what_the_library_makes_of_the_same(families: list[Family]) -> None:
     expected = generate_latest(Registered(families))
-    assert (await render(families)).startswith(expected)
+    assert (await whole(families)).startswith(expected)
 
 
 async def test_the_loop_turns_while_text_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter, "TURN_S", 0.0)
     samples = [({"number": str(number)}, float(number)) for number in range(10)]
-    rendering = asyncio.create_task(render([Family("many", "Numbers", Kind.GAUGE, samples)]))
+    rendering = asyncio.create_task(whole([Family("many", "Numbers", Kind.GAUGE, samples)]))
     turns = 0
     while not rendering.done():
         turns += 1
@@ -90,7 +94,7 @@ async def test_the_loop_turns_while_text_is_made(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_family_without_samples_is_named() -> None:
-    text = await render([Family("none_total", "Nothing", Kind.COUNTER, [])])
+    text = await whole([Family("none_total", "Nothing", Kind.COUNTER, [])])
     assert b"# TYPE none_total counter" in text
 
 

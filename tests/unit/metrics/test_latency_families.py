@@ -61,7 +61,8 @@ def test_the_scope_follows_from_the_granularity(
 
 
 async def test_prometheus_reads_a_summary() -> None:
-    text = await render(latency_families(WORKER, [measured(index=0), measured(index=1)]))
+    families = latency_families(WORKER, [measured(index=0), measured(index=1)])
+    text = b"".join([piece async for piece in render(families)])
     found = parsed(text)["summary"]
     name = SCOPE + "source_id_operator_id_operator_subtask_index_latency"
     assert [value for _, value in found[f"{name}_count"]] == [100, 100]

@@ -87,10 +87,10 @@ def test_the_busiest_channels_come_first_and_no_more_than_asked_for() -> None:
         gate(channel(0, queued_buffers=1), channel(1, backlog=9), name="one"),
         gate(channel(0, queued_buffers=2, backlog=3), name="other"),
     ]
-    inputs = [TaskInput([one], None) for one in gates]
-    rows = busiest_channels(inputs, 2)
+    one, other = (TaskInput([each], None).channels() for each in gates)
+    rows = busiest_channels(other, busiest_channels(one, (), 2), 2)
     assert [(row.gate, row.channel.channel) for row in rows] == [("one", 1), ("other", 0)]
-    assert busiest_channels(inputs, 0) == ()
+    assert busiest_channels(one, other, 0) == ()
 
 
 def test_a_channel_takes_as_long_as_its_task_reads_of_all_its_gates_meanwhile() -> None:
@@ -107,7 +107,7 @@ def test_a_channel_takes_as_long_as_its_task_reads_of_all_its_gates_meanwhile() 
 
 
 def whole_worker() -> WorkerStatistics:
-    rows = busiest_channels([TaskInput([gate(channel(0), channel(1))], None)], 2)
+    rows = tuple(TaskInput([gate(channel(0), channel(1))], None).channels())
     return worker(subtasks=2, connections=2)._replace(channels=rows)
 
 

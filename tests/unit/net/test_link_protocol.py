@@ -211,6 +211,8 @@ async def test_a_turn_of_the_loop_handles_a_bounded_number_of_one_peers_messages
             connection = environment.statistics().connections[0]
             credit, before = sum(reader.credit for reader in connection.readers), credit
             assert credit - before <= 10 * 2, "a read, and what was left of the one before"
+        [summed] = environment.network_statistics(with_readers=False).connections
+        assert (summed.readers, summed.reader_count, summed.credit) == ((), 1, credit)
 
 
 async def test_a_flood_of_legal_messages_keeps_nobody_from_the_event_loop() -> None:

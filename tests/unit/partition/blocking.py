@@ -87,6 +87,10 @@ class BlockingSubpartition:
         return 0
 
     @property
+    def bytes_out(self) -> int:
+        return self._bytes_out
+
+    @property
     def load(self) -> int:
         return 0
 

@@ -30,7 +30,7 @@ from flinknet.errors import (
     JobFailedError,
     WorkerLostError,
 )
-from flinknet.metrics.worker_statistics import TaskInput, busiest_channels, pack_statistics
+from flinknet.metrics.worker_statistics import TaskInput, pack_statistics
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import SubtaskResult
@@ -243,7 +243,7 @@ async def test_a_client_sees_a_worker_as_it_last_reported(served: ServedCoordina
 async def test_a_client_has_a_worker_asked(
     served: ServedCoordinator, options: dict[str, Any]
 ) -> None:
-    rows = busiest_channels([TaskInput([gate(channel(0))], None)], 1)
+    rows = tuple(TaskInput([gate(channel(0))], None).channels())
     seen = worker()._replace(channels=rows)
     async with served.worker("worker-0") as link, served.client() as client:
         asking = asyncio.create_task(client.statistics("worker-0", **options))

@@ -12,12 +12,11 @@ from flinknet.errors import RemoteProtocolError
 from flinknet.metrics.worker_statistics import (
     TaskInput,
     WorkerStatistics,
-    busiest_channels,
     pack_statistics,
 )
 from tests.unit.metrics.samples import channel, gate, subtask, worker
 
-CHANNELS = busiest_channels([TaskInput([gate(channel(0))], None)], 1)
+CHANNELS = tuple(TaskInput([gate(channel(0))], None).channels())
 
 
 class Store:
