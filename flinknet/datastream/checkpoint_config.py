@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import Enum
 
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
 
@@ -31,7 +32,7 @@ class ExternalizedCheckpointRetention(Enum):
     """Never."""
 
 
-class CheckpointConfig:
+class CheckpointConfig(PyFlinkNames):
     """The checkpoints of the jobs of one environment; times are in milliseconds."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from flinknet.datastream.checkpoint_config import CheckpointingMode, Externalize
 from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.state_backends import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from flinknet.errors import ConfigurationError
+from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["Configuration", "RuntimeExecutionMode", "configure"]
 
@@ -29,7 +30,7 @@ class RuntimeExecutionMode(Enum):
     """BATCH if every source ends, else STREAMING."""
 
 
-class Configuration:
+class Configuration(PyFlinkNames):
     """Options by key, each of them text (PyFlink's Configuration)."""
 
     def __init__(self, other: Configuration | None = None) -> None:

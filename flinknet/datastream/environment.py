@@ -29,13 +29,14 @@ from flinknet.task.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
+from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["ExecutionConfig", "StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "flinknet job"
 
 
-class ExecutionConfig:
+class ExecutionConfig(PyFlinkNames):
     """Settings of the whole job (PyFlink's ExecutionConfig)."""
 
     def __init__(self, defaults: GraphDefaults) -> None:
@@ -105,7 +106,7 @@ class ExecutionConfig:
         return self._defaults.max_parallelism or -1
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(PyFlinkNames):
     """Collects the operators of a program and executes them as a job.
 
     ``config`` is that of the embedded local cluster; it is not used when ``flinknet run`` has

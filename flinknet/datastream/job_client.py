@@ -14,13 +14,14 @@ from flinknet.errors import JobCancelledError
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
     from flinknet.cluster.local.job_control import JobControl
+from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["CompletableFuture", "JobClient"]
 
 T = TypeVar("T")
 
 
-class CompletableFuture(Generic[T]):
+class CompletableFuture(PyFlinkNames, Generic[T]):
     """What will be known (PyFlink's): ``await`` it in an event loop, or call ``result()``."""
 
     def __init__(self, future: Future[T]) -> None:
@@ -47,7 +48,7 @@ class CompletableFuture(Generic[T]):
         return self._future.done()
 
 
-class JobClient:
+class JobClient(PyFlinkNames):
     """One job that ``execute_async`` has started.
 
     ``await`` it for its result: whoever is cancelled while waiting leaves the job running. A

@@ -7,6 +7,7 @@ from typing import Self
 
 from flinknet.config import BufferTimeout, check_buffer_timeout
 from flinknet.errors import ConfigurationError
+from flinknet.task.pyflink_differences import PyFlinkNames
 from flinknet.task.transformation import ChainingStrategy, Transformation
 
 __all__ = ["OperatorSettings", "checked_parallelism"]
@@ -15,7 +16,7 @@ MAX_PARALLELISM = 1 << 15
 """Most key groups, so most subtasks, of an operator (Flink's UPPER_BOUND_MAX_PARALLELISM)."""
 
 
-class OperatorSettings(ABC):
+class OperatorSettings(PyFlinkNames, ABC):
     """The settings of the operator that made a stream, or of a sink. Each method returns self."""
 
     @abstractmethod

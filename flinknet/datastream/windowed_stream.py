@@ -11,6 +11,7 @@ from flinknet.task.durations import Time
 from flinknet.task.evictors import EvictingContents, Evictor
 from flinknet.task.functions import AggregateFunction
 from flinknet.task.graph import OperatorFactory
+from flinknet.task.pyflink_differences import PyFlinkNames
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.triggers import Trigger
 from flinknet.task.type_information import TypeInformation, converter
@@ -45,7 +46,7 @@ class AddWindows(Protocol[S_co]):
     ) -> S_co: ...
 
 
-class WindowedStream(Generic[S_co]):
+class WindowedStream(PyFlinkNames, Generic[S_co]):
     """A stream in windows: of each key, or, after ``window_all``, of all records.
 
     Functions of a stream without keys get no key. Results have the timestamp of the window's end.

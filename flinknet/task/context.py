@@ -12,6 +12,7 @@ from flinknet.metrics.latency_statistics import LatencyStatistics
 from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.task.pyflink_differences import PyFlinkNames
 from flinknet.task.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -80,7 +81,7 @@ class OnTimerContext(ProcessContext):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuntimeContext:
+class RuntimeContext(PyFlinkNames):
     """One operator's place in a running job."""
 
     operator_name: str

@@ -20,6 +20,7 @@ from typing import Any
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.durations import Instant
+from flinknet.task.pyflink_differences import PyFlinkNames
 from flinknet.task.row import Row
 
 __all__ = [
@@ -40,7 +41,7 @@ __all__ = [
 Convert = Callable[[Any], Any]
 
 
-class TypeInformation:
+class TypeInformation(PyFlinkNames):
     """What the records of a stream are."""
 
     name = "any"

@@ -13,6 +13,7 @@ from typing import Any
 from flinknet.errors import ConfigurationError
 from flinknet.task.durations import Duration
 from flinknet.task.operators import bound_function, is_awaiting
+from flinknet.task.pyflink_differences import PyFlinkNames
 from flinknet.task.watermark_valve import MIN_WATERMARK
 
 __all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy"]
@@ -28,7 +29,7 @@ class TimestampAssigner(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class WatermarkStrategy:
+class WatermarkStrategy(PyFlinkNames):
     """PyFlink's WatermarkStrategy; begin with one of the class methods."""
 
     out_of_orderness_ms: int | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.pyflink.differences import ALL_OF_IT, DIFFERENCES
+from flinknet.task.pyflink_differences import ALL_OF_IT, DIFFERENCES
 from tests.pyflink.listing import Api, Methods, read_api
 
 __all__ = ["PAGE", "page"]
@@ -27,8 +27,8 @@ in `flinknet.datastream`.
 
 - *here*: by this name, with these parameters, and it does the same.
 - *otherwise*: there is something for it, by another name or in another shape.
-- *never*: it has no meaning here, for the reason that is given.
-- *not yet*: it would have one.
+- *never*: it is not here, for the reason that is given; so says the error of a program that calls
+  it.
 
 Connectors to other systems (`pyflink.datastream.connectors`) and formats are left out, but for
 files and number sequences: flinknet has sources and sinks of its own. This page is generated from

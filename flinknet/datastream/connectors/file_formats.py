@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from flinknet.datastream.connectors.text_files import LineSource, TextFileSource
 from flinknet.errors import ConfigurationError
+from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["FileSourceBuilder", "StreamFormat"]
 
@@ -23,7 +24,7 @@ class StreamFormat:
         return StreamFormat(lambda paths: TextFileSource(paths, encoding=charset_name))
 
 
-class FileSourceBuilder:
+class FileSourceBuilder(PyFlinkNames):
     """Builds a source of files, step by step."""
 
     def __init__(self, stream_format: StreamFormat, paths: Sequence[str]) -> None:

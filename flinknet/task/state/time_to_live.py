@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.task.pyflink_differences import PyFlinkNames
 
 __all__ = ["StateTtlConfig"]
 
@@ -20,7 +21,7 @@ CLEANUP_ENTRIES = 5
 """Entries looked at per access, if nobody says otherwise (Flink's default)."""
 
 
-class StateTtlConfig:
+class StateTtlConfig(PyFlinkNames):
     """Begin with ``new_builder``; PyFlink's names."""
 
     class UpdateType(Enum):
@@ -36,7 +37,7 @@ class StateTtlConfig:
         ReturnExpiredIfNotCleanedUp = "it can"
         NeverReturnExpired = "it cannot"
 
-    class Builder:
+    class Builder(PyFlinkNames):
         """Makes a StateTtlConfig; each method but ``build`` returns the builder."""
 
         def __init__(self, ttl: Any) -> None:

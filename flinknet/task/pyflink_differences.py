@@ -1,8 +1,13 @@
-"""What of PyFlink's DataStream API is not in flinknet, or is otherwise, and why."""
+"""What of PyFlink's DataStream API is not in flinknet, or is otherwise, and why.
+
+The documentation's table says it, and so does the error of a program that uses it.
+"""
 
 from __future__ import annotations
 
-__all__ = ["ALL_OF_IT", "DIFFERENCES"]
+from typing import TYPE_CHECKING
+
+__all__ = ["ALL_OF_IT", "DIFFERENCES", "PyFlinkNames"]
 
 _JAVA = "never: it is about objects of the Java virtual machine, of which there is none"
 _SERIALIZERS = "never: records say themselves what they are, and have one form on the wire"
@@ -24,7 +29,10 @@ _ASSIGNER = "otherwise: `assign_windows` takes the element and its time, and win
 _CLEANUP = "otherwise: `cleanup_entries` and `cleanup_in_full_snapshot`, attributes"
 _TTL_TIME = "never: state lives by processing time, as in Flink"
 _INTERNAL = "never: it is internal to PyFlink"
-_NOT_YET = "not yet"
+_ALIGNMENT = (
+    "never: sources are not held back by each other's event time; a `RateLimitedSource` bounds one "
+    "that runs ahead, and RocksDB keeps what is waited for"
+)
 
 ALL_OF_IT = "*"
 
@@ -43,7 +51,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "FileSink.BulkFormatBuilder": {ALL_OF_IT: _BULK},
     "FileSource": {"for_bulk_file_format": _BULK},
     "FileSourceBuilder": {
-        "monitor_continuously": _NOT_YET,
+        "monitor_continuously": _DISCOVERY,
         "set_file_enumerator": _DISCOVERY,
         "set_split_assigner": _DISCOVERY,
     },
@@ -280,7 +288,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ("from_internal_type", "get_java_type_info", "need_conversion", "to_internal_type"), _JAVA
     ),
     "TypeSerializer": {ALL_OF_IT: _SERIALIZERS},
-    "WatermarkStrategy": {"with_watermark_alignment": _NOT_YET},
+    "WatermarkStrategy": {"with_watermark_alignment": _ALIGNMENT},
     "Window": {ALL_OF_IT: "otherwise: a `TimeWindow` or a `GlobalWindow`"},
     "WindowAssigner.WindowAssignerContext": {ALL_OF_IT: _ASSIGNER},
     "WindowedStream": dict.fromkeys(
@@ -310,3 +318,22 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     },
 }
+
+
+class PyFlinkNames:
+    """A class of PyFlink's name: what it has not of PyFlink's methods, it says why."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # or every name would pass for one of its attributes
+
+        def __getattr__(self, name: str) -> None:
+            for class_ in type(self).__mro__:
+                why = DIFFERENCES.get(class_.__qualname__, {}).get(name)
+                if why is not None:
+                    raise AttributeError(
+                        f"PyFlink's {class_.__qualname__}.{name} is not in flinknet, {why}"
+                    )
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
