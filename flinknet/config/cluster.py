@@ -67,6 +67,10 @@ class ClusterConfig:
     log_format: Literal["text", "json"] = "text"
     """How it is shown: a line of text, or an object per line, for programs that collect logs."""
 
+    output_kept_bytes: int = MIB
+    """Of what a process logs, and of what it prints: the end that it keeps in memory, for who asks
+    over REST or on the page. Flink has files, and tells them whole."""
+
     garbage_collection: Literal["short", "python"] = "short"
     """What CPython's collector does in a worker. With "short" it stops the event loop for some
     milliseconds at a time; objects that live for long and then only refer to each other are freed
@@ -273,6 +277,7 @@ class ClusterConfig:
             ("job_bytes_max", KIB),
             ("failure_text_bytes_max", 256),
             ("pypy_nursery_bytes", MIB),
+            ("output_kept_bytes", KIB),
             ("stack_samples", 1),
             ("stack_depth_max", 1),
             ("stacks_distinct_max", 1),

@@ -139,6 +139,22 @@ def test_checkpoints_exceptions_and_workers_are_shown(job: Page) -> None:
     expect(job.get_by_role("region", name="Workers")).to_contain_text("worker-0")
 
 
+def test_a_process_shows_its_log_and_its_stacks(job: Page, tmp_path: Path) -> None:
+    job.get_by_role("navigation", name="cluster").get_by_role("link", name="Workers").click()
+    job.get_by_role("link", name="coordinator").click()
+    expect(job.get_by_role("region", name="Log of coordinator")).to_contain_text("submitted")
+    job.get_by_role("link", name="worker-1").click()
+    job.get_by_role("navigation", name="process").get_by_role("link", name="Threads").click()
+    stacks = job.get_by_role("region", name="Threads and tasks of worker-1")
+    expect(stacks).to_contain_text("MainThread")
+    job.get_by_role("searchbox", name="Filter").last.fill("task slow lookup")
+    expect(stacks).to_contain_text(re.compile(r'^"task Slow lookup'))
+    expect(stacks).not_to_contain_text("MainThread")
+    picture = tmp_path / "process.png"
+    job.screenshot(path=picture)
+    assert picture.stat().st_size > 10_000
+
+
 def test_the_keyboard_is_enough(job: Page) -> None:
     job.keyboard.press("Tab")
     expect(job.get_by_role("link", name="Skip to the content")).to_be_focused()

@@ -1,7 +1,8 @@
 """What a process of a cluster writes of what is logged in it, by user code or by flinknet itself.
 
-Lines go to standard error. Names and values that others chose stand in them, so that a line of
-text is made printable; in JSON, one object per line, they are escaped.
+Lines go to standard error, and their end is kept (``kept_output.py``). Names and values that others
+chose stand in them, so that a line of text is made printable; in JSON, one object per line, they
+are escaped.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from flinknet.cluster.control.kept_output import KeptOutput, keep_output
 from flinknet.config import ClusterConfig
 from flinknet.texts import printable
 
@@ -50,12 +52,15 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields)
 
 
-def configure_logging(config: ClusterConfig, process: str) -> None:
-    """Have this process write what is logged in it, from ``log_level`` on.
+def configure_logging(config: ClusterConfig, process: str) -> KeptOutput:
+    """Have this process write what is logged in it, from ``log_level`` on, and keep the end of that
+    and of what it prints.
 
     flinknet's own loggers say what is wrong, and all else only with the level "debug".
     """
     handler = logging.StreamHandler(sys.stderr)
+    kept = KeptOutput(process, config.output_kept_bytes)
+    keep_output(kept)
     is_json = config.log_format == "json"
     handler.setFormatter(JsonFormatter(process) if is_json else PrintableFormatter())
     root = logging.getLogger()
@@ -63,3 +68,4 @@ def configure_logging(config: ClusterConfig, process: str) -> None:
     root.setLevel(config.log_level.upper())
     if config.log_level != "debug":
         logging.getLogger("flinknet").setLevel(max(logging.WARNING, root.level))
+    return kept

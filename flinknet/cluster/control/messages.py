@@ -13,7 +13,8 @@ missing field or a wrong type is a ``RemoteProtocolError`` and ends the connecti
     Heartbeat                                  Heartbeat, in answer to each
     Progress                                   Deploy, Run, Cancel
     StatisticsReport                           StatisticsRequest
-    Answer*                                    SampleStacks
+    Answer*                                    SampleStacks, DumpThreads
+                                               ListOutput, ReadOutput
     Opened, Finished*, Failed, Released        Settle, Stop
     Settled
     AcknowledgeCheckpoint                      TriggerCheckpoint
@@ -40,11 +41,14 @@ __all__ = [
     "CompleteCheckpoint",
     "DeclineCheckpoint",
     "Deploy",
+    "DumpThreads",
     "Failed",
     "Heartbeat",
+    "ListOutput",
     "Message",
     "Opened",
     "Progress",
+    "ReadOutput",
     "Refused",
     "Register",
     "Registered",
@@ -133,6 +137,28 @@ class SampleStacks:
     vertex: int
     looks: int
     delay_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class DumpThreads:
+    """Tell where all threads and tasks are; the answer is a list of ``ThreadInfo``."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListOutput:
+    """Tell what is kept of what was logged and printed; the answer is a list of ``KeptFile``."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOutput:
+    """Tell the text of that name, which is the answer; None, in msgpack, if there is none."""
+
+    request: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +325,9 @@ Message: TypeAlias = (
     | StatisticsRequest
     | StatisticsReport
     | SampleStacks
+    | DumpThreads
+    | ListOutput
+    | ReadOutput
     | Deploy
     | Opened
     | Run

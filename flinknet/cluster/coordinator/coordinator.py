@@ -30,6 +30,7 @@ from flinknet.cluster.control.credentials import take_token
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.http_server import HttpServer
+from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
 from flinknet.cluster.control.messages import Message, Register, StatisticsReport
 from flinknet.cluster.control.parent_watch import watch_parent
@@ -70,9 +71,12 @@ class Coordinator:
         want_worker: Callable[[str], None] = lambda lost: None,
         checkpointing: CheckpointingConfig | None = None,
         store: JobStore | None = None,
+        output: KeptOutput | None = None,
     ) -> None:
         """``want_worker`` hears of each lost worker that a job needs to have replaced. The jobs are
-        kept in the ``store``, and those that are there are resumed."""
+        kept in the ``store``, and those that are there are resumed. ``output`` is what is told of
+        this process when somebody asks."""
+        self.output = output or KeptOutput("coordinator", config.output_kept_bytes)
         self._checkpointing = checkpointing or CheckpointingConfig()
         self._keeper = CheckpointKeeper(self._checkpointing, self._kept, self._found)
         self._want_worker = want_worker
@@ -408,6 +412,7 @@ async def serve(
     has_launcher: bool,
     owns_state: bool = False,
     checkpointing: CheckpointingConfig | None = None,
+    output: KeptOutput | None = None,
 ) -> None:
     """Serve the control plane until SIGTERM or SIGINT. ``owns_state`` says that the state directory
     goes when the launcher is gone."""
@@ -416,7 +421,11 @@ async def serve(
     if config.state_directory:
         store = JobStore(Path(config.state_directory), durable=not owns_state)
     coordinator = Coordinator(
-        config, lambda lost: _announce("worker_wanted", worker_id=lost), checkpointing, store
+        config,
+        lambda lost: _announce("worker_wanted", worker_id=lost),
+        checkpointing,
+        store,
+        output,
     )
     stop = asyncio.Event()
     reason = "stops"
@@ -510,7 +519,7 @@ def main() -> int:
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config
-        configure_logging(config.cluster, "coordinator")
+        output = configure_logging(config.cluster, "coordinator")
         # Of itself it says what happens to jobs and workers: there is no user code to be heard.
         logging.getLogger("flinknet.coordinator").setLevel(config.cluster.log_level.upper())
         asyncio.run(
@@ -520,6 +529,7 @@ def main() -> int:
                 has_launcher=options.watch_parent,
                 owns_state=options.remove_state,
                 checkpointing=config.checkpointing,
+                output=output,
             )
         )
     except FlinknetError as error:

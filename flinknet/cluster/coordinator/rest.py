@@ -24,6 +24,7 @@ from flinknet.cluster.coordinator.client_routes import ClientRoutes, Jobs
 from flinknet.cluster.coordinator.diagnosis_routes import DiagnosisRoutes
 from flinknet.cluster.coordinator.flink_rest.cluster_routes import ClusterRoutes
 from flinknet.cluster.coordinator.flink_rest.job_routes import JobRoutes
+from flinknet.cluster.coordinator.flink_rest.process_routes import Outspoken, ProcessRoutes
 from flinknet.cluster.coordinator.flink_rest.vertex_routes import Sampling, VertexRoutes
 from flinknet.cluster.coordinator.metrics_routes import MetricsRoutes
 from flinknet.cluster.coordinator.name_routes import NameRoutes
@@ -47,7 +48,7 @@ _OVERHEAD_BYTES = 1024 * 1024
 """What an upload may have beside collected records or a job graph: counters, metrics, the shape."""
 
 
-class Served(Readiness, Jobs, Savepoints, Attempts, Sampling, Protocol):
+class Served(Readiness, Jobs, Savepoints, Attempts, Sampling, Outspoken, Protocol):
     """What all routes together need of the coordinator."""
 
 
@@ -66,6 +67,7 @@ def control_plane(coordinator: Served, token: str) -> web.Application:
     application.add_routes(ClientRoutes(coordinator).routes())
     application.add_routes(DiagnosisRoutes(coordinator).routes())
     application.add_routes(ClusterRoutes(coordinator).routes())
+    application.add_routes(ProcessRoutes(coordinator).routes())
     application.add_routes(JobRoutes(coordinator).routes())
     application.add_routes(VertexRoutes(coordinator).routes())
     application.add_routes(CheckpointRoutes(coordinator).routes())

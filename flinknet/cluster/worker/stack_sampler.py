@@ -43,7 +43,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from flinknet.buffer.availability import WaitReason
-from flinknet.cluster.worker.await_chain import (
+from flinknet.cluster.control.await_chain import (
     await_chain,
     awaited_future,
     call_text,

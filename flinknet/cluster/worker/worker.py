@@ -43,6 +43,7 @@ from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import cluster_id, data_plane_secret, take_token
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.job_state import AttemptKey
+from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
@@ -55,7 +56,6 @@ from flinknet.cluster.control.messages import (
     Registered,
     Released,
     Run,
-    SampleStacks,
     Settle,
     StatisticsReport,
     StatisticsRequest,
@@ -65,7 +65,7 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.control.parent_watch import watch_parent
 from flinknet.cluster.control.presence import Presence
 from flinknet.cluster.control.stop_signals import when_told_to_stop
-from flinknet.cluster.worker.answers import Answers
+from flinknet.cluster.worker.answers import Answers, Request
 from flinknet.cluster.worker.garbage_collection import GarbageCollection
 from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.metrics_server import serve_metrics
@@ -145,8 +145,10 @@ class Worker:
         garbage_collection: GarbageCollection | None = None,
         state_backends: StateBackends | None = None,
         job_metrics: MetricsConfig | None = None,
+        output: KeptOutput | None = None,
     ) -> None:
-        """Without a ``garbage_collection`` Python's collector is left alone."""
+        """Without a ``garbage_collection`` Python's collector is left alone. ``output`` is what is
+        told of this process when somebody asks."""
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._checkpointing = checkpointing
         self._job_metrics = job_metrics
@@ -154,7 +156,7 @@ class Worker:
         self.metrics = WorkerMetrics(environment, self._subtasks)
         self._environment = environment
         self._link = link
-        self._answers = Answers(link, environment.worker_id, config)
+        self._answers = Answers(link, environment.worker_id, config, output)
         self._config = config
         self._attempts: dict[AttemptKey, tuple[JobAttempt, asyncio.Task[None]]] = {}
         self._heard_at = 0.0
@@ -220,8 +222,8 @@ class Worker:
             if isinstance(message, StatisticsRequest):
                 group.create_task(self._report_statistics(message))
                 continue
-            if isinstance(message, SampleStacks):
-                group.create_task(self._answers.sample_stacks(message))
+            if isinstance(message, Request):
+                group.create_task(self._answers.answer(message))
                 continue
             await self._act(message, group)
         print("lost the coordinator: the control connection has ended", file=sys.stderr)
@@ -340,7 +342,12 @@ class Ports:
 
 
 async def work(
-    worker_id: str, coordinator: str, ports: Ports, config: FlinknetConfig, token: str
+    worker_id: str,
+    coordinator: str,
+    ports: Ports,
+    config: FlinknetConfig,
+    token: str,
+    output: KeptOutput | None = None,
 ) -> ExitStatus:
     """Be a worker until told to stop or the coordinator is gone; return the exit status."""
     stop = asyncio.Event()
@@ -373,6 +380,7 @@ async def work(
             garbage_collection,
             state_backends,
             config.metrics,
+            output,
         )
         labels = worker_labels(worker_id, environment.address)
         async with serve_metrics(
@@ -458,10 +466,12 @@ def main() -> int:
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config
-        configure_logging(config.cluster, options.worker_id)
+        output = configure_logging(config.cluster, options.worker_id)
         ports = Ports(options.data_port, options.metrics_port)
         with asyncio.Runner(loop_factory=_loop_factory(config.cluster)) as runner:
-            return runner.run(work(options.worker_id, options.coordinator, ports, config, token))
+            return runner.run(
+                work(options.worker_id, options.coordinator, ports, config, token, output)
+            )
     except RemoteTransportError as error:
         print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
         return ExitStatus.COORDINATOR_LOST

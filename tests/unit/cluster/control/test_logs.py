@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -40,9 +41,11 @@ def test_json_has_what_programs_ask_for() -> None:
 @pytest.fixture
 def root_is_restored() -> Iterator[None]:
     """The levels and handlers are of the whole process."""
+    streams = sys.stdout, sys.stderr
     root, own = logging.getLogger(), logging.getLogger("flinknet")
     levels, handlers = (root.level, own.level), root.handlers.copy()
     yield
+    sys.stdout, sys.stderr = streams
     for handler in set(root.handlers) - set(handlers):
         root.removeHandler(handler)
     root.setLevel(levels[0])

@@ -3,7 +3,7 @@
 // One request tells all that is shown. The next one follows a while after the answer to the one
 // before, so a slow coordinator is never asked twice at a time; while nobody sees the page, or it is
 // paused, none does. Everything is drawn at once from what was told: no view asks for itself, but
-// for what costs the workers something (flame graph, stacks) and is wanted only now and then.
+// for what costs the workers something (flame graph, stacks, logs) and is wanted only now and then.
 
 import { html, render } from "/page/htm-preact.js";
 import { ask, hasToken, takeTokenFromAddress, useToken } from "/page/coordinator.js";
@@ -28,7 +28,7 @@ function routeOf(address) {
       ? { place, job, vertex, tab: tab || "subtasks" }
       : { place, job, vertex: "", tab: what ?? "", checkpoint: what === "checkpoints" ? vertex : "" };
   }
-  return { place };
+  return place === "workers" && job ? { place, process: decodeURIComponent(job), tab: what } : { place };
 }
 
 function pathOf(route) {
@@ -99,7 +99,8 @@ function View({ told, route }) {
     const isOf = told.job === null || told.job?.id === route.job;
     return isOf ? html`<${Job} told=${told} route=${route} chart=${chart} />` : html`<p>…</p>`;
   }
-  return route.place === "workers" ? html`<${Workers} workers=${told.workers} />` : html`<${Overview} told=${told} />`;
+  return route.place === "workers" ? html`<${Workers} workers=${told.workers}
+    chosen=${route.process} tab=${route.tab} />` : html`<${Overview} told=${told} />`;
 }
 
 function Login() {

@@ -1,11 +1,14 @@
-// The workers of the cluster.
+// The workers of the cluster; of one of them, or of the coordinator, its log and its stacks.
 
 import { html } from "/page/htm-preact.js";
 import * as f from "/page/format.js";
+import { COORDINATOR, Process } from "/page/process.js";
 import { Table, byName } from "/page/table.js";
 
+const processLink = (name) => html`<a href=${`#/workers/${encodeURIComponent(name)}`}>${name}</a>`;
+
 const COLUMNS = [
-  { name: "worker_id", title: "Worker", isText: true },
+  { name: "worker_id", title: "Worker", isText: true, show: (name, row) => (row.loss ? name : processLink(name)) },
   { name: "state", title: "State", isText: true, show: f.words },
   { name: "address", title: "Address", isText: true },
   { name: "pid", title: "Process", show: f.text },
@@ -18,5 +21,7 @@ const COLUMNS = [
   { name: "loss", title: "Lost", isText: true, show: (value) => value ?? "" },
 ];
 
-export const Workers = ({ workers }) => html`<${Table} columns=${COLUMNS} rows=${workers} get=${byName}
-  label="Workers" />`;
+export const Workers = ({ workers, chosen, tab }) => html`
+  <p>Logs and stacks of the ${processLink(COORDINATOR)}, or of a worker:</p>
+  <${Table} columns=${COLUMNS} rows=${workers} get=${byName} label="Workers" />
+  ${chosen && html`<${Process} key=${chosen} name=${chosen} tab=${tab} />`}`;

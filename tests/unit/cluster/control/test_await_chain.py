@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextvars import ContextVar, copy_context
 from typing import Any
 
-from flinknet.cluster.worker.await_chain import (
+from flinknet.cluster.control.await_chain import (
     await_chain,
     awaited_future,
     call_text,

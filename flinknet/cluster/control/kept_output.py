@@ -1,0 +1,132 @@
+"""What a process has logged and printed of late, kept in its memory for who asks over REST.
+
+Theory of operation. A process of a cluster writes to the streams that it was given, and to no file:
+whoever started it has both streams. So that they can be read from elsewhere, too, their ends are
+kept: of standard output, and of the log, which is all that is logged, with the time of each line,
+and what else goes to standard error. Each keeps ``output_kept_bytes`` at most, whole lines, and
+forgets the oldest. What is written past Python's ``sys.stdout`` and ``sys.stderr``, by C code or by
+processes that user code starts, is not in it. Any thread may write and read.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any, NamedTuple, TextIO, cast
+
+from flinknet.texts import printable
+
+__all__ = ["KeptFile", "KeptLogHandler", "KeptOutput", "KeptText", "keep_output"]
+
+
+class KeptFile(NamedTuple):
+    """One of the texts, as if it were a file."""
+
+    name: str
+    size: int
+    """Bytes."""
+    modified_s: float
+    """When it was last written to, in seconds since 1970; 0 for never."""
+
+
+class KeptText:
+    """The last lines of a text, at most so many bytes."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._lock = threading.RLock()  # A signal's handler may log.
+        self._lines: deque[bytes] = deque()
+        self._begun = ""
+        """A line that has no end yet."""
+        self._size = 0
+        self.modified_s = 0.0
+
+    def write(self, text: str) -> None:
+        """Append some of the text."""
+        with self._lock:
+            self.modified_s = time.time()
+            *lines, begun = (self._begun + text).split("\n")
+            self._begun = begun[-self._bytes_max :]
+            for line in lines:
+                self._append(printable(line).encode("utf-8", "backslashreplace") + b"\n")
+
+    def _append(self, line: bytes) -> None:
+        line = line[-self._bytes_max :]
+        self._lines.append(line)
+        self._size += len(line)
+        while self._size > self._bytes_max:
+            self._size -= len(self._lines.popleft())
+
+    def read(self) -> bytes:
+        """All that is kept, in UTF-8."""
+        with self._lock:
+            begun = printable(self._begun).encode("utf-8", "backslashreplace")
+            return b"".join(self._lines) + begun
+
+
+class KeptOutput:
+    """The log and the standard output of one process, under the names of files."""
+
+    def __init__(self, process: str, bytes_max: int) -> None:
+        self.log = KeptText(bytes_max)
+        self.stdout = KeptText(bytes_max)
+        self._texts = {f"{process}.log": self.log, f"{process}.out": self.stdout}
+
+    def files(self) -> list[KeptFile]:
+        """What can be read."""
+        return [
+            KeptFile(name, len(text.read()), text.modified_s) for name, text in self._texts.items()
+        ]
+
+    def read(self, name: str) -> bytes | None:
+        """The end of one of them, in UTF-8; None if there is none of that name."""
+        text = self._texts.get(name)
+        return None if text is None else text.read()
+
+
+class KeptLogHandler(logging.Handler):
+    """Writes what is logged to a text that is kept, with the time."""
+
+    def __init__(self, text: KeptText) -> None:
+        super().__init__()
+        self._text = text
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """As ``logging`` wants it: what fails is not raised where somebody logs."""
+        try:
+            self._text.write(self.format(record) + "\n")
+        except Exception:
+            self.handleError(record)
+
+
+class _Tee:
+    """A text stream that has what is written to it kept, too; for all else it is the stream."""
+
+    def __init__(self, stream: TextIO, text: KeptText) -> None:
+        self._stream = stream
+        self._text = text
+
+    def write(self, text: str) -> int:
+        written = self._stream.write(text)
+        self._text.write(text)
+        return written
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def keep_output(kept: KeptOutput) -> None:
+    """From now on keep what this process logs and prints. What a handler of ``logging`` writes to
+    the stream that was standard error before is not kept twice."""
+    root = logging.getLogger()
+    root.addHandler(KeptLogHandler(kept.log))
+    sys.stdout = cast("TextIO", _Tee(sys.stdout, kept.stdout))
+    sys.stderr = cast("TextIO", _Tee(sys.stderr, kept.log))

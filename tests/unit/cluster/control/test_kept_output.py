@@ -1,0 +1,89 @@
+"""The end of what was logged and printed is kept, bounded and printable."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from flinknet.cluster.control.kept_output import (
+    KeptFile,
+    KeptLogHandler,
+    KeptOutput,
+    KeptText,
+    keep_output,
+)
+
+
+def test_of_a_long_text_whole_lines_of_the_end_are_kept() -> None:
+    text = KeptText(10)
+    for number in range(100):
+        text.write(f"{number:03}\n")
+    assert text.read() == b"098\n099\n"
+    assert text.modified_s > 0
+
+
+def test_a_line_that_comes_in_pieces_is_one() -> None:
+    text = KeptText(100)
+    for piece in ("a", "b\nc", "d"):
+        text.write(piece)
+    assert text.read() == b"ab\ncd"
+    text.write("e\n")
+    assert text.read() == b"ab\ncde\n"
+
+
+def test_a_line_that_is_too_long_is_cut() -> None:
+    text = KeptText(4)
+    text.write("abcdef")
+    assert text.read() == b"cdef"
+    text.write("gh\n")
+    assert text.read() == b"fgh\n"
+
+
+def test_what_is_kept_is_printable() -> None:
+    text = KeptText(100)
+    text.write("red \x1b[31m\n\ud800")
+    assert text.read() == b"red \\x1b[31m\n\\ud800"
+
+
+@pytest.fixture
+def handlers_are_restored() -> Iterator[None]:
+    """They are of the whole process."""
+    handlers = logging.getLogger().handlers.copy()
+    yield
+    for handler in set(logging.getLogger().handlers) - set(handlers):
+        logging.getLogger().removeHandler(handler)
+
+
+def test_what_is_printed_and_logged_goes_where_it_went_and_is_kept(
+    handlers_are_restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, error = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", error)
+    kept = KeptOutput("worker-0", 1_000)
+    assert kept.files() == [KeptFile("worker-0.log", 0, 0.0), KeptFile("worker-0.out", 0, 0.0)]
+    logging.getLogger().addHandler(logging.StreamHandler(error))
+    keep_output(kept)
+    print("printed", flush=True)
+    print("wrong", file=sys.stderr)
+    sys.stdout.writelines(["two\n", "lines\n"])
+    logging.getLogger("mine").warning("logged %d", 3)
+    assert out.getvalue() == "printed\ntwo\nlines\n"
+    assert error.getvalue() == "wrong\nlogged 3\n"
+    assert kept.read("worker-0.out") == b"printed\ntwo\nlines\n"
+    wrong, logged = (kept.read("worker-0.log") or b"").splitlines()
+    assert wrong == b"wrong"
+    assert logged.endswith(b" WARNING mine: logged 3")
+    assert [one.size for one in kept.files()] == [len(wrong) + len(logged) + 2, 18]
+    assert kept.read("../secret") is None
+    assert not sys.stdout.isatty()
+
+
+def test_what_cannot_be_logged_is_not_raised(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = KeptLogHandler(KeptText(100))
+    handler.emit(logging.LogRecord("mine", logging.INFO, "file", 1, "%d", ("no number",), None))
+    assert "Logging error" in capsys.readouterr().err
