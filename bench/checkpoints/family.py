@@ -27,13 +27,15 @@ class CheckpointsFamily(OverheadFamily):
         "records/s: median of the interleaved runs; low, high: the slowest and the fastest run. "
         "CPU s/M: user and system seconds of both workers per million records, the writing of "
         "state included. stands: the longest time for which an event loop did not come to a "
-        "timer, in the last run. taken: checkpoints in that run."
+        "timer, in the last run; holds: the most of one such time in which its process worked, "
+        "and not another program on its CPU. taken: checkpoints in that run."
     )
 
     def __init__(self) -> None:
         super().__init__(
             CASES,
-            Column("stands\nms", _format_standstill),
+            Column("stands\nms", partial(_format_ms, "standstill_ms")),
+            Column("holds\nms", partial(_format_ms, "held_ms")),
             Column("taken", lambda row: str(row.parameters.get("checkpoints") or "")),
         )
 
@@ -44,5 +46,5 @@ class CheckpointsFamily(OverheadFamily):
         return Entrant(SUBJECT, variant, version, parameters, measure)
 
 
-def _format_standstill(row: Row) -> str:
-    return f"{row.parameters['standstill_ms']:.1f}"
+def _format_ms(name: str, row: Row) -> str:
+    return f"{row.parameters[name]:.1f}"

@@ -280,7 +280,7 @@ def _edge(sent: DataStream, stage: Stage, variation: Variation) -> DataStream:
 
 def _observations(received: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What a sink has seen besides, the most of all sinks."""
-    seen = ("standstill_ms", "checkpoints")
+    seen = ("standstill_ms", "held_ms", "checkpoints")
     return {name: max(report[name] for report in received) for name in seen if name in received[0]}
 
 

@@ -27,7 +27,7 @@ def row(variant: str, cpu: float, checkpoints: int) -> Row:
         latency_us=None,
         runs=[1e6],
         verified=True,
-        parameters={"standstill_ms": 4.25, "checkpoints": checkpoints},
+        parameters={"standstill_ms": 40.25, "held_ms": 4.25, "checkpoints": checkpoints},
     )
 
 
@@ -38,8 +38,8 @@ def test_a_job_with_checkpoints_is_compared_with_the_one_without() -> None:
     CheckpointsFamily().print(rows, Console(file=printed, width=120))
     lines = [line.split() for line in printed.getvalue().splitlines() if " 1.00 M " in line]
     assert [line[-4:] for line in lines] == [
-        ["M", "0.5", "4.2", "yes"],
-        ["1.050", "4.2", "4", "yes"],
+        ["0.5", "40.2", "4.2", "yes"],
+        ["40.2", "4.2", "4", "yes"],
     ]
 
 
