@@ -1,0 +1,133 @@
+"""What the README prints runs as it stands there: ``test_embedding.py`` has what takes two
+programs, files or columns."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+NAMED = re.compile(r"# (\w+\.py)\n")
+PROGRAMS = {named[1]: block for block in BLOCKS if (named := NAMED.match(block))}
+FRAGMENTS = [block for block in BLOCKS if not NAMED.match(block)]
+
+PRINTED = re.compile(r"^(?:\d> )?(.*)$", re.MULTILINE)
+"""A print sink of several subtasks says in front of each record of which it is."""
+
+
+def printed(program: str, directory: Path) -> list[str]:
+    """What it prints, without the subtasks, sorted."""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        env={
+            **os.environ,
+            "FLINKNET_CLUSTER_WORKERS": "1",
+            "FLINKNET_CLUSTER_SLOTS_PER_WORKER": "4",
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return sorted(PRINTED.findall(run.stdout.rstrip("\n")))
+
+
+def test_every_block_is_run_here_or_in_the_tests_of_embedding() -> None:
+    tested = (ROOT / "tests" / "integration" / "test_embedding.py").read_text()
+    here = {"count.py", "counts.py", "means.py"}
+    assert {name for name in PROGRAMS if f'"{name}"' not in tested} == here
+    starts = [fragment.partition("(")[0] for fragment in FRAGMENTS]
+    assert starts == [
+        "env.set_state_backend",
+        "prices = AsyncDataStream.unordered_wait",
+        "env.register_type",
+    ]
+
+
+def test_counts(tmp_path: Path) -> None:
+    assert printed(PROGRAMS["count.py"], tmp_path) == sorted(f"({key}, 100)" for key in range(1000))
+
+
+def test_counts_with_checkpoints(tmp_path: Path) -> None:
+    """As printed, but for how many records there are: it would take 20 s."""
+    program = PROGRAMS["counts.py"].replace("count=2_000_000", "count=20_000")
+    assert printed(program, tmp_path) == sorted(f"({key}, 20)" for key in range(1000))
+
+
+def test_means_of_windows(tmp_path: Path) -> None:
+    records = printed(PROGRAMS["means.py"], tmp_path)
+    windows = {int(record.split(", ")[1]) for record in records}
+    assert windows == set(range(-60_000, 1_000_000, 60_000))
+    assert len(set(records)) == len(records)
+
+
+def test_state_in_rocksdb(tmp_path: Path) -> None:
+    program = (
+        PROGRAMS["count.py"]
+        .replace("import GeneratorSource", "import EmbeddedRocksDBStateBackend, GeneratorSource")
+        .replace("env.set_parallelism(4)\n", f"env.set_parallelism(1)\n{FRAGMENTS[0]}")
+        .replace("count=100_000", "count=5_000")
+    )
+    assert FRAGMENTS[0] in program
+    assert printed(program, tmp_path) == sorted(f"({key}, 5)" for key in range(1000))
+
+
+def test_requests_to_others(tmp_path: Path) -> None:
+    program = f"""
+from flinknet.datastream import AsyncDataStream, StreamExecutionEnvironment, Time
+
+async def look_up_price(order):
+    return [order * 2]
+
+orders = StreamExecutionEnvironment.get_execution_environment().from_collection([1, 2, 3])
+{FRAGMENTS[1]}
+for price in sorted(prices.execute_and_collect()):
+    print(price)
+"""
+    assert printed(program, tmp_path) == ["2", "4", "6"]
+
+
+def test_registered_types(tmp_path: Path) -> None:
+    environment, writing, reading = FRAGMENTS[2].splitlines()
+    program = f"""
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+
+from flinknet import NetworkEnvironment
+from flinknet.datastream import StreamExecutionEnvironment
+
+Colour = Enum("Colour", "RED GREEN")
+
+@dataclass(frozen=True)
+class Reading:
+    colour: Colour
+
+async def main():
+    async with NetworkEnvironment() as environment, NetworkEnvironment() as other:
+        async def write(environment):
+            async with {writing.partition("#")[0].strip()} as writer:
+                await writer.emit(Reading(Colour.RED))
+        written = asyncio.create_task(write(other))
+        address = other.address
+        async with {reading} as reader:
+            print([record async for record in reader])
+        await written
+
+env = StreamExecutionEnvironment.get_execution_environment()
+{environment}
+env.from_collection([Reading(Colour.GREEN)]).rebalance().map(lambda reading: reading).print()
+env.execute()
+asyncio.run(main())
+"""
+    assert printed(program, tmp_path) == [
+        "Reading(colour=<Colour.GREEN: 2>)",
+        "[Reading(colour=<Colour.RED: 1>)]",
+    ]
