@@ -595,7 +595,7 @@ class Dispatcher:
                 record.seeks_checkpoint = True
                 self._seek(record)
             return
-        why = record.restore_failure
+        why = record.take_restore_failure()
         commands: Commands = []
         if why is None:
             try:

@@ -214,6 +214,14 @@ class JobRecord:
         present.restart(restart, placement)
         return self.execution.redeploy(regions, number, placement.assignment(number))
 
+    def take_restore_failure(self) -> str | None:
+        """Why it cannot be said what regions continue from, if so: all of the attempt fails with
+        that, and it is looked again for the next one."""
+        why, self.restore_failure = self.restore_failure, None
+        if why is not None:
+            self.checkpoint_is_sought = False
+        return why
+
     def _begins(self) -> None:
         self.regions_at, self.waits_for_slots = None, False
         self.seeks_checkpoint, self.checkpoint_is_sought = False, False

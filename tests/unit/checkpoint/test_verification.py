@@ -15,7 +15,7 @@ from flinknet.checkpoint.metadata import (
     SubtaskState,
 )
 from flinknet.checkpoint.state_parts import write_part
-from flinknet.checkpoint.verification import find_damage
+from flinknet.checkpoint.verification import find_damage, find_torn
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import (
     CheckpointCorruptedError,
@@ -93,3 +93,15 @@ async def test_a_file_that_cannot_be_read_now_is_not_damaged(
     monkeypatch.setattr(FileStorage, "read_range", fails)
     with pytest.raises(CheckpointStorageError, match="time-out"):
         await find_damage(storage, "c", made)
+
+
+async def test_without_reading_them_files_that_are_missing_or_torn_are_found(
+    storage: FileStorage, tmp_path: Path
+) -> None:
+    made = await written(storage, inline(("s", b"1"))._replace(inline=b"2"))
+    assert await find_torn(storage, "c", made) == []
+    for name, how in zip("abc", ("removed", "torn", "a bit"), strict=True):
+        change(tmp_path / "c" / name, how)
+    missing, torn = await find_torn(storage, "c", made)
+    assert str(missing) == f"{tmp_path}/c/a is missing (keyed state of counts[0])"
+    assert str(torn).startswith(f"{tmp_path}/c/b is torn: ")

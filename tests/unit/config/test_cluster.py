@@ -89,3 +89,8 @@ def test_the_last_worker_needs_a_port_too() -> None:
     assert refusal(data_port=65534, workers=3) == (
         "data_port 65534 with 3 workers goes over port 65535"
     )
+
+
+def test_as_many_lost_workers_are_remembered_as_there_are_workers() -> None:
+    assert ClusterConfig(workers=120).lost_workers_remembered == 120
+    assert ClusterConfig(workers=2).lost_workers_remembered == 100

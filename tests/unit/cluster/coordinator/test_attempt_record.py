@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from flinknet.cluster.control.messages import Register
-from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord, RegionRestart
 from flinknet.cluster.coordinator.job_execution import JobExecution
 from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
+from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.cluster.coordinator.worker_registry import WorkerRegistry
 from flinknet.metrics.io_metrics import IO_METRICS
 from tests.unit.cluster.graphs import keyed_graph
@@ -101,3 +102,24 @@ def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
         "region_attempts": {"0-0": 3},
         "region_failures": [],
     }
+
+
+def test_what_regions_have_made_that_begin_again_does_not_count(attempt: AttemptRecord) -> None:
+    for subtask in (SINK, OTHER_SINK):
+        attempt.note_result(subtask, result(b"made"))
+    attempt.restored_finished = frozenset({SOURCE, OTHER_SINK})
+    point = RestorePoint("checkpoint-1-attempt-3", frozenset({SOURCE, SINK}))
+    restart = RegionRestart(4, frozenset({SINK, OTHER_SINK}), 7.0, point)
+    attempt.restart(restart, attempt.placement)
+    assert not attempt.results
+    assert attempt.restored_finished == {SOURCE, SINK}
+    assert (attempt.number, attempt.last_number) == (3, 4)
+    assert [attempt.has(number) for number in (2, 3, 4, 5)] == [False, True, True, False]
+    assert attempt.restored_for(4) == point
+    assert attempt.restored_for(3).directory == ""
+    assert attempt.restarted == {SINK, OTHER_SINK}
+    attempt.execution.redeploy(frozenset(), 4, {"worker-0": [SINK, OTHER_SINK]})
+    assert [attempt.begun_at_of(one) for one in (SOURCE, SINK)] == [1.0, 7.0]
+    for number in (5, 6):
+        attempt.restart(RegionRestart(number, frozenset({SINK}), 8.0, point), attempt.placement)
+    assert [one.number for one in attempt.restarts] == [4, 6], "of 5 nothing runs any more"

@@ -1234,3 +1234,43 @@ def test_what_a_part_has_made_before_it_begins_again_does_not_count(
     late = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "late", "right (1/2)")
     cluster.say("worker-0", Failed(record.job_id, 0, 3, 0, late.to_dict()))
     assert record.state is JobState.RUNNING
+
+
+def test_a_part_whose_checkpoint_cannot_be_found_fails_all_of_the_attempt(
+    cluster_of_parts: Parted,
+) -> None:
+    cluster = cluster_of_parts
+    record = cluster.running()
+    cluster.pass_time(10.0)
+    cluster.complete(record, 1)
+    cluster.right(record, 0)
+    assert cluster.sought == 1
+    cluster.say("worker-0", Heartbeat())
+    assert cluster.sought == 1, "it is being looked for"
+    cluster.found(record, "the place does not answer")
+    assert record.execution.state is JobState.FAILING
+    assert record.execution.cause is not None
+    assert record.execution.cause.message == "the place does not answer"
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 0))
+    assert cluster.sought == 2, "for all of it"
+    cluster.found(record, record.latest_checkpoint)
+    assert (record.present.number, record.state) == (1, JobState.DEPLOYING)
+
+
+def test_while_a_part_is_restarted_all_of_the_job_can_be_cancelled(
+    cluster_of_parts: Parted,
+) -> None:
+    cluster = cluster_of_parts
+    cluster.restart = FixedDelayRestart(attempts=1, delay_ms=60_000.0)
+    record = cluster.running()
+    cluster.right(record, 0)
+    assert cluster.dispatcher.waits_to_restart
+    cluster.dispatcher.cancel(record, cluster.now)
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 0))
+    assert record.state is JobState.CANCELED
+    assert not cluster.dispatcher.waits_to_restart
+    assert cluster.free_slots() == [2, 2]
+    cluster.pass_time(100.0)
+    assert record.present.last_number == 0
