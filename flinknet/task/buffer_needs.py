@@ -185,8 +185,8 @@ def job_needs(graph: JobGraph, workers: Sequence[WorkerOffer]) -> tuple[WorkerNe
     for worker in workers:
         for descriptor in plan[worker.worker_id]:
             for gate in descriptor.gates:
-                for location in gate.locations:
-                    readers.setdefault(location.partition_id, []).append(worker.address)
+                for producer in gate.producers:
+                    readers.setdefault(producer.partition_id, []).append(worker.address)
     return tuple(
         _worker_needs(graph, worker, plan[worker.worker_id], readers) for worker in workers
     )
@@ -224,7 +224,7 @@ def _worker_needs(
         for gate in descriptor.gates:
             edge = graph.edges[gate.edge]
             stream = f"{edge.name} from {graph.vertices[edge.source].name}"
-            ends = [location.address for location in gate.locations]
+            ends = [producer.address for producer in gate.producers]
             own(descriptor.name, "gate", stream, ends)
     subtasks = sum(1 for one in descriptors if one.results or one.gates)
     others = frozenset(peers - {worker.address})

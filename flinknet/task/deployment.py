@@ -10,21 +10,24 @@ for the edge, with one subpartition for each subtask of the target that it is co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import InsufficientSlotsError
 from flinknet.partition.exchange_mode import ExchangeMode
-from flinknet.task.graph import JobEdge, JobGraph, JobVertex
+from flinknet.task.graph import JobGraph, JobVertex
 
 __all__ = [
     "GateDescriptor",
+    "Producer",
     "ResultDescriptor",
     "SubtaskDescriptor",
     "WorkerOffer",
     "consumers_of",
+    "descriptors_of_fields",
+    "descriptors_to_fields",
     "plan_deployment",
     "plan_redeployment",
     "subtask_name",
@@ -56,12 +59,26 @@ class ResultDescriptor:
         return len(self.consumers)
 
 
+class Producer(NamedTuple):
+    """A result partition, by the data address of its worker and its name."""
+
+    address: str
+    partition_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class GateDescriptor:
-    """The subpartitions that a subtask consumes of an edge, in the order of their producers."""
+    """The subpartitions that a subtask consumes of an edge: the same one of each producer."""
 
     edge: int
-    locations: tuple[PartitionLocation, ...]
+    producers: tuple[Producer, ...]
+    """In their order. Subtasks that read from the same ones share it."""
+    subpartition: int
+
+    @property
+    def locations(self) -> tuple[PartitionLocation, ...]:
+        """Where each of them is."""
+        return tuple(PartitionLocation(*one, self.subpartition) for one in self.producers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +95,59 @@ class SubtaskDescriptor:
     results: tuple[ResultDescriptor, ...]
     gates: tuple[GateDescriptor, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> SubtaskDescriptor:
-        """Inverse of ``to_dict``; KeyError, TypeError or ValueError if the fields are not its
-        own."""
-        results = tuple(
-            ResultDescriptor(
-                **{
-                    **result,
-                    "exchange_mode": ExchangeMode(result["exchange_mode"]),
-                    "consumers": tuple(result["consumers"]),
-                }
-            )
-            for result in fields["results"]
-        )
-        gates = tuple(
-            GateDescriptor(
-                gate["edge"], tuple(PartitionLocation(*location) for location in gate["locations"])
-            )
-            for gate in fields["gates"]
-        )
-        return cls(**{**fields, "results": results, "gates": gates})
+def descriptors_to_fields(descriptors: Iterable[SubtaskDescriptor]) -> dict[str, Any]:
+    """Plain JSON types. Lists of producers and of consumers that several subtasks share are in it
+    once, as an exchange among thousands has millions of channels."""
+    lists: list[list[Any]] = []
+    known: dict[int, int] = {}
+
+    def shared(members: tuple[Any, ...]) -> int:
+        number = known.setdefault(id(members), len(lists))
+        if number == len(lists):
+            lists.append(list(members))
+        return number
+
+    subtasks = [
+        {
+            "job_id": one.job_id,
+            "attempt": one.attempt,
+            "vertex": one.vertex,
+            "index": one.index,
+            "parallelism": one.parallelism,
+            "name": one.name,
+            "results": [
+                [result.edge, result.partition_id, result.exchange_mode, shared(result.consumers)]
+                for result in one.results
+            ],
+            "gates": [[gate.edge, shared(gate.producers), gate.subpartition] for gate in one.gates],
+        }
+        for one in descriptors
+    ]
+    return {"lists": lists, "subtasks": subtasks}
+
+
+def descriptors_of_fields(fields: dict[str, Any]) -> list[SubtaskDescriptor]:
+    """Inverse of ``descriptors_to_fields``; KeyError, IndexError, TypeError or ValueError if the
+    fields are not of it."""
+    consumers: dict[int, tuple[str, ...]] = {}
+    producers: dict[int, tuple[Producer, ...]] = {}
+    descriptors = []
+    for row in fields["subtasks"]:
+        results = []
+        for edge, partition_id, mode, number in row["results"]:
+            if number not in consumers:
+                consumers[number] = tuple(fields["lists"][number])
+            result = ResultDescriptor(edge, partition_id, ExchangeMode(mode), consumers[number])
+            results.append(result)
+        gates = []
+        for edge, number, subpartition in row["gates"]:
+            if number not in producers:
+                producers[number] = tuple(Producer(*one) for one in fields["lists"][number])
+            gates.append(GateDescriptor(edge, producers[number], subpartition))
+        wired = {"results": tuple(results), "gates": tuple(gates)}
+        descriptors.append(SubtaskDescriptor(**{**row, **wired}))
+    return descriptors
 
 
 def plan_deployment(
@@ -166,7 +211,13 @@ def _wire(
     subtasks: Collection[tuple[int, int]],
 ) -> dict[str, tuple[SubtaskDescriptor, ...]]:
     plan: dict[str, list[SubtaskDescriptor]] = {worker.worker_id: [] for worker in workers}
+    edges = [
+        _EdgeWiring(graph, number, f"{job_id}/{attempt}", placement)
+        for number in range(len(graph.edges))
+    ]
     for vertex in graph.vertices:
+        results = [wiring for wiring in edges if wiring.edge.source == vertex.id]
+        gates = [wiring for wiring in edges if wiring.edge.target == vertex.id]
         for index in range(vertex.parallelism):
             if (vertex.id, index) not in subtasks:
                 continue
@@ -179,8 +230,8 @@ def _wire(
                     index=index,
                     parallelism=vertex.parallelism,
                     name=subtask_name(vertex, index),
-                    results=_results(graph, job_id, attempt, vertex.id, index, placement),
-                    gates=_gates(graph, job_id, attempt, vertex.id, index, placement),
+                    results=tuple(wiring.result_of(index) for wiring in results),
+                    gates=tuple(wiring.gate_of(index) for wiring in gates),
                 )
             )
     return {worker_id: tuple(descriptors) for worker_id, descriptors in plan.items()}
@@ -218,63 +269,54 @@ def _too_few_slots(graph: JobGraph, needed: int, workers: Sequence[WorkerOffer])
     )
 
 
-def _partition_id(job_id: str, attempt: int, edge: int, producer: int) -> str:
-    return f"{job_id}/{attempt}/{edge}/{producer}"
+class _EdgeWiring:
+    """Who reads what of one edge. What all subtasks have in common is made once, as there may be
+    thousands on both sides, and all of the one may read from all of the other."""
 
-
-def _results(
-    graph: JobGraph,
-    job_id: str,
-    attempt: int,
-    vertex: int,
-    index: int,
-    placement: dict[str, list[WorkerOffer]],
-) -> tuple[ResultDescriptor, ...]:
-    return tuple(
-        ResultDescriptor(
-            number,
-            _partition_id(job_id, attempt, number, index),
-            edge.exchange_mode,
-            tuple(
-                placement[graph.vertices[edge.target].slot_sharing_group][consumer].worker_id
-                for consumer in _consumers(graph, edge, index)
-            ),
+    def __init__(
+        self, graph: JobGraph, number: int, attempt: str, placement: dict[str, list[WorkerOffer]]
+    ) -> None:
+        """``attempt`` is what names of partitions begin with."""
+        self.edge = edge = graph.edges[number]
+        self._number = number
+        source, target = graph.vertices[edge.source], graph.vertices[edge.target]
+        self._producers = tuple(
+            Producer(worker.address, f"{attempt}/{number}/{index}")
+            for index, worker in enumerate(_workers_of(source, placement))
         )
-        for number, edge in enumerate(graph.edges)
-        if edge.source == vertex
-    )
+        self._consumers = tuple(worker.worker_id for worker in _workers_of(target, placement))
+        ends = len(self._producers), len(self._consumers)
+        self._reach = [
+            consumers_of(producer, *ends, pointwise=edge.pointwise) for producer in range(ends[0])
+        ]
+        self._read_by: dict[int, range] = {}
+        """Of a pointwise edge the producers of each consumer, which follow each other."""
+        if edge.pointwise:
+            for producer, consumers in enumerate(self._reach):
+                for consumer in consumers:
+                    first = self._read_by.get(consumer, range(producer, producer)).start
+                    self._read_by[consumer] = range(first, producer + 1)
 
-
-def _gates(
-    graph: JobGraph,
-    job_id: str,
-    attempt: int,
-    vertex: int,
-    index: int,
-    placement: dict[str, list[WorkerOffer]],
-) -> tuple[GateDescriptor, ...]:
-    gates = []
-    for number, edge in enumerate(graph.edges):
-        if edge.target != vertex:
-            continue
-        workers = placement[graph.vertices[edge.source].slot_sharing_group]
-        locations = tuple(
-            PartitionLocation(
-                address=workers[producer].address,
-                partition_id=_partition_id(job_id, attempt, number, producer),
-                subpartition=_consumers(graph, edge, producer).index(index),
-            )
-            for producer in range(graph.vertices[edge.source].parallelism)
-            if index in _consumers(graph, edge, producer)
+    def result_of(self, index: int) -> ResultDescriptor:
+        """What a subtask of the source produces."""
+        reach = self._reach[index]
+        return ResultDescriptor(
+            self._number,
+            self._producers[index].partition_id,
+            self.edge.exchange_mode,
+            self._consumers[reach.start : reach.stop],
         )
-        gates.append(GateDescriptor(number, locations))
-    return tuple(gates)
+
+    def gate_of(self, index: int) -> GateDescriptor:
+        """What a subtask of the target consumes."""
+        read = self._read_by.get(index, range(len(self._producers)))
+        # Those that follow each other have one consumer each: it is the same place in all of them.
+        subpartition = self._reach[read.start].index(index)
+        return GateDescriptor(self._number, self._producers[read.start : read.stop], subpartition)
 
 
-def _consumers(graph: JobGraph, edge: JobEdge, producer: int) -> range:
-    sources = graph.vertices[edge.source].parallelism
-    targets = graph.vertices[edge.target].parallelism
-    return consumers_of(producer, sources, targets, pointwise=edge.pointwise)
+def _workers_of(vertex: JobVertex, placement: dict[str, list[WorkerOffer]]) -> list[WorkerOffer]:
+    return placement[vertex.slot_sharing_group][: vertex.parallelism]
 
 
 def consumers_of(producer: int, sources: int, targets: int, *, pointwise: bool) -> range:

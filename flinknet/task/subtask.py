@@ -161,7 +161,7 @@ class Subtask:
         """Something has become of a checkpoint."""
         self._stop = SavepointStop(self._mailbox.post)
         self._processing_time = ProcessingTimeService(self._stop.post_timer)
-        edges = [(graph.edges[gate.edge], len(gate.locations)) for gate in descriptor.gates]
+        edges = [(graph.edges[gate.edge], len(gate.producers)) for gate in descriptor.gates]
         self._metrics = metrics or MetricsConfig()
         latency_interval_ms = graph.latency_interval_ms
         if latency_interval_ms is None:

@@ -31,7 +31,7 @@ from flinknet.errors import (
     RemoteProtocolError,
     RemoteTransportError,
 )
-from flinknet.task.deployment import SubtaskDescriptor
+from flinknet.task.deployment import SubtaskDescriptor, descriptors_of_fields
 
 __all__ = ["ControlLink", "Deployment", "unanswered"]
 
@@ -152,7 +152,7 @@ class ControlLink:
         body = msgpack.unpackb(await self._request("GET", path))
         return Deployment(
             body["graph"],
-            [SubtaskDescriptor.from_dict(fields) for fields in body["subtasks"]],
+            descriptors_of_fields(body["subtasks"]),
             body["restored_from"],
             {(vertex, index) for vertex, index in body["restored_finished"]},
             body["checkpoints_as"],

@@ -28,6 +28,7 @@ from flinknet.cluster.coordinator.inquiries import Inquiries
 from flinknet.cluster.coordinator.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.worker_connection import WorkerConnection, Workers
+from flinknet.task.deployment import descriptors_to_fields
 
 __all__ = ["Attempts", "WorkerRoutes"]
 
@@ -80,7 +81,7 @@ class WorkerRoutes:
         return _msgpack(
             {
                 "graph": record.submission.graph,
-                "subtasks": [descriptor.to_dict() for descriptor in descriptors],
+                "subtasks": descriptors_to_fields(descriptors),
                 "restored_from": restored.directory,
                 "restored_finished": [list(subtask) for subtask in restored.finished],
                 "checkpoints_as": attempt.number,

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from flinknet.datastream import StreamExecutionEnvironment
 from flinknet.errors import InsufficientSlotsError
 from flinknet.partition.exchange_mode import ExchangeMode
-from flinknet.task.deployment import SubtaskDescriptor, WorkerOffer, plan_deployment
+from flinknet.task.deployment import (
+    SubtaskDescriptor,
+    WorkerOffer,
+    descriptors_of_fields,
+    descriptors_to_fields,
+    plan_deployment,
+)
 from flinknet.task.graph import JobGraph
 
 
@@ -193,10 +199,26 @@ def test_a_partition_has_the_exchange_mode_of_its_edge() -> None:
 
     (result,) = plan["Source: Collection (1/2)"].results
     assert result.exchange_mode is ExchangeMode.BLOCKING
-    read = SubtaskDescriptor.from_dict(plan["Source: Collection (1/2)"].to_dict())
+    (read,) = descriptors_of_fields(descriptors_to_fields([plan["Source: Collection (1/2)"]]))
     assert read.results[0].exchange_mode is ExchangeMode.BLOCKING
 
 
-def test_descriptor_survives_json() -> None:
-    for one in by_name(plan_deployment(exchange(2, 3, "rescale"), "j", 0, workers(1, 3))).values():
-        assert SubtaskDescriptor.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+def test_descriptors_survive_json() -> None:
+    for how in ("rescale", "rebalance"):
+        plan = by_name(plan_deployment(exchange(2, 3, how), "j", 0, workers(1, 3)))
+        descriptors = list(plan.values())
+        fields = json.loads(json.dumps(descriptors_to_fields(descriptors)))
+        assert descriptors_of_fields(fields) == descriptors
+
+
+def test_what_all_have_in_common_is_there_and_travels_once() -> None:
+    """An exchange among thousands has millions of channels."""
+    (descriptors,) = plan_deployment(
+        exchange(200, 300, "rebalance"), "j", 0, workers(1, 300)
+    ).values()
+    fields = descriptors_to_fields(descriptors)
+    assert sorted(map(len, fields["lists"])) == [200, 300]
+    for these in (descriptors, descriptors_of_fields(fields)):
+        shared = {id(gate.producers) for one in these for gate in one.gates}
+        shared |= {id(result.consumers) for one in these for result in one.results}
+        assert len(shared) == 2
