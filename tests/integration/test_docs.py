@@ -52,6 +52,50 @@ def test_programs_print_what_the_page_says(tmp_path: Path, name: str) -> None:
     assert run.stdout == printed[1]
 
 
+SPARK = """
+import threading
+import flinknet.sync
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+NAMES = "{names}"
+read = []
+
+def collect(partition):
+    with flinknet.sync.open_reader(f"rows-{{partition}}", directory=NAMES) as reader:
+        read.extend(reader)
+
+readers = [threading.Thread(target=collect, args=(partition,)) for partition in range(2)]
+for reader in readers:
+    reader.start()
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+session.sparkContext.setLogLevel("OFF")
+frame = session.createDataFrame([(number, str(number)) for number in range(10)]).repartition(2)
+{snippet}
+for reader in readers:
+    reader.join()
+session.stop()
+print(sorted(read))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_spark_task_writes_as_the_page_says(tmp_path: Path) -> None:
+    page = (DOCS / "how-to" / "threads.md").read_text()
+    (snippet,) = re.findall(r"```\n(def send\(rows\):\n.*?)```", page, re.DOTALL)
+    run = subprocess.run(
+        [sys.executable, "-c", SPARK.format(names=tmp_path / "names", snippet=snippet)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == f"{[(number, str(number)) for number in range(10)]}\n"
+
+
 def test_the_site_is_made_and_nothing_is_astray(tmp_path: Path) -> None:
     """Strictly: a link to what is not there, or an included file that is gone, is an error."""
     run = subprocess.run(
