@@ -9,7 +9,7 @@ import matplotlib.image
 import pytest
 from rich.console import Console
 
-from bench.barriers.family import BarriersFamily, make_row, times_faster
+from bench.barriers.family import BarriersFamily, barriers_faster, make_row, times_faster
 from bench.barriers.job import VARIANTS, Checkpoint, Outcome, SlowSink, key_of, record
 from bench.errors import BenchError
 from bench.harness.row import Row
@@ -37,6 +37,8 @@ def test_durations_of_all_runs_count() -> None:
     assert unaligned.parameters["barriers_ms"] == 10
     assert [times_faster(made, each) for each in made] == [1.0, 50.0]
     assert times_faster([unaligned], unaligned) is None
+    assert [barriers_faster(made, each) for each in made] == [1.0, 50.0]
+    assert barriers_faster([unaligned], unaligned) is None
 
 
 def test_the_table_and_the_figure_show_them(tmp_path: Path) -> None:
