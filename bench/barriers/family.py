@@ -34,8 +34,8 @@ CHECKPOINTS_PER_S = 2
 KEY = (
     "p50, max: the median and the longest time from the trigger of a checkpoint to its completion, "
     "over all runs. faster: the aligned median over this one. barriers: until all had come, the "
-    "median, and how much faster that is; the rest is the writing of state. in flight: what a checkpoint stores of queues, "
-    "the median. sinks: records/s that the sinks took meanwhile."
+    "median, and how much faster that is; the rest is the writing of state. in flight: what a "
+    "checkpoint stores of queues, the median. sinks: records/s that the sinks took meanwhile."
 )
 
 
