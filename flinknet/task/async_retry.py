@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.task.subscripted import Subscripted
 
 __all__ = [
     "NO_RETRY_STRATEGY",
@@ -22,7 +23,7 @@ ResultPredicate = Callable[[list[Any]], bool]
 ExceptionPredicate = Callable[[Exception], bool]
 
 
-class AsyncRetryPredicate(ABC):
+class AsyncRetryPredicate(Subscripted, ABC):
     """After which results, and after which errors, a request is made again."""
 
     @abstractmethod
@@ -57,7 +58,7 @@ class RetryPredicate(AsyncRetryPredicate):
         return self._exception_predicate
 
 
-class AsyncRetryStrategy(ABC):
+class AsyncRetryStrategy(Subscripted, ABC):
     """How often a request is made, and how long to wait in between.
 
     One strategy serves all requests of a subtask, so it keeps nothing of any of them.

@@ -10,12 +10,13 @@ from flinknet.task.context import OnTimerContext, ProcessContext
 from flinknet.task.processing_time import ProcessingTimeService
 from flinknet.task.state.descriptors import MapStateDescriptor
 from flinknet.task.state.operator_state import BroadcastState
+from flinknet.task.subscripted import Subscripted
 from flinknet.task.timers.timer_service import TimeDomain, TimerService
 
 __all__ = ["BroadcastContext", "OnTimerBroadcastContext", "ReadOnlyBroadcastState"]
 
 
-class ReadOnlyBroadcastState:
+class ReadOnlyBroadcastState(Subscripted):
     """A map that every subtask has, as records see it that are not for every subtask."""
 
     def __init__(self, state: BroadcastState) -> None:
@@ -55,7 +56,7 @@ class ReadOnlyBroadcastState:
         return iter(self._state)
 
 
-class BroadcastContext:
+class BroadcastContext(Subscripted):
     """A view of the record, and of broadcast state, which may be ``read_only``; valid during the
     call."""
 

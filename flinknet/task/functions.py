@@ -17,10 +17,11 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.task import context
+from flinknet.task.subscripted import Subscripted
 
 __all__ = [
     "AggregateFunction",
@@ -44,18 +45,13 @@ __all__ = [
 ]
 
 
-class Function:
+class Function(Subscripted):
     """Base of the function classes: the life of a function in a subtask.
 
     ``open`` is called before the first record, ``finish`` after the last one if all went well.
     ``close`` is called exactly once if ``open`` was called, also when the subtask fails or is
     cancelled. Each may be a coroutine function.
     """
-
-    def __class_getitem__(cls, types: Any) -> type[Self]:
-        """Return the class itself: PyFlink's are subscripted with the types of what they take and
-        give, ``WindowFunction[tuple, tuple, str, TimeWindow]``."""
-        return cls
 
     def open(self, runtime_context: context.RuntimeContext) -> Any:
         """Prepare for the first record."""

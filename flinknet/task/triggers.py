@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.durations import Duration, Time
+from flinknet.task.subscripted import Subscripted
 
 __all__ = [
     "ContinuousEventTimeTrigger",
@@ -89,7 +90,7 @@ class MergedWindow(TriggeredWindow, Protocol):
         """The first millisecond that belongs to it."""
 
 
-class Trigger(ABC):
+class Trigger(Subscripted, ABC):
     """Decides when a window speaks."""
 
     @abstractmethod
@@ -114,10 +115,10 @@ class Trigger(ABC):
         """Whether it knows what to do when windows become one."""
         return False
 
-    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:  # noqa: B027 - an option
+    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
         """Windows have become this one; ``ctx.state`` has the states of all, numbers added up."""
 
-    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:  # noqa: B027 - an option
+    def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
         """The window goes: delete its timers."""
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.functions import AggregateFunction, Function
 from flinknet.task.operators import bound_function, is_awaiting
+from flinknet.task.subscripted import Subscripted
 from flinknet.task.window_state import GlobalStateStore, WindowStateStore
 from flinknet.task.windows import Window
 
@@ -25,12 +26,8 @@ __all__ = [
 ]
 
 
-class WindowContext:
+class WindowContext(Subscripted):
     """What a window function sees beside the records; valid during the call."""
-
-    def __class_getitem__(cls, window_type: Any) -> type[Self]:
-        """Return the class itself: PyFlink's is subscripted with the type of the window."""
-        return cls
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.durations import Duration, Time
+from flinknet.task.subscripted import Subscripted
 from flinknet.task.triggers import (
     EventTimeTrigger,
     NeverTrigger,
@@ -84,7 +85,7 @@ def _positive_ms(name: str, span: Time | Duration | int) -> int:
     return milliseconds
 
 
-class WindowAssigner(ABC):
+class WindowAssigner(Subscripted, ABC):
     """Says which windows a record belongs to."""
 
     is_event_time = True

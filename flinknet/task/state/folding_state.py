@@ -7,6 +7,7 @@ from typing import Any
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.state.value_state import ValueState
+from flinknet.task.subscripted import Subscripted
 
 __all__ = ["AggregatingState", "ReducingState"]
 
@@ -14,7 +15,7 @@ __all__ = ["AggregatingState", "ReducingState"]
 _AGGREGATE_METHODS = ("create_accumulator", "add", "get_result")
 
 
-class ReducingState:
+class ReducingState(Subscripted):
     """Per key one value, of which each that is added makes another."""
 
     __slots__ = ("_kept", "_reduce")
@@ -43,7 +44,7 @@ class ReducingState:
         self._kept.clear()
 
 
-class AggregatingState:
+class AggregatingState(Subscripted):
     """Per key an accumulator, to which values are added."""
 
     __slots__ = ("_function", "_kept")

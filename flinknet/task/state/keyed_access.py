@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from flinknet.records.key_forms import comparable_key
 from flinknet.task.state.state_table import Entries, StateTable
+from flinknet.task.subscripted import Subscripted
 
 __all__ = ["KeyContext", "KeyedAccess"]
 
@@ -16,7 +17,7 @@ class KeyContext(Protocol):
     current_key: Any
 
 
-class KeyedAccess:
+class KeyedAccess(Subscripted):
     """The entry of the current key; the base of every state that a function gets.
 
     Keys are compared as Python compares them; what Python cannot compare is looked for as its

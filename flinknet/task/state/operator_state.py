@@ -28,6 +28,7 @@ from flinknet.task.state.value_serializer import (
     ValueSerializer,
     serializer_name,
 )
+from flinknet.task.subscripted import Subscripted
 from flinknet.texts import text_of
 
 __all__ = [
@@ -77,7 +78,7 @@ class OperatorListState:
         return iter(self.get())
 
 
-class BroadcastState:
+class BroadcastState(Subscripted):
     """A map that every subtask has, and must change in the same way."""
 
     _entries: Entries
