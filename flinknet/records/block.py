@@ -25,7 +25,6 @@ _BLOCK_BYTES_MAX = 65_536
 """Larger blocks would leave the processor's nearer caches."""
 
 _CHUNK_RECORDS = 512
-_CHUNKS_LEFT_ALONE = 32
 _FIXARRAY_MAX = 15
 
 
@@ -35,13 +34,12 @@ class BlockPacker:
     ``bytes_max`` is what a record may have: no record of a block is larger than the block.
     """
 
-    __slots__ = ("_bytes_max", "_pack", "_record_bytes", "_undivided")
+    __slots__ = ("_bytes_max", "_pack", "_record_bytes")
 
     def __init__(self, pack: Callable[[Any], bytes], bytes_max: int) -> None:
         self._pack = pack
         self._bytes_max = min(bytes_max, _BLOCK_BYTES_MAX)
         self._record_bytes = float(self._bytes_max)
-        self._undivided = 0
 
     def observe(self, record_bytes: int) -> None:
         """Learn the size of a record that was packed alone."""
@@ -51,21 +49,6 @@ class BlockPacker:
     def worthwhile(self) -> bool:
         """Whether records are small enough, by those packed last."""
         return self._record_bytes * _BLOCK_RECORDS_MIN <= self._bytes_max
-
-    def wants(self, chunk: list[Any]) -> bool:
-        """Whether to divide a chunk of records among the channels, so that each gets blocks."""
-        if not self.worthwhile or len(chunk) < _BLOCK_RECORDS_MIN:
-            return False
-        if self._undivided:
-            self._undivided -= 1
-            return False
-        return True
-
-    def observe_shares(self, records: int, shares: int) -> None:
-        """Learn into how many shares a chunk fell: if they are small, the next chunks are left
-        alone for a while."""
-        if shares * _BLOCK_RECORDS_MIN > records:
-            self._undivided = _CHUNKS_LEFT_ALONE
 
     def records_in(self, room_bytes: int) -> int:
         """How many records to pack for that much room; 0 if it is not worth a block."""

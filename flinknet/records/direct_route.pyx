@@ -113,36 +113,69 @@ cdef class DirectRouteToChosen(RouteToChosen):
         return self._append_packed(output, data)
 
     async def emit_many(self, records):
-        """Write all that fit with one call, each where it would go alone; divide them first if to
-        choose for each takes a call of Python's."""
+        """Write all that fit with one call, each where it would go alone."""
         cdef Py_ssize_t index
-        if self._tuple_channels is None:
-            return await RouteToChosen.emit_many(self, records)
-        for chunk in [records] if type(records) is list else chunks(records):
+        for share, output in self._shares_of(records):
             index = 0
-            while (index := self._write_some(chunk, index)) < len(chunk):
+            while (index := self._write_some(share, index, output)) < len(share):
                 index += 1
-                if (data := self._let_go()) is None:
-                    await self.emit(chunk[index - 1])
-                else:
+                if (data := self._let_go()) is not None:
                     await self._append_packed(self._full, data)
+                elif output is None:
+                    await self.emit(share[index - 1])
+                else:
+                    await self._emit_to(output, share[index - 1])
 
-    cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index) except -1:
-        """See ``DirectRouteToOne``; where the kept one is to go is kept, too."""
+    def _shares_of(self, records):
+        """Yield records with the output that they all are for, or with None: each is to be chosen
+        for when it is its turn."""
+        if self._tuple_channels is not None or self._partitioner.looks_at_queues:
+            for chunk in [records] if type(records) is list else chunks(records):
+                yield chunk, None
+            return
+        for chunk in chunks(records):
+            if not self._division.wants(len(chunk)):
+                yield chunk, None
+                continue
+            shares = self._partitioner.divide(chunk)
+            self._division.observe(len(chunk), len(shares))
+            for index, share in shares.items():
+                yield share, self._outputs[index]
+
+    cdef object _emit_to(self, Output output, record):
+        """Write a record to an output, after one that was large."""
         cdef CPacker direct = self._direct
-        cdef Py_ssize_t channel = -1
+        cdef Py_ssize_t held = direct._size
+        if (pieces := large_form(record)) is not None:
+            return self._emit_large(output, pieces)
+        if pack_quietly(direct, <PyObject *>record) < 0:
+            direct.release(held)
+            _raise_unserializable(record)
+        data = direct.write(held, output.builder)
+        if data is None:
+            self.records_out += 1
+            return self._written
+        return self._append_packed(output, data)
+
+    cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index, Output only) except -1:
+        """See ``DirectRouteToOne``; where the kept one is to go is kept, too. Where there is no
+        ``only`` output each record is chosen for."""
+        cdef CPacker direct = self._direct
+        cdef Py_ssize_t channel
         cdef Py_ssize_t held
-        cdef Output output
+        cdef Output output = only
         while index < len(records) and not self._large:
             record = records[index]
-            channel = self._tuple_channels.find(<PyObject *>record)
+            channel = -1
+            if only is None and self._tuple_channels is not None:
+                channel = self._tuple_channels.find(<PyObject *>record)
             held = direct._size
             if pack_quietly(direct, <PyObject *>record) < 0:
                 direct.release(held)
                 _raise_unserializable(record)
             if channel >= 0:
                 output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
-            else:
+            elif only is None:
                 output = self._output(record, held)
             self._rest = direct.write(held, output.builder)
             if self._rest is not None:

@@ -29,6 +29,7 @@ cdef class RouteToOne(RecordRoute):
 
 
 cdef class RouteToChosen(RecordRoute):
+    cdef object _division
     cdef list _outputs
     cdef object _partitioner
     cdef object _select

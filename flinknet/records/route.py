@@ -30,6 +30,7 @@ from typing import Any
 from flinknet.errors import SerializationError
 from flinknet.records.appender import RecordAppender
 from flinknet.records.block import BlockPacker, chunks
+from flinknet.records.division import Division
 from flinknet.records.output import Output
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.serialization.limits import RecordLimits
@@ -188,7 +189,7 @@ class RouteToOne(RecordRoute):
 class RouteToChosen(RecordRoute):
     """Each record to the output that the partitioner chooses for it."""
 
-    __slots__ = ("_outputs", "_partitioner", "_select")
+    __slots__ = ("_division", "_outputs", "_partitioner", "_select")
 
     def __init__(
         self,
@@ -202,6 +203,7 @@ class RouteToChosen(RecordRoute):
         self._outputs = outputs
         self._partitioner = partitioner
         self._select = partitioner.select
+        self._division = Division()
 
     def emit(self, record: Any) -> Coroutine[Any, Any, None]:
         """Write a record to its output."""
@@ -226,13 +228,14 @@ class RouteToChosen(RecordRoute):
     async def emit_many(self, records: Iterable[Any]) -> None:
         """Write to each output its share of the records in blocks; if there are no shares to make,
         or the choice depends on what was written before, write one by one."""
-        blocks, partitioner = self._blocks, self._partitioner
+        division, partitioner = self._division, self._partitioner
         for chunk in chunks(records):
-            if partitioner.looks_at_queues or not blocks.wants(chunk):
+            together = not partitioner.looks_at_queues and self._blocks.worthwhile
+            if not (together and division.wants(len(chunk))):
                 await self._emit_each(chunk, self._select, self._outputs)
                 continue
             shares = partitioner.divide(chunk)
-            blocks.observe_shares(len(chunk), len(shares))
+            division.observe(len(chunk), len(shares))
             for index, share in shares.items():
                 await self._emit_blocks(self._outputs[index], share)
 

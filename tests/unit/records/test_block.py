@@ -58,20 +58,6 @@ def test_a_block_is_not_larger_than_a_record_may_be() -> None:
     assert blocks.records_in(ROOM) == 20
 
 
-def test_chunks_that_fall_to_pieces_are_left_alone_for_a_while() -> None:
-    """Then one is tried again: the load may be another one now."""
-    blocks = BlockPacker(RecordPacker().pack, ROOM)
-    chunk = [1] * 100
-    assert not blocks.wants(chunk)
-    blocks.observe(20)
-    assert blocks.wants(chunk)
-    assert not blocks.wants([1, 2, 3])
-    blocks.observe_shares(100, 25)
-    assert blocks.wants(chunk)
-    blocks.observe_shares(100, 26)
-    assert [blocks.wants(chunk) for _ in range(34)] == [False] * 32 + [True] * 2
-
-
 def test_records_are_cut_into_lists() -> None:
     numbers = list(range(2_000))
     assert [number for chunk in chunks(iter(numbers)) for number in chunk] == numbers

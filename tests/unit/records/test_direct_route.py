@@ -10,6 +10,7 @@ import pytest
 
 from flinknet.errors import SerializationError
 from flinknet.records.partitioner import (
+    AdaptiveRebalancePartitioner,
     ForwardPartitioner,
     HashPartitioner,
     Partitioner,
@@ -44,11 +45,15 @@ def each_way() -> list[Any]:
 
 
 def by_element() -> HashPartitioner:
-    return HashPartitioner(itemgetter(0))
+    return HashPartitioner(itemgetter(0), 1024)
+
+
+def adaptive() -> AdaptiveRebalancePartitioner:
+    return AdaptiveRebalancePartitioner()
 
 
 def hashed() -> HashPartitioner:
-    return HashPartitioner(lambda record: record[0])
+    return HashPartitioner(lambda record: record[0], 1024)
 
 
 @pytest.mark.parametrize("make", each_way())
@@ -83,6 +88,21 @@ def test_many_are_written_where_each_would_go_alone(make: Any, key: Any, togethe
         assert made.writer.records_out == len(records)
     assert taken[0] == taken[1]
     assert sorted(record for some in taken[0] for record in some) == sorted(records)
+
+
+@pytest.mark.parametrize("make", [RebalancePartitioner, by_first, hashed, by_element, adaptive])
+@pytest.mark.parametrize("channels", [2, 40, 500])
+def test_many_find_their_channels_among_many(make: Any, channels: int) -> None:
+    """Whether or not they are divided among the channels before."""
+    records = [(number * 7 % channels, number) for number in range(2_000)]
+    options: dict[str, Any] = {"segments": 2 * channels + 8, "segment_bytes": 128}
+    one_by_one = Arranged(channels, partitioner=make(), **options)
+    together = Arranged(channels, partitioner=make(), **options)
+    taken = drive(together, [together.writer.emit_many(records)])
+    assert sorted(record for some in taken for record in some) == sorted(records)
+    assert together.writer.records_out == len(records)
+    if make is not adaptive:
+        assert taken == drive(one_by_one, map(one_by_one.writer.emit, records))
 
 
 @pytest.mark.parametrize("make", each_way())
