@@ -12,6 +12,7 @@ nothing, and tells nothing new.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from aiohttp import web
@@ -49,6 +50,7 @@ class DiagnosisRoutes:
     async def _diagnosis(self, request: web.Request) -> web.Response:
         record = named_job(request, self._coordinator.dispatcher)
         now = self._coordinator.now()
+        diagnosis = await diagnosis_of(record, self._coordinator, now)
         return web.json_response(
             {
                 "job_id": record.job_id,
@@ -56,13 +58,14 @@ class DiagnosisRoutes:
                 "state": record.state.value,
                 "attempt": record.present.number,
                 "at": record.wall_ms(now),
-                **diagnosis_of(record, self._coordinator, now).to_json(),
+                **diagnosis.to_json(),
             }
         )
 
 
-def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagnosis:
-    """Judge what has been reported of the present attempt of a job."""
+async def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagnosis:
+    """Judge what has been reported of the present attempt of a job, in a thread: of thousands of
+    subtasks that all wait for each other it takes a second, in which workers must be heard."""
     history = coordinator.metrics.history
     tasks = present_tasks(record, history)
     ids = {one.worker_id for one in tasks.values()}
@@ -75,7 +78,7 @@ def diagnosis_of(record: JobRecord, coordinator: Measured, now: float) -> Diagno
     }
     checkpoints = tuple(_checkpoint_readings(record, now, seconds))
     readings = Readings(tasks, workers, history.refresh_s, checkpoints)
-    return diagnose(topology_of(record.submission.shape), readings)
+    return await asyncio.to_thread(diagnose, topology_of(record.submission.shape), readings)
 
 
 def present_tasks(

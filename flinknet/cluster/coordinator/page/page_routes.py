@@ -19,6 +19,7 @@ open in many browsers, so a diagnosis is made once for all that ask within a whi
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 from aiohttp import web
@@ -53,16 +54,10 @@ come in bursts."""
 
 DIAGNOSIS_PAUSE = 20
 """It is shown for at least so many times as long as it took: of thousands of subtasks that all wait
-that may be a second, in which the coordinator does nothing else."""
+that may be a second, in which a processor is busy with it."""
 
 CHANNELS_TIMEOUT_S = 1.0
 """For how long a worker is waited for that is asked for its channels: the rest is shown anyway."""
-
-
-def _has_flame_graphs(application: web.Application) -> bool:
-    """Whether this coordinator answers Flink's request for one."""
-    paths = (resource.canonical for resource in application.router.resources())
-    return any(path.endswith("/flamegraph") for path in paths)
 
 
 class PageRoutes:
@@ -71,14 +66,14 @@ class PageRoutes:
     def __init__(self, coordinator: Measured) -> None:
         self._coordinator = coordinator
         self._dispatcher = coordinator.dispatcher
-        self._diagnoses: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._diagnoses: dict[str, _Diagnosis] = {}
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to an application."""
         return [web.get("/api/v1/page", self._page)]
 
     async def _page(self, request: web.Request) -> web.Response:
-        shown = {**self._cluster(), "has_flame_graphs": _has_flame_graphs(request.app)}
+        shown = self._cluster()
         job_id = request.query.get("job")
         if job_id is not None:
             record = self._dispatcher.job(job_id)
@@ -122,7 +117,7 @@ class PageRoutes:
         workers = {worker.worker_id: worker for worker in self._dispatcher.workers.workers()}
         shown = {
             "job": job_view(record, live, now),
-            "diagnosis": self._diagnosis(record, now),
+            "diagnosis": await self._diagnosis(record),
             "exceptions": job_exceptions(record, workers)["exceptionHistory"],
         }
         query = request.query
@@ -137,15 +132,16 @@ class PageRoutes:
             shown["network"] = await self._network(record, live)
         return shown
 
-    def _diagnosis(self, record: JobRecord, now: float) -> dict[str, Any]:
-        good = {job_id: kept for job_id, kept in self._diagnoses.items() if now < kept[0]}
-        if record.job_id not in good:
-            diagnosis = diagnosis_view(diagnosis_of(record, self._coordinator, now))
-            made_at = self._coordinator.now()
-            age_s = max(DIAGNOSIS_AGE_S, DIAGNOSIS_PAUSE * (made_at - now))
-            good[record.job_id] = made_at + age_s, diagnosis
-        self._diagnoses = good
-        return good[record.job_id][1]
+    async def _diagnosis(self, record: JobRecord) -> dict[str, Any]:
+        now = self._coordinator.now()
+        self._diagnoses = {
+            job_id: kept for job_id, kept in self._diagnoses.items() if now < kept.good_until
+        }
+        kept = self._diagnoses.get(record.job_id)
+        if kept is None:
+            kept = self._diagnoses[record.job_id] = _Diagnosis(record, self._coordinator)
+        # Others may wait for it who go on to do so when this one is gone.
+        return await asyncio.shield(kept.view)
 
     async def _network(self, record: JobRecord, live: Live) -> dict[str, Any]:
         latest = self._coordinator.metrics.latest()
@@ -166,6 +162,24 @@ class PageRoutes:
         except TimeoutError:
             return ()
         return () if told is None else told.channels
+
+
+class _Diagnosis:
+    """One that is being made, or is shown."""
+
+    def __init__(self, record: JobRecord, coordinator: Measured) -> None:
+        self._coordinator = coordinator
+        self.good_until = math.inf
+        self.view = asyncio.create_task(self._make(record))
+
+    async def _make(self, record: JobRecord) -> dict[str, Any]:
+        begun_at = self._coordinator.now()
+        try:
+            diagnosis = await diagnosis_of(record, self._coordinator, begun_at)
+            return diagnosis_view(diagnosis)
+        finally:
+            now = self._coordinator.now()
+            self.good_until = now + max(DIAGNOSIS_AGE_S, DIAGNOSIS_PAUSE * (now - begun_at))
 
 
 def _parts(record: JobRecord, number: int) -> dict[str, Any] | None:

@@ -45,7 +45,7 @@ async def test_a_job_is_diagnosed_from_what_its_workers_report() -> None:
             assert len(told["tasks"]) == 4
             status, told = await get(session, f"/api/v1/jobs/{'0' * 32}/diagnosis")
             assert status == 404
-        silent = diagnosis_of(record, coordinator, coordinator.now() + 60.0)
+        silent = await diagnosis_of(record, coordinator, coordinator.now() + 60.0)
         assert {one.kind.name for one in silent.findings} == {"SILENT_WORKER"}
         coordinator.cancel(record)
         await coordinator.wait_for_end(record, 60.0)

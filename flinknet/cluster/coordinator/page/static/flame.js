@@ -26,7 +26,7 @@ export function Flame({ job, vertex }) {
       setRoot(null);
       setAnswer({ state: "told", ...told });
     } catch (error) {
-      setAnswer({ state: "refused", why: error.status === 404 ? "this cluster takes none" : error.message });
+      setAnswer({ state: "refused", why: error.message });
     }
   };
   useEffect(() => { load(false); }, [job, vertex.id, kind, subtask]);

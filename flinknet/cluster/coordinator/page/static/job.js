@@ -40,7 +40,7 @@ export function Job({ told, route, chart }) {
       base=${`${base}/checkpoints`} />`}
     ${tab === "exceptions" && html`<${Exceptions} exceptions=${exceptions} />`}
     ${route.vertex && told.vertex && html`<${Vertex} key=${told.vertex.id} jobId=${job.id} vertex=${told.vertex}
-      tab=${route.tab} chart=${chart} hasFlameGraphs=${told.has_flame_graphs} />`}
+      tab=${route.tab} chart=${chart} />`}
     ${tab === "" && !route.vertex && html`<${Lost} job=${job} diagnosis=${diagnosis} />`}
   </div>`;
 }

@@ -82,10 +82,9 @@ export const VERTEX_TABS = [
   ["flame", "Flame graph"],
 ];
 
-export function Vertex({ jobId, vertex, tab, chart, hasFlameGraphs }) {
+export function Vertex({ jobId, vertex, tab, chart }) {
   const get = byPlace(vertex.columns);
   const base = `#/jobs/${jobId}/vertices/${vertex.id}`;
-  const tabs = VERTEX_TABS.filter(([name]) => name !== "flame" || hasFlameGraphs);
   const subtasks = (columns, label, initial) => html`<${Table} key=${label} columns=${columns} rows=${vertex.rows}
     get=${get} label=${label} initial=${initial} />`;
   const shown = {
@@ -103,7 +102,7 @@ export function Vertex({ jobId, vertex, tab, chart, hasFlameGraphs }) {
     <header><h2>${vertex.name} <small>${f.count(vertex.parallelism)} subtasks of at most
       ${" "}${f.count(vertex.max_parallelism)}</small></h2>
       <a href=${`#/jobs/${jobId}`}>close</a></header>
-    <${Tabs} base=${base} tabs=${tabs} chosen=${tab} label="vertex" />
+    <${Tabs} base=${base} tabs=${VERTEX_TABS} chosen=${tab} label="vertex" />
     ${(shown[tab] ?? shown.subtasks)()}
   </section>`;
 }

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.coordinator import diagnosis_routes
 from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
+from flinknet.diagnosis.diagnosis import Diagnosis, diagnose
+from flinknet.diagnosis.reading import Readings
+from flinknet.diagnosis.topology import Topology
 from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.control_plane import ServedCoordinator, get
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
@@ -86,3 +92,29 @@ async def test_one_diagnosis_is_for_all_who_ask_at_a_time() -> None:
             assert told["diagnosis"]["verdict"] in {"unknown", "healthy", "troubled"}
         for record in records:
             await coordinator.wait_for_end(record, 60.0)
+
+
+async def test_the_coordinator_goes_on_while_one_diagnosis_is_made_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on, made = threading.Event(), []
+
+    def slow(topology: Topology, readings: Readings) -> Diagnosis:
+        made.append(topology)
+        assert goes_on.wait(60.0), "the event loop stands still meanwhile"
+        return diagnose(topology, readings)
+
+    monkeypatch.setattr(diagnosis_routes, "diagnose", slow)
+    async with running_cluster() as cluster:
+        coordinator = cluster.served.coordinator
+        record = coordinator.submit(Submission.of_graph(keyed_graph(parallelism=1)))
+        query = f"?job={record.job_id}"
+        asking = [asyncio.create_task(page(cluster, query)) for _ in range(2)]
+        while not made:
+            await asyncio.sleep(0)
+        asking[0].cancel()
+        goes_on.set()
+        told = await asking[1]
+        assert told["diagnosis"]["verdict"] in {"unknown", "healthy", "troubled"}
+        assert len(made) == 1
+        await coordinator.wait_for_end(record, 60.0)
