@@ -15,8 +15,9 @@ from bench.isolation.family import IsolationFamily
 from bench.latency.family import LatencyFamily
 from bench.micro.family import MicroFamily
 from bench.peers.family import PeersFamily
+from bench.pressure.family import PressureFamily
 from bench.scale.family import ScaleFamily
-from bench.scrape.family import ScrapeFamily
+from bench.seeing.family import SeeingFamily
 from bench.timeouts.family import TimeoutsFamily
 from bench.window.family import WindowFamily
 
@@ -34,7 +35,8 @@ _ALL: tuple[Family, ...] = (
     LatencyFamily(),
     ChannelsFamily(),
     WindowFamily(),
-    ScrapeFamily(),
+    SeeingFamily(),
+    PressureFamily(),
     BarriersFamily(),
     CheckpointsFamily(),
     MicroFamily(),

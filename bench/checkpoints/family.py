@@ -21,7 +21,7 @@ class CheckpointsFamily(OverheadFamily):
 
     name = "checkpoints"
     summary = f"what checkpoints every {INTERVAL_MS / 1000:g} s cost a keyed job"
-    burden = "checkpoints"
+    burdens = ("checkpoints",)
     title = "CPU per record with checkpoints, over without"
     key = (
         "records/s: median of the interleaved runs; low, high: the slowest and the fastest run. "

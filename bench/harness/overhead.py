@@ -1,4 +1,4 @@
-"""What something costs a job: every case alone and with it, run by run in turn, and the ratio."""
+"""What some things cost a job: every case alone and with each, run by run in turn; the ratio."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ALONE = "alone"
 
 
 class OverheadFamily(ABC):
-    """A family of two variants: ``alone``, and the one that is named for what it bears."""
+    """A family of the variant ``alone`` and of others, each named for what it bears."""
 
     name: str
     summary: str
-    burden: str
-    """The variant with."""
+    burdens: Sequence[str]
+    """The variants with."""
     key: str
     """What stands below the table."""
     title: str
@@ -42,17 +42,21 @@ class OverheadFamily(ABC):
 
     @abstractmethod
     def entrant(self, variant: str) -> Entrant:
-        """Return how one of the two is measured."""
+        """Return how a variant is measured."""
+
+    def variants(self, case: Case) -> list[str]:
+        """Those in which a case is measured."""
+        return [ALONE, *self.burdens]
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
-        """Measure both, run by run in turn."""
-        entrants = [self.entrant(ALONE), self.entrant(self.burden)]
+        """Measure all of them, run by run in turn."""
         cases = chosen(self._cases, selection.cases)
-        progress.expect(selection.plan.runs * len(entrants) * len(cases))
+        entrants = {case.name: list(map(self.entrant, self.variants(case))) for case in cases}
+        progress.expect(selection.plan.runs * sum(map(len, entrants.values())))
         return [
             row
             for case in cases
-            for row in run_case(self.name, case, entrants, selection, progress)
+            for row in run_case(self.name, case, entrants[case.name], selection, progress)
         ]
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
@@ -62,7 +66,8 @@ class OverheadFamily(ABC):
             value = cpu_ratio(rows, row)
             return "" if value is None else f"{value:.3f}"
 
-        ratio = Column(f"{self.burden}\n/ {ALONE}", format_ratio, highlight=True)
+        over = self.burdens[0] if len(self.burdens) == 1 else "CPU"
+        ratio = Column(f"{over}\n/ {ALONE}", format_ratio, highlight=True)
         ran = [row for row in rows if row.runs]
         if ran:
             print_table(ran, (*RATE_COLUMNS, CPU, ratio, *self._columns), self.key, console)

@@ -1,0 +1,90 @@
+"""What the command line sees of the family ``seeing``."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+
+from bench.errors import BenchError
+from bench.harness import flinknet_system
+from bench.harness.case import Case
+from bench.harness.contest import Entrant
+from bench.harness.overhead import ALONE, OverheadFamily
+from bench.harness.pinning import Pinning
+from bench.harness.row import Row
+from bench.harness.system import SUBJECT
+from bench.harness.table import Column
+from bench.harness.trial import Measurement, Plan
+from bench.peers import flinknet_job
+from bench.peers.cases import KEYBY
+from bench.seeing.observer import Look, observing, open_page, scrape
+from bench.seeing.stall import CHANNELS, CONFIG, measure_stall
+from flinknet.config import FlinknetConfig, MetricsConfig
+
+__all__ = ["SeeingFamily"]
+
+INTERVAL_S = 1.0
+SCRAPED, WATCHED, MARKED = "scraped", "watched", "marked"
+LOOKS: dict[str, Look] = {SCRAPED: scrape, WATCHED: open_page}
+MARKERS = FlinknetConfig(metrics=MetricsConfig(latency_interval_ms=round(1000 * INTERVAL_S)))
+
+
+class SeeingFamily(OverheadFamily):
+    """The job of ``peers`` with two workers, while somebody looks each second, and while not."""
+
+    name = "seeing"
+    summary = "what metrics, latency markers and an open page cost a keyed job, each every second"
+    burdens = (SCRAPED, MARKED, WATCHED)
+    title = "CPU per record while somebody looks each second, over while nobody does"
+    key = (
+        "records/s: median of the interleaved runs; low, high: the slowest and the fastest run. "
+        "CPU s/M: user and system seconds of both workers (channels-10k: of one) per million "
+        "records. CPU / alone: the median CPU s/M over the one while nobody looks. turn: the "
+        "longest turn of an event loop, in CPU time of its thread, in the last run. asked: answers "
+        "of processes in that run."
+    )
+
+    def __init__(self) -> None:
+        super().__init__(
+            (KEYBY, CHANNELS),
+            Column("turn\nms", _format_turn),
+            Column("asked", lambda row: str(row.parameters.get("answers", ""))),
+        )
+
+    def variants(self, case: Case) -> list[str]:
+        """A turn is timed alone and while it is scraped."""
+        return [ALONE, SCRAPED] if case.name == CHANNELS.name else super().variants(case)
+
+    def entrant(self, variant: str) -> Entrant:
+        """Return how a variant is measured."""
+        measure = partial(_measure, variant)
+        version, parameters = flinknet_system.version, flinknet_job.parameters
+        return Entrant(SUBJECT, variant, version, parameters, measure)
+
+
+def _measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+    """Run once. Raises BenchError also if nobody has answered."""
+    config = CONFIG if case.name == CHANNELS.name else FlinknetConfig()
+    look = LOOKS.get(variant)
+    interval_s = min(INTERVAL_S, plan.seconds / 2)
+    with nullcontext() if look is None else observing(look, interval_s, config) as observer:
+        if observer is not None:
+            config = observer.config
+        if case.name == CHANNELS.name:
+            measured = measure_stall(config, case, plan, pinning)
+        else:
+            config = MARKERS if variant == MARKED else config
+            variation = flinknet_job.Variation(config)
+            measured = flinknet_job.measure(case, plan, pinning, variation)
+    if observer is None:
+        return measured
+    if not observer.answers:
+        raise BenchError("no process has answered")
+    observed = {"answers": observer.answers, "answered_bytes": observer.bytes}
+    return replace(measured, observations={**measured.observations, **observed})
+
+
+def _format_turn(row: Row) -> str:
+    turn_ms = row.parameters.get("longest_turn_ms")
+    return "" if turn_ms is None else f"{turn_ms:.1f}"
