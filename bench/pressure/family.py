@@ -25,10 +25,10 @@ STEP_LOAD, THREE_STAGES = "step-load", "three-stages"
 CREDIT = "credit"
 
 KEY = (
-    "MB/s: worked off by the slow end, over the run. in between: the most that was made and not "
-    "worked off, or lost. full: when the buffer had no room for the first time. lost: for which it "
-    "had none. last, in; middle, out; middle, in; source, out: seconds until that pool was full "
-    "for the first time. Of the last run."
+    "MB/s: worked off by the slow end, over the run. in between: the most that was made and "
+    "neither worked off nor lost. full: when the buffer had no room for the first time. lost: for "
+    "which it had none. last, in; middle, out; middle, in; source, out: seconds until that pool "
+    "was full for the first time. Of the last run."
 )
 
 
@@ -95,7 +95,7 @@ def step_load_row(variant: str, runs: Sequence[Any], parameters: Mapping[str, An
             "worked_mb": last.worked_mb,
             "most_buffered_mb": max(last.buffered_mb),
             "overflow_s": last.overflow_s,
-            "lost_mb": last.lost_records * RECORD_BYTES / 1e6,
+            "lost_mb": last.lost_mb[-1],
         },
     )
 

@@ -41,7 +41,7 @@ def _draw_buffered(axes: Axes, rows: Sequence[Row]) -> None:
         times = [STEP_S * number for number in range(len(values))]
         axes.plot(times, values, color=COLOURS[row.variant], label=row.variant)
     axes.axhline(BUFFER_BYTES / 1e6, color="0.5", linestyle=":")
-    axes.set_title("MB made and not worked off")
+    axes.set_title("MB made and neither worked off nor lost")
     axes.legend(frameon=False)
 
 

@@ -42,6 +42,9 @@ RECORD_BYTES = 1_000
 BUFFER_BYTES = 5_000_000
 SOURCE_PER_S = 2_000
 SINK_PER_S = 1_000
+LATE_S = 0.05
+"""By how much a timer may be late without the sink's losing the time."""
+
 STEP_S = 0.25
 """Between two points of what is drawn."""
 
@@ -65,7 +68,7 @@ class StepLoad(NamedTuple):
     made_mb: list[float]
     """Up to each step, in sum."""
     worked_mb: list[float]
-    lost_records: int
+    lost_mb: list[float]
     overflow_s: float | None
     """When the buffer was full for the first time."""
     verified: bool
@@ -73,7 +76,8 @@ class StepLoad(NamedTuple):
     @property
     def buffered_mb(self) -> list[float]:
         """What lay between both ends at each step."""
-        return [made - worked for made, worked in zip(self.made_mb, self.worked_mb, strict=True)]
+        sums = zip(self.made_mb, self.worked_mb, self.lost_mb, strict=True)
+        return [made - worked - lost for made, worked, lost in sums]
 
 
 class Work:
@@ -86,7 +90,7 @@ class Work:
 
     def done_at(self, begun_s: float) -> float:
         """When a record is done that could have been begun then, by seconds of the run."""
-        start = max(begun_s, self._done_at)
+        start = self._done_at if begun_s < self._done_at + LATE_S else begun_s
         per_s = self._per_s if start < self._faster_at_s else 2 * self._per_s
         self._done_at = start + 1 / per_s
         return self._done_at
@@ -106,8 +110,7 @@ class PacedSink(Sink):
         self._made_ns: list[int] = []
         self._worked_s: list[float] = []
         self._waiting: deque[object] = deque()
-        self._lost = 0
-        self._overflow_s: float | None = None
+        self._lost_s: list[float] = []
         self._worker: asyncio.Task[None] | None = None
 
     def _now_s(self) -> float:
@@ -122,9 +125,7 @@ class PacedSink(Sink):
             if self._buffer_bytes is None:
                 await self._work_off()
             elif (len(self._waiting) + 1) * RECORD_BYTES > self._buffer_bytes:
-                self._lost += 1
-                if self._overflow_s is None:
-                    self._overflow_s = self._now_s()
+                self._lost_s.append(self._now_s())
             else:
                 self._waiting.append(record)
                 if self._worker is None or self._worker.done():
@@ -154,8 +155,9 @@ class PacedSink(Sink):
             worked_mb=_up_to(self._worked_s, steps),
             records=len(made_s),
             worked=len(self._worked_s),
-            lost=self._lost,
-            overflow_s=self._overflow_s,
+            lost=len(self._lost_s),
+            lost_mb=_up_to(self._lost_s, steps),
+            overflow_s=self._lost_s[0] if self._lost_s else None,
             seconds=seconds,
         )
 
@@ -202,7 +204,7 @@ def run_step_load(variant: str, seconds: float) -> StepLoad:
         seconds=seen["seconds"],
         made_mb=seen["made_mb"],
         worked_mb=seen["worked_mb"],
-        lost_records=seen["lost"],
+        lost_mb=seen["lost_mb"],
         overflow_s=seen["overflow_s"],
         verified=seen["records"] == records == seen["worked"] + seen["lost"],
     )
