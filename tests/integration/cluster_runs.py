@@ -14,11 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["ENDLESS_JOB", "ONE_WORKER", "Run", "flinknet_run", "start_run"]
+__all__ = ["ENDLESS_JOB", "LOOK_S", "ONE_WORKER", "Run", "flinknet_run", "start_run"]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 """Only so that a hang ends with a message; nothing depends on it."""
+
+LOOK_S = 0.01
+"""Between two looks at what other processes do. A test that looks without a rest takes the
+processors that they need; where two of them handed a file system's answers from thread to thread,
+a kernel ran next to nothing else for half a minute, its own workers included."""
 
 ONE_WORKER = "--workers=1"
 """For what does not depend on there being two: each takes half a second to start."""

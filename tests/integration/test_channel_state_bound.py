@@ -23,6 +23,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
 )
 from flinknet.task.graph import JobGraph
+from tests.integration.cluster_runs import LOOK_S
 
 SMALL, LARGE = 1_000, 30_000
 """Bytes of a record: many to a buffer, or one."""
@@ -93,6 +94,7 @@ async def test_checkpoints_store_no_more_than_can_be_in_flight(
             for entry in await store.completed():
                 if entry.number not in sizes:
                     sizes[entry.number] = stored(await store.read_metadata(entry.directory))
+            await asyncio.wait((job,), timeout=LOOK_S)
         job.cancel()
         with suppress(asyncio.CancelledError):
             await job

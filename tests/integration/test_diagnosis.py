@@ -38,6 +38,7 @@ from flinknet.datastream import (
 )
 from flinknet.records.key_groups import key_group
 from flinknet.task.graph import JobGraph
+from tests.integration.cluster_runs import LOOK_S
 
 pytestmark = pytest.mark.xdist_group("diagnosis")
 
@@ -122,7 +123,7 @@ async def until_named(diagnose: Diagnose, kind: str, *tasks: str) -> Any:
                 for worst in told["findings"][:1]:
                     if (worst["kind"], culprits(worst)) == (kind, set(tasks)):
                         return worst
-                await asyncio.sleep(0)
+                await asyncio.sleep(LOOK_S)
     except TimeoutError:
         said = [(one["kind"], one["sentence"]) for one in told["findings"]]
         raise AssertionError(
@@ -205,7 +206,7 @@ async def test_two_culprits(cluster: Started) -> None:
             both = {name for finding in findings for name in culprits(finding)}
             if both == {"Sink: one (1/1)", "Sink: other (1/1)"}:
                 break
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK_S)
     assert {finding["kind"] for finding in findings} == {"SLOW_OPERATOR"}
 
 
@@ -320,7 +321,7 @@ async def until_checkpoint(diagnose: Diagnose, course: str, cause: str) -> Any:
                 said = finding["sentence"]
                 if finding["kind"] == "CHECKPOINT" and course in said and cause in said:
                     return finding
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK_S)
 
 
 async def test_pauses_in_which_the_whole_process_stands_still(cluster: Started) -> None:
@@ -350,13 +351,13 @@ async def test_a_blocked_loop(cluster: Started) -> None:
     stream = numbers(rate=50.0).rebalance().map(block).name("middle")
     stream.slot_sharing_group("middle").sink_to(nothing).name("out")
     finding = await named(cluster, graph(stream), "BLOCKED_LOOP", "middle -> Sink: out (1/1)")
-    assert "block (test_diagnosis.py:" in finding["evidence"][0]
+    assert any("block (test_diagnosis.py:" in line for line in finding["evidence"])
 
 
 async def test_a_stopped_worker(cluster: Started) -> None:
     async with running(cluster, three_stages(at_once, nothing)) as diagnose:
         while len((await diagnose())["tasks"]) < 3:
-            pass
+            await asyncio.sleep(LOOK_S)
         os.kill(cluster.pids["worker-1"], signal.SIGSTOP)
         try:
             finding = await until_named(diagnose, "SILENT_WORKER")
@@ -391,4 +392,4 @@ async def test_a_job_that_is_busy_but_keeps_up_is_healthy(cluster: Started) -> N
             busiest = max((task["busy"] for task in told["tasks"]), default=0.0)
             if told["seconds"] >= 0.9 and busiest > 0.2 and told["verdict"] == "healthy":
                 return
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK_S)

@@ -16,6 +16,7 @@ from flinknet.config import ClusterConfig, FlinknetConfig, MetricsConfig, Networ
 from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 from flinknet.metrics.hex_id import hex_id
 from flinknet.task.graph import JobGraph
+from tests.integration.cluster_runs import LOOK_S
 
 HOLD_S = 0.02
 CONFIG = FlinknetConfig(
@@ -77,6 +78,7 @@ async def test_a_slow_operator_is_seen_in_the_latency_of_markers() -> None:
             wanted = {(name, index) for name in ("first", "slow") for index in (0, 1)}
             while wanted - {(one["operator"], one["subtask"]) for one in rows}:
                 rows = (await read(session, f"/api/v1/jobs/{job}/latency"))["latency"]
+                await asyncio.sleep(LOOK_S)
             assert {one["source"] for one in rows} == {"numbers"}
             longest = dict.fromkeys(("first", "slow"), 0.0)
             for one in rows:

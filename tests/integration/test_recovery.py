@@ -40,6 +40,7 @@ from flinknet.datastream import (
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.graph import JobGraph
 from flinknet.task.source import Source, read
+from tests.integration.cluster_runs import LOOK_S
 from tests.unit.checkpoint.checkpoints import change
 
 KEYS = 101
@@ -80,7 +81,7 @@ class Held(Source):
         async for batch in read(self._source, context, position):
             yield batch
         while not self._go.exists():
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(LOOK_S)
 
 
 EXPECTED = [
@@ -105,6 +106,7 @@ async def complete(store: CheckpointStore, more_than: int, job: asyncio.Task[Any
             return completed[-1].number
         if job.done():
             raise AssertionError(f"the job has ended by itself: {job.result()}")
+        await asyncio.wait((job,), timeout=LOOK_S)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -26,6 +26,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
 )
 from flinknet.task.graph import JobGraph
+from tests.integration.cluster_runs import LOOK_S
 from tests.integration.test_recovery import EXPECTED, KEYS, RECORDS, Held
 
 SIDES = ("left", "right")
@@ -98,6 +99,7 @@ class Story:
             if min(numbers) > more_than and {one["status"] for one in subtasks} == {"RUNNING"}:
                 (number,) = numbers
                 return int(number)
+            await asyncio.sleep(LOOK_S)
 
     async def checkpointed(self) -> None:
         """Wait for a checkpoint that begins after this."""
@@ -105,7 +107,7 @@ class Story:
         counts = (await self._client.read(path))["counts"]
         enough = counts["completed"] + counts["in_progress"] + 1
         while (await self._client.read(path))["counts"]["completed"] < enough:
-            pass
+            await asyncio.sleep(LOOK_S)
 
     async def failures(self) -> list[str]:
         """What REST tells of failures, the latest first."""

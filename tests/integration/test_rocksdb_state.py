@@ -27,6 +27,7 @@ from flinknet.datastream import (
     ValueStateDescriptor,
 )
 from flinknet.errors import JobFailedError
+from tests.integration.cluster_runs import LOOK_S
 from tests.integration.test_recovery import EXPECTED as HELD_EXPECTED
 from tests.integration.test_recovery import complete
 from tests.integration.test_recovery import sums as held_sums
@@ -76,7 +77,7 @@ async def test_a_killed_worker_changes_nothing_and_leaves_nothing(tmp_path: Path
         assert len(directories) == 2, "one of each worker"
         os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
         while len(directories & set((tmp_path / "state").iterdir())) == 2:
-            await asyncio.sleep(0)  # until the worker in its place has begun
+            await asyncio.sleep(LOOK_S)  # until the worker in its place has begun
         (tmp_path / "go").touch()
         assert sorted((await job).collected["sums"]) == HELD_EXPECTED
     assert list((tmp_path / "state").iterdir()) == []

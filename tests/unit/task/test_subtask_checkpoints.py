@@ -97,9 +97,12 @@ async def running(subtasks: dict[str, Subtask]) -> AsyncIterator[list[asyncio.Ta
     for subtask in subtasks.values():
         subtask.open()
     tasks = [asyncio.create_task(subtask.run()) for subtask in subtasks.values()]
-    while any(subtask.state is not ExecutionState.RUNNING for subtask in subtasks.values()):
-        await asyncio.sleep(0)
     try:
+        while any(subtask.state is not ExecutionState.RUNNING for subtask in subtasks.values()):
+            for task in tasks:
+                if task.done():
+                    raise AssertionError(f"one has ended before all run: {task.result()}")
+            await asyncio.sleep(0)
         yield tasks
     finally:
         for task in tasks:
@@ -604,39 +607,47 @@ def backpressured_ms(subtasks: dict[str, Subtask]) -> float:
     return sum(subtask.io_metrics().backpressured_time_ms for subtask in subtasks.values())
 
 
+WAITING = 5_000
+
+
+def waiting() -> JobGraph:
+    """So many records for a slow sink, more than fit into all queues."""
+    environment = StreamExecutionEnvironment().set_max_parallelism(8)
+    environment.enable_checkpointing(1000)
+    environment.get_checkpoint_config().enable_unaligned_checkpoints()
+    numbers = environment.from_source(GeneratorSource(lambda number: (number, "x" * 90), WAITING))
+    numbers.rebalance().sink_to(Slow()).name("sink")
+    return environment.job_graph("slow")
+
+
+async def until_full(subtasks: dict[str, Subtask]) -> None:
+    """Wait until the slow sink has had all that may pass its gate and all queues are full."""
+    while not Slow.gate.locked():
+        await asyncio.sleep(0)
+    waited_ms = backpressured_ms(subtasks)
+    while backpressured_ms(subtasks) <= waited_ms:
+        await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("how", ["unaligned", "alternating"])
 async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
 ) -> None:
     """All queues are full, and the sink takes one record more for each turn of the loop. What it
     had not begun, what it had not read and what had not been sent is there again, in order."""
-    Slow.gate = asyncio.Semaphore(100)
-
-    def job() -> JobGraph:
-        environment = StreamExecutionEnvironment().set_max_parallelism(8)
-        environment.enable_checkpointing(1000)
-        environment.get_checkpoint_config().enable_unaligned_checkpoints()
-        numbers = environment.from_source(GeneratorSource(lambda number: (number, "x" * 90), 5_000))
-        numbers.rebalance().sink_to(Slow()).name("sink")
-        return environment.job_graph("slow")
-
-    answers = Answers()
-    subtasks = deploy(job(), workers, store, answers)
+    Slow.gate, answers = asyncio.Semaphore(100), Answers()
+    subtasks = deploy(waiting(), workers, store, answers)
     async with running(subtasks):
-        while not Slow.gate.locked():
-            await asyncio.sleep(0)
-        waited_ms = backpressured_ms(subtasks)
-        while backpressured_ms(subtasks) <= waited_ms:
-            await asyncio.sleep(0)
+        await until_full(subtasks)
         trigger(subtasks, CheckpointBarrier(1, wall_clock_ms(), OPTIONS[how]))
         while len(answers.reports) < 2:
             Slow.gate.release()
             await asyncio.sleep(0)
     assert not answers.declines
     assert sum(report.persisted_bytes for report in answers.reports.values()) > 0
-    metadata = answers.metadata(job())
+    metadata = answers.metadata(waiting())
     restored = RestoredState(store, metadata)
-    channels = restored.channels(JobGraph.from_bytes(job().to_bytes()))
+    channels = restored.channels(JobGraph.from_bytes(waiting().to_bytes()))
     unpacker = RecordUnpacker.of(workers[0].config)
     found = [
         number
@@ -644,11 +655,11 @@ async def test_a_checkpoint_waits_for_no_memory_and_loses_nothing_in_flight(
         for number, _ in in_flight.records
     ]
     assert found == [*range(found[0], found[0] + len(found))]
-    Slow.gate = asyncio.Semaphore(5_000)
-    restarted = deploy(job(), workers, store, Answers(), attempt=1, restored=restored)
+    Slow.gate = asyncio.Semaphore(WAITING)
+    restarted = deploy(waiting(), workers, store, Answers(), attempt=1, restored=restored)
     async with running(restarted) as tasks:
         read, _ = await asyncio.gather(*tasks)
-    assert read.records_in == 5_000 - (found[-1] + 1), "the source goes on behind them"
+    assert read.records_in == WAITING - (found[-1] + 1), "the source goes on behind them"
 
 
 class UntilOver(Source):
@@ -735,16 +746,21 @@ async def test_a_checkpoint_is_taken_between_timers_of_one_watermark(
 async def test_more_in_flight_than_may_be_declines_the_checkpoint_and_not_the_job(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
+    """All queues are full, so something is in flight whatever is read first."""
     answers = Answers()
     object.__setattr__(store.config, "channel_state_bytes_max", 0)
-    subtasks = deploy(sums(), workers, store, answers)
+    Slow.gate = asyncio.Semaphore(100)
+    subtasks = deploy(waiting(), workers, store, answers)
     async with running(subtasks) as tasks:
-        while any(not subtask.io_metrics().records_in for subtask in subtasks.values()):
-            await asyncio.sleep(0)
+        await until_full(subtasks)
         trigger(subtasks, CheckpointBarrier(1, 1_000, OPTIONS["unaligned"]))
         while not answers.declines:
+            Slow.gate.release()
             await asyncio.sleep(0)
-        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+        for _ in range(WAITING):
+            Slow.gate.release()
+        *_, sink = await asyncio.gather(*tasks)
+    assert sink.records_in == WAITING
     reasons = {reason for *_, reason, _ in answers.declines}
     assert CheckpointFailureReason.ASYNC_FAILURE in reasons
     assert any("takes more than 0 bytes" in why for *_, why in answers.declines)
