@@ -69,7 +69,7 @@ class NameRoutes:
             await self._closed.wait()
             return answer
         finally:
-            self._names.withdraw(publication_id)
+            self._names.withdraw(publication_id, published)
             self._change()
 
     async def _withdraw(self, request: web.Request) -> web.Response:
