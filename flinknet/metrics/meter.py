@@ -28,6 +28,11 @@ class Meter:
         self._readings: deque[tuple[float, Sequence[float]]] = deque(maxlen=INTERVALS + 1)
         self._readings.append((now, counts))
 
+    @property
+    def counters(self) -> int:
+        """How many it rates."""
+        return len(self._readings[0][1])
+
     def update(self, now: float, counts: Sequence[float]) -> None:
         """Take the present counts, if an interval has passed since the last ones."""
         if now - self._readings[-1][0] >= INTERVAL_S:

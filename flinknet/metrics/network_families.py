@@ -13,6 +13,7 @@ from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.metrics.families import Family, Kind, Labels, Metric, families_of
 from flinknet.metrics.latency_families import latency_families
+from flinknet.metrics.operator_families import operator_families
 from flinknet.metrics.task_families import task_families, task_labels
 from flinknet.metrics.worker_statistics import (
     ChannelRow,
@@ -304,6 +305,7 @@ def worker_families(labels: Labels, worker: WorkerStatistics) -> Iterator[Family
     )
     tasks = [(task_labels(labels, task), task) for task in worker.subtasks]
     yield from task_families(tasks)
+    yield from operator_families(tasks)
     yield from latency_families(labels, worker.subtasks)
     yield from exchange_families(
         [(labels, gate) for labels, task in tasks for gate in task.gates],

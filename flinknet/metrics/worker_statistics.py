@@ -30,6 +30,7 @@ from flinknet.metrics.consumption import buffered_bytes, times_to_consume_ms
 from flinknet.metrics.environment_statistics import NetworkStatistics, PeerDirectoryStatistics
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.latency_statistics import LatencyHistogram
+from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.metrics.plain import from_plain, row_of
 from flinknet.metrics.task_times import TaskTimesStatistics
 from flinknet.partition.result_partition import ResultPartitionStatistics
@@ -219,6 +220,8 @@ class SubtaskTotals(NamedTuple):
     """Of a keyed input, the key groups that most of a sample of its records belong to."""
     latencies: tuple[LatencyHistogram, ...] = ()
     """How long latency markers have taken from sources to the operators of its chain."""
+    operators: tuple[OperatorTotals, ...] = ()
+    """Of its chain, first to last."""
 
     def counts(self) -> tuple[int, ...]:
         """The present count of each counter in ``METERED``."""

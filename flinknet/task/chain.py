@@ -1,14 +1,14 @@
 """The operator chain: the operators of one subtask, wired into a tree of direct calls.
 
 Theory of operation. The head's ``process`` takes what comes in. Every operator's results go to the
-operators behind it and to the record writers of its edges; with one of them, ``emit`` *is* its
-method, so that nothing stands between two operators. Operators are opened from the end to the
-start, so that whoever emits finds its successors ready; they end in the direction of the data, so
-that what one emits at the end of its input is processed by those behind it before these end too.
-Watermarks go the way of the records, to all operators behind and to all subpartitions; a latency
-marker goes to one of them, at random, so that there are no more of them behind (Flink). In between
-stands what a program asks for: what makes records of the type that is declared (`typed_records.py`)
-and what copies those that can be changed (`record_copies.py`).
+operators behind it and to the record writers of its edges; with one of them, ``emit`` calls its
+method, and between two operators stands only what counts (``operator_counts.py``). Operators are
+opened from the end to the start, so that whoever emits finds its successors ready; they end in the
+direction of the data, so that what one emits at the end of its input is processed by those behind
+it before these end too. Watermarks go the way of the records, to all operators behind and to all
+subpartitions; a latency marker goes to one of them, at random, so that there are no more of them
+behind (Flink). In between stands what a program asks for: what makes records of the type that is
+declared (`typed_records.py`) and what copies those that can be changed (`record_copies.py`).
 
 Behind the end of the input the chain *awaits its final checkpoint*, if an operator has something to
 do when that is complete: one that was captured after every operator had ended (FLIP-147).
@@ -26,9 +26,11 @@ from flinknet.buffer.availability import Availability
 from flinknet.config import MetricsConfig
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 from flinknet.metrics.latency_statistics import LatencyHistogram, LatencyStatistics
+from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
+from flinknet.task.operator_counts import OperatorCounts
 from flinknet.task.operators import Emit, Operator, PassOn, StreamElement, on_records
 from flinknet.task.record_copies import with_copies
 from flinknet.task.side_outputs import split_outputs
@@ -124,6 +126,11 @@ class OperatorChain:
         self._operators = [one.factory() for one in chained]
         self._reuses_objects = vertex.object_reuse
         self._contexts = [_own_context(context, one, metrics) for one in chained]
+        self._counts: list[OperatorCounts] = []
+        for one in chained:
+            before = None if one.input is None else self._counts[one.input]
+            splits = one.splits_outputs
+            self._counts.append(OperatorCounts(one.name, one.uid, before, splits_outputs=splits))
         self.uids = [one.uid for one in chained]
         """Of the operators, first to last."""
         self._opened: list[Operator] = []
@@ -146,9 +153,11 @@ class OperatorChain:
     ) -> None:
         targets: dict[str | None, list[Emit]] = {}
         told: list[PassOn] = []
-        for other, behind in zip(self._operators, chained, strict=True):
+        counts = self._counts[index]
+        for other, own, behind in zip(self._operators, self._counts, chained, strict=True):
             if behind.input == index:
-                targets.setdefault(behind.tag, []).append(self._take(one, behind, other))
+                take = own.counted_input(self._take(one, behind, other))
+                targets.setdefault(behind.tag, []).append(take)
                 told.append(other.process_stream_element)
         for output in outputs:
             targets.setdefault(output.tag, []).append(output.emit)
@@ -159,7 +168,8 @@ class OperatorChain:
         if one.splits_outputs:
             sides = {tag: _to_all(some) for tag, some in targets.items() if tag is not None}
             emit = split_outputs(emit, sides, stamped=one.stamped)
-        self._operators[index].connect(emit, _as_it_goes(told))
+        pass_on = counts.noted(_as_it_goes(told))
+        self._operators[index].connect(counts.counted_output(emit), pass_on)
 
     def _take(self, one: ChainedOperator, behind: ChainedOperator, other: Operator) -> Emit:
         """Return what takes the records of the one operator, for the other one behind it."""
@@ -264,6 +274,16 @@ class OperatorChain:
         return {
             context.operator_name: context.metrics for context in self._contexts if context.metrics
         }
+
+    def operator_totals(
+        self, records_read: int, watermark_read: int | None
+    ) -> tuple[OperatorTotals, ...]:
+        """What each operator has moved, first to last; of the first one, what the subtask has
+        read, and of event time has read."""
+        return tuple(
+            counts.totals(records_read, watermark_read, operator.late_records_dropped)
+            for operator, counts in zip(self._operators, self._counts, strict=True)
+        )
 
     def latency_histograms(self) -> tuple[LatencyHistogram, ...]:
         """How long latency markers have taken to come to each operator, first to last."""

@@ -127,6 +127,11 @@ class Operator:
         else:
             await self.process_event_time(element)
 
+    @property
+    def late_records_dropped(self) -> int | None:
+        """How many it has dropped because they were late; None if it never does."""
+        return None
+
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         """Bring the operator's own state up to date: a checkpoint captures it next."""
 

@@ -47,6 +47,7 @@ from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import ClosedResourceError, JobCancelledError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.latency_statistics import LatencyHistogram
+from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.metrics.worker_statistics import KeyGroupCount
 from flinknet.net.task_clock import task_time
@@ -98,6 +99,8 @@ class SubtaskStatistics(NamedTuple):
     """Of a keyed input, see ``KeyGroupSample``."""
     latencies: tuple[LatencyHistogram, ...]
     """How long latency markers have taken to come here."""
+    operators: tuple[OperatorTotals, ...]
+    """Of its chain, first to last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,16 +392,18 @@ class Subtask:
 
     def statistics(self) -> SubtaskStatistics:
         """Say what was counted, where the time went, and what inputs and outputs hold."""
+        chain, moved, watermark = self._chain, self.io_metrics(), self._input_watermark()
         return SubtaskStatistics(
             state=self.state.name,
             mailbox=self._mailbox.statistics(),
-            io_metrics=self.io_metrics(),
+            io_metrics=moved,
             times=self._times.statistics(task_time()),
             gates=tuple(gate.statistics() for gate in self._gates),
             partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
-            input_watermark=self._input_watermark(),
+            input_watermark=watermark,
             key_groups=() if self._key_groups is None else self._key_groups.counts(),
-            latencies=() if self._chain is None else self._chain.latency_histograms(),
+            latencies=() if chain is None else chain.latency_histograms(),
+            operators=() if chain is None else chain.operator_totals(moved.records_in, watermark),
         )
 
     def _input_watermark(self) -> int | None:

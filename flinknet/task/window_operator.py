@@ -152,6 +152,7 @@ class WindowOperator(Operator):
         self._keyed = keyed
         self._lateness_ms = lateness_ms
         self._late_tag = late_tag
+        self._late_records_dropped = 0
         self._stamped = stamped
         self._functions = [one for one in (contents.function, function) if one is not None]
         for one in (*self._functions, key_of):
@@ -305,8 +306,12 @@ class WindowOperator(Operator):
         if self._late_tag is not None:
             self._results.append((stamp, (self._late_tag, value)))
             return
-        metrics = self._context.metrics
-        metrics["late_records_dropped"] = metrics.get("late_records_dropped", 0) + 1
+        self._late_records_dropped += 1
+        self._context.metrics["late_records_dropped"] = self._late_records_dropped
+
+    @property
+    def late_records_dropped(self) -> int:
+        return self._late_records_dropped
 
     # -- time -------------------------------------------------------------------------------------
 

@@ -21,6 +21,15 @@ import pytest
 from flinknet.cluster import LocalCluster
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.datastream import (
+    GeneratorSource,
+    StreamExecutionEnvironment,
+    Time,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flinknet.task.graph import JobGraph
+from tests.integration.grafana_dashboard_11049 import ASKED, NOT_ANSWERED
 from tests.integration.test_local_cluster import sums
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -31,6 +40,7 @@ CONFIG = FlinknetConfig(
 )
 LISTENS = re.compile(r'msg="Listening on" address=(\S+)')
 
+OPERATOR = "flink_taskmanager_job_task_operator_"
 TASK = 'flink_taskmanager_job_task_%s{job_name="sums",task_name=~"Reduce.*"}'
 
 
@@ -174,6 +184,67 @@ async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_pa
             metadata = await api.get("metadata", metric="flink_taskmanager_job_task_numRecordsIn")
             [described] = metadata["flink_taskmanager_job_task_numRecordsIn"]
             assert described["type"] == "gauge"
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def held_up_windows() -> JobGraph:
+    """Windows of event time, some records for which are late, with a sink behind them that waits;
+    so all queues before it are full."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    environment.get_config().set_auto_watermark_interval(5)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(time_of)
+    stamped = environment.from_source(GeneratorSource(reading)).assign_timestamps_and_watermarks(
+        strategy
+    )
+    windows = stamped.key_by(key_of).window(TumblingEventTimeWindows.of(Time.milliseconds(50)))
+    sums = windows.reduce(lambda one, other: (one[0], max(one[1], other[1])))
+    sums.rebalance().map(wait_for_somebody).name("Lookup").sink_to(lambda record: None)
+    return environment.job_graph("windows")
+
+
+def reading(number: int) -> tuple[int, int]:
+    """Key and time; one of a hundred is of long ago."""
+    return number % 50, 0 if number % 100 == 99 else number
+
+
+def key_of(record: tuple[int, int]) -> int:
+    return record[0]
+
+
+def time_of(record: tuple[int, int], stamp: int | None) -> int:
+    return record[1]
+
+
+async def wait_for_somebody(record: tuple[int, int]) -> tuple[int, int]:
+    await asyncio.sleep(0.001)  # as one that asks somebody else for each record
+    return record
+
+
+async def test_a_dashboard_of_grafanas_that_was_made_for_flink_has_data(tmp_path: Path) -> None:
+    async with (
+        asyncio.timeout(90),
+        LocalCluster(CONFIG) as cluster,
+        prometheus(cluster, tmp_path) as session,
+    ):
+        api = Api(session)
+        settings = JobCheckpointingConfig(200.0, directory=str(tmp_path / "checkpoints"))
+        job = replace(held_up_windows(), checkpointing=settings)
+        running = asyncio.create_task(cluster.execute(job))
+        try:
+            for asked in ASKED:
+                assert await api.some(asked.query), asked.panel
+            for asked in ASKED:
+                if "PoolUsage" in asked.metric:
+                    assert await api.some(f"{asked.query} {asked.shown_if}"), asked.panel
+            dropped = f"sum({OPERATOR}numLateRecordsDropped) > 0"
+            assert await api.some(dropped)
+            taken = await api.some(f"sum({OPERATOR}numRecordsInPerSecond) by (operator_name) > 0")
+            assert "Lookup" in {one["metric"]["operator_name"] for one in taken}
+            assert await api.values("flink_jobmanager_job_downtime", 1) == [0]
+            known = await api.get("label/__name__/values")
+            assert not NOT_ANSWERED.keys() & set(known), "say that they are answered"
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

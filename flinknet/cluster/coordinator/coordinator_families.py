@@ -102,7 +102,7 @@ def coordinator_families(
     ]
     yield from families_of(_JOB, jobs)
     yield from families_of(_CHECKPOINTS, jobs)
-    yield from families_of([_uptime(now)], jobs)
+    yield from families_of([_uptime(now), _downtime(now)], jobs)
     ages = [(own, job.checkpoints.history.age_s(now)) for own, job in jobs]
     yield Family(
         "flinknet_coordinator_last_checkpoint_age_seconds",
@@ -135,7 +135,7 @@ def cluster_values(dispatcher: Dispatcher) -> dict[str, float]:
 
 def job_values(job: JobRecord, now: float) -> dict[str, float]:
     """What Flink exports of a job, by the names that its REST has."""
-    return _values((*_JOB, *_CHECKPOINTS, _uptime(now)), f"{_SCOPE}job_", job)
+    return _values((*_JOB, *_CHECKPOINTS, _uptime(now), _downtime(now)), f"{_SCOPE}job_", job)
 
 
 def _values(metrics: Iterable[Metric[T]], scope: str, one: T) -> dict[str, float]:
@@ -155,3 +155,16 @@ def _uptime(now: float) -> Metric[JobRecord]:
         return 1000 * (now - job.present.begun_at) if runs else 0.0
 
     return Metric(_SCOPE + "job_uptime", "uptime (scope: jobmanager_job)", uptime)
+
+
+def _downtime(now: float) -> Metric[JobRecord]:
+    """How long a job that has failed has not run again, in milliseconds; 0 while it does."""
+
+    def downtime(job: JobRecord) -> float:
+        failed_at = job.state_since.get(JobState.FAILING)
+        if failed_at is None or job.state in (JobState.RUNNING, JobState.FINISHING):
+            return 0.0
+        has_run_since = job.state_since.get(JobState.RUNNING, failed_at) > failed_at
+        return 0.0 if has_run_since else 1000 * (now - failed_at)
+
+    return Metric(_SCOPE + "job_downtime", "downtime (scope: jobmanager_job)", downtime)

@@ -11,6 +11,7 @@ Prometheus sends it with ``authorization: credentials_file``, see ``deploy/prome
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 from aiohttp import web
@@ -21,6 +22,7 @@ from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.config import ClusterConfig
 from flinknet.metrics.build_info import build_info
 from flinknet.metrics.exporter import CONTENT_TYPE, render
+from flinknet.metrics.process_families import ProcessFamilies
 from flinknet.net.address import join_address
 
 __all__ = ["Measured", "MetricsRoutes"]
@@ -41,6 +43,7 @@ class MetricsRoutes:
 
     def __init__(self, coordinator: Measured) -> None:
         self._coordinator = coordinator
+        self._process = ProcessFamilies("jobmanager", coordinator.now, time.process_time_ns)
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to an application: nothing if metrics are off."""
@@ -57,7 +60,7 @@ class MetricsRoutes:
         families = coordinator_families(
             labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
         )
-        text = render([build_info(labels), *families])
+        text = render([build_info(labels), *self._process.families(labels), *families])
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _targets(self, request: web.Request) -> web.Response:

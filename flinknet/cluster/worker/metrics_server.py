@@ -15,6 +15,7 @@ made after the other.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import chain
@@ -29,6 +30,7 @@ from flinknet.metrics.build_info import build_info
 from flinknet.metrics.exporter import CONTENT_TYPE, render
 from flinknet.metrics.families import Labels
 from flinknet.metrics.network_families import worker_families
+from flinknet.metrics.process_families import ProcessFamilies
 
 __all__ = ["serve_metrics"]
 
@@ -46,6 +48,7 @@ async def serve_metrics(
         yield ""
         return
     one_at_a_time = asyncio.Lock()
+    process = ProcessFamilies("taskmanager", metrics.clock, time.process_time_ns)
 
     async def scrape(request: web.Request) -> web.Response:
         if not is_authorized(request.headers, token):
@@ -56,7 +59,9 @@ async def serve_metrics(
         async with one_at_a_time:
             channels_max = min(int(channels), config.statistics_channels_max)
             statistics = await metrics.statistics(channels_max)
-        families = chain([build_info(labels)], worker_families(labels, statistics))
+        families = chain(
+            [build_info(labels)], process.families(labels), worker_families(labels, statistics)
+        )
         return web.Response(body=render(families), headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application()

@@ -109,18 +109,32 @@ class WorkerMetrics:
     ) -> tuple[SubtaskTotals, float | None]:
         """The totals of a subtask, and the throughput of its inputs."""
         totals, now = _totals(subtask, statistics), self.clock()
-        counts = (*totals.counts(), statistics.times.accumulated_idle_time_ms / 1000)
-        meter = self._meters.setdefault(_name(subtask), Meter(now, counts))
+        counts = (
+            *totals.counts(),
+            statistics.times.accumulated_idle_time_ms / 1000,
+            *(count for operator in totals.operators for count in operator.counts()),
+        )
+        meter = self._meters.get(_name(subtask))
+        if meter is None or meter.counters != len(counts):
+            # An open subtask has operators, and so more counters than before.
+            meter = self._meters[_name(subtask)] = Meter(now, counts)
         meter.update(now, counts)
-        *rates, idle_share = meter.per_second()
+        grown = meter.per_second()
+        rates, idle_share, of_operators = grown[:_METERED], grown[_METERED], grown[_METERED + 1 :]
         throughput = bytes_per_busy_s(sum(rates[place] for place in _BYTES_IN), idle_share)
         times = times_to_consume_ms([gate.buffered_bytes for gate in totals.gates], throughput)
         gates = tuple(
             gate._replace(time_to_consume_ms=time)
             for gate, time in zip(totals.gates, times, strict=True)
         )
-        return totals._replace(rates=tuple(rates), gates=gates), throughput
+        operators = tuple(
+            operator.rated(*of_operators[2 * place : 2 * place + 2])
+            for place, operator in enumerate(totals.operators)
+        )
+        return totals._replace(rates=rates, gates=gates, operators=operators), throughput
 
+
+_METERED = len(METERED)
 
 _BYTES_IN = tuple(map(METERED.index, ("bytes_in_local", "bytes_in_remote")))
 
@@ -144,6 +158,7 @@ def _totals(subtask: Subtask, statistics: SubtaskStatistics) -> SubtaskTotals:
         input_watermark=statistics.input_watermark,
         key_groups=statistics.key_groups,
         latencies=statistics.latencies,
+        operators=statistics.operators,
     )
 
 

@@ -10,6 +10,7 @@ from flinknet.metrics.meter import Meter
 def test_nothing_is_rated_before_an_interval_has_passed() -> None:
     meter = Meter(100.0, (0, 0))
     meter.update(104.9, (7, 8))
+    assert meter.counters == 2
     assert meter.per_second() == (0.0, 0.0)
 
 

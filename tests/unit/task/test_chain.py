@@ -102,6 +102,24 @@ async def test_records_go_down_every_branch() -> None:
     await chain.close()
 
 
+async def test_each_operator_counts_what_it_takes_and_emits() -> None:
+    chain = chain_of(("a", None), ("b", 0), ("c", 0))
+    await chain.open()
+    await chain.head.process([1, 2])
+    await chain.head.process_event_time(Watermark(7))
+    totals = {one.name: one for one in chain.operator_totals(5, 3)}
+    assert [(one.records_in, one.records_out) for one in totals.values()] == [
+        (5, 2),
+        (2, 2),
+        (2, 2),
+    ]
+    assert [one.uid for one in totals.values()] == chain.uids
+    assert [one.input_watermark for one in totals.values()] == [3, 7, 7]
+    assert {one.output_watermark for one in totals.values()} == {7}
+    assert {one.late_records_dropped for one in totals.values()} == {None}
+    await chain.close()
+
+
 async def test_each_operator_leaves_its_own_metrics_and_committables() -> None:
     chain = chain_of(("a", None), ("b", 0))
     await chain.open()

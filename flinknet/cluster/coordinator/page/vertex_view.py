@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flinknet.cluster.coordinator.flink_rest.job_view import vertex_id
-from flinknet.cluster.coordinator.flink_rest.metrics_view import aggregated_metrics
+from flinknet.cluster.coordinator.flink_rest.metrics_view import aggregated_metrics, all_values
 from flinknet.cluster.coordinator.flink_rest.states import task_states
 from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.latency_view import latency_rows
@@ -18,7 +18,6 @@ from flinknet.diagnosis.pool_usage import PoolUsage
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey
 from flinknet.metrics.io_metrics import IOMetrics
-from flinknet.metrics.task_families import task_values
 from flinknet.metrics.task_times import BackpressureLevel
 from flinknet.task.graph import JobVertex
 
@@ -84,7 +83,7 @@ def vertex_view(
         "columns": COLUMNS,
         "rows": rows,
         "latency": latency_rows(record.submission.shape, tasks),
-        "metric_names": sorted(task_values(tasks[0])) if tasks else [],
+        "metric_names": sorted(all_values(tasks[0])) if tasks else [],
         "metrics": aggregated_metrics(tasks, metrics) if metrics else [],
     }
 

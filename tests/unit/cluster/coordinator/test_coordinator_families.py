@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flinknet.checkpoint.pending_checkpoint import SubtaskReport
+from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import Opened, Register, StatisticsReport
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.coordinator_families import (
@@ -108,6 +109,29 @@ def test_a_job_runs_for_as_long_as_its_attempt_does() -> None:
     assert exported["flink_jobmanager_job_uptime"] == [(labels, 2_500.0)]
     assert exported["flink_jobmanager_job_numRestarts"] == [(labels, 0)]
     assert exported["flink_jobmanager_job_fullRestarts"] == [(labels, 0)]
+
+
+def test_a_job_is_down_from_its_failure_until_it_runs_again() -> None:
+    coordinator = Coordinator()
+    body = Submission.of_graph(keyed_graph()).to_bytes()
+    record = coordinator.dispatcher.submit(Submission.from_bytes(body), 10.0)
+
+    def downtime(now: float) -> float:
+        [(_, value)] = coordinator.exported(now)["flink_jobmanager_job_downtime"]
+        return value
+
+    assert downtime(11.0) == 0, "it has not failed"
+    for state, at in ((JobState.RUNNING, 12.0), (JobState.FAILING, 20.0)):
+        record.state_since[state] = at
+    assert not record.execution.is_ending
+    assert downtime(22.5) == 2_500
+    record.state_since[JobState.RUNNING] = 23.0
+    assert downtime(24.0) == 0
+    record.state_since[JobState.FAILING] = 30.0
+    for worker_id in record.execution.workers:
+        coordinator.dispatcher.receive(worker_id, Opened(record.job_id, 0), 31.0)
+    assert record.state is JobState.RUNNING
+    assert downtime(32.0) == 0
 
 
 def test_a_job_that_has_ended_is_not_exported() -> None:

@@ -35,6 +35,8 @@ async def test_it_serves_the_worker_to_who_has_the_token() -> None:
     segments = 'flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments{host="127.0.0.1"'
     assert segments in text
     assert 'flinknet_event_loop_lag_seconds{host="127.0.0.1",tm_id="worker-0"}' in text
+    threads = 'flink_taskmanager_Status_JVM_Threads_Count{host="127.0.0.1",tm_id="worker-0"}'
+    assert threads in text
     assert f'flinknet_build_info{{host="127.0.0.1",implementation="{IMPLEMENTATION}",' in text
 
 

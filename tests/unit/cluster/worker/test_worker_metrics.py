@@ -80,6 +80,8 @@ async def test_rates_come_with_the_second_reading(cluster: Cluster) -> None:
     metrics.clock = lambda: clock() + 10.0
     _, sink = sorted((await metrics.statistics()).subtasks, key=lambda one: one.vertex)
     assert dict(zip(METERED, sink.rates, strict=True))["records_in"] > 0
+    head, *_ = sink.operators
+    assert head.records_in_per_second == sink.rates[METERED.index("records_in")]
 
 
 async def test_how_long_what_is_buffered_takes_comes_with_the_second_reading(

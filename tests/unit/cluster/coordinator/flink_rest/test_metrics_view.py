@@ -12,6 +12,7 @@ from flinknet.cluster.coordinator.flink_rest.metrics_view import (
     watermark_list,
 )
 from flinknet.errors import ConfigurationError
+from flinknet.metrics.operator_totals import OperatorTotals
 from tests.unit.cluster.coordinator.flink_rest.reports import reported
 from tests.unit.metrics.samples import subtask
 
@@ -33,6 +34,13 @@ def test_those_of_a_vertex_begin_with_the_subtask() -> None:
     values = subtask_values(TASKS)
     assert [values[f"{index}.{NAME}"] for index in range(4)] == [0, 10, 20, 30]
     assert values["0.numRecordsInPerSecond"] == 0.5
+
+
+def test_those_of_an_operator_have_its_name_before_them() -> None:
+    task = subtask(2, operators=(OperatorTotals("Map", "map", 10, 20),))
+    assert subtask_values([task])["2.Map.numRecordsOut"] == 20
+    [found] = aggregated_metrics([task, task], ["Map.numRecordsIn"], ["sum"])
+    assert found == {"id": "Map.numRecordsIn", "sum": 20.0}
 
 
 def test_event_time_is_told_of_who_has_some() -> None:
