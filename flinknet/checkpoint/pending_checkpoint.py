@@ -89,6 +89,7 @@ class SubtaskReport(NamedTuple):
     async_ms: float = 0.0
     """How long the state was then written."""
     state_bytes: int = 0
+    """Of all that was written, ``persisted_bytes`` included."""
     processed_bytes: int = 0
     """In-flight bytes that were processed during the alignment."""
     persisted_bytes: int = 0

@@ -36,8 +36,8 @@ class CheckpointReading(NamedTuple):
 
     @property
     def state_bytes(self) -> int:
-        """Of all tasks together."""
-        return sum(one.state_bytes for one in self.reports.values())
+        """Of all tasks together, without the data in flight, which a report counts as state."""
+        return sum(max(0, one.state_bytes - one.persisted_bytes) for one in self.reports.values())
 
     @property
     def in_flight_bytes(self) -> int:

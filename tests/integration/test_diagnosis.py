@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import os
 import queue
+import re
 import signal
 import socket
 import struct
@@ -311,6 +312,27 @@ async def test_a_checkpoint_that_backpressure_holds_up(
     assert culprits(said) == {"Sink: out (1/1)"}
     assert "waited for" in said["sentence"]
     assert "Sink: out (1/1) has not taken part" in said["evidence"]
+
+
+async def test_a_checkpoint_that_is_heavy_with_what_waits_for_a_slow_sink(tmp_path: Path) -> None:
+    """Its barriers overtake all that waits, which is in it: megabytes, with next to no state."""
+    network = NetworkConfig(network_memory_bytes=16 * 2**20, segment_bytes=64 * 2**10)
+    stream = numbers().map(lambda record: "x" * 2_000).slot_sharing_group("sources")
+    environment: Any = stream.get_execution_environment()
+    environment.enable_checkpointing(500)
+    checkpoints = environment.get_checkpoint_config().set_checkpoint_storage_dir(str(tmp_path))
+    checkpoints.enable_unaligned_checkpoints()
+    out = stream.rebalance().sink_to(slowly).set_parallelism(4).name("out")
+    out.slot_sharing_group("out")
+    with started_cluster(replace(CONFIG, network=network)) as roomy:
+        async with running(roomy, graph(stream)) as diagnose:
+            said = await until_checkpoint(diagnose, "of in-flight data", "Sink: out")
+    assert any(name.startswith("Sink: out (") for name in culprits(said))
+    found = re.search(r"holds ([\d.]+) MB of in-flight data, beside ([\d.]+) MB", said["sentence"])
+    assert found is not None
+    in_flight, state = map(float, found.groups())
+    assert in_flight >= 1.0 > state
+    assert any(re.search(r"[1-9]\d* MB stored|0\.[1-9] MB stored", one) for one in said["evidence"])
 
 
 async def until_checkpoint(diagnose: Diagnose, course: str, cause: str) -> Any:

@@ -36,8 +36,8 @@ def test_who_had_finished_holds_up_nothing() -> None:
 def test_in_flight_data_is_what_barriers_have_overtaken() -> None:
     parts = {
         (0, 0): part(state_bytes=10),
-        (1, 0): part(state_bytes=20, persisted_bytes=300, unaligned=True),
-        (1, 1): part(persisted_bytes=400, unaligned=True),
+        (1, 0): part(state_bytes=320, persisted_bytes=300, unaligned=True),
+        (1, 1): part(state_bytes=400, persisted_bytes=400, unaligned=True),
     }
     one = checkpoint(parts)
     assert (one.state_bytes, one.in_flight_bytes, one.is_unaligned) == (30, 700, True)

@@ -101,7 +101,7 @@ def test_a_source_that_waits_for_a_buffer_begins_late() -> None:
 
 
 def test_in_flight_data_that_is_most_of_a_checkpoint_is_told_by_where_it_waited() -> None:
-    heavy = part(0.1, 0.1, persisted_bytes=40_000_000, state_bytes=1_000_000, unaligned=True)
+    heavy = part(0.1, 0.1, persisted_bytes=40_000_000, state_bytes=41_000_000, unaligned=True)
     unaligned = checkpoint({(0, 0): part(), (1, 0): heavy, (2, 0): part(0.2)}, 0.5)
     cause, found = findings(slow_sink(), unaligned)
     assert found.culprit == cause.culprit
