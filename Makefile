@@ -20,7 +20,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .NOTPARALLEL:
 # Tests start hundreds of processes; without it each compiles again whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo demo-kill docs test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus chromium clean
+.PHONY: help demo demo-kill docs test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus chromium shells clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,7 +32,7 @@ demo: $(VENV)/.demo compiled java ## exchange 3 million real flights between wor
 demo-kill: $(VENV)/.demo compiled java ## the same, and once more with a worker killed on the way
 	@$(USE_JAVA); $(BIN)/flinknet demo --kill $(ARGS)
 
-test: $(VENV)/.dev compiled java node prometheus chromium ## run the tests
+test: $(VENV)/.dev compiled java node prometheus chromium shells ## run the tests
 	@$(USE_JAVA); $(BIN)/python -m pytest $(SHARED) $(TESTS) $(ARGS)
 
 test-pypy: $(PYPY_VENV)/.test ## run the tests that PyPy can run (takes a quarter of an hour)
@@ -215,3 +215,17 @@ chromium:
 	fi; \
 	has_chromium || echo "There is no chromium: the tests that open the web page will be skipped" \
 	  "(Debian: apt-get install chromium)." >&2
+
+# -- zsh and fish, which complete command lines in the tests ---------------------------------------
+
+# Where there is none, and none can be installed, the tests that need it say so and are skipped.
+shells:
+	@has_shells() { command -v zsh && command -v fish; } >/dev/null; \
+	if ! has_shells && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Tests complete command lines in zsh and fish: installing them with apt-get."; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && apt-get -qq install --no-install-recommends --yes zsh fish; } \
+	    >/dev/null 2>&1; \
+	fi; \
+	has_shells || echo "There is no zsh, or no fish: tests of their completion will be skipped" \
+	  "(Debian: apt-get install zsh fish)." >&2

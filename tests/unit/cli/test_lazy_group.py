@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 
 import pytest
 import typer
@@ -96,27 +98,87 @@ def test_shells_complete_commands_and_their_options(shell: str) -> None:
     assert not any("--slots" in line for line in options)
 
 
-def test_bash_completes_with_the_script_that_is_shown(tmp_path: Path) -> None:
-    """A real bash, as it would after --install-completion."""
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """An environment of a shell in which there is a command ``flinknet``."""
     command = tmp_path / "flinknet"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m flinknet "$@"\n')
     command.chmod(0o755)
-    environment = {
+    return {
         **os.environ,
+        "HOME": str(tmp_path),
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "PYTHONPATH": str(Path(__file__).parents[3]),
         "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
     }
-    typed = (
+
+
+SCRIPTS = {
+    "bash": (
         'eval "$(flinknet --show-completion bash)"\n'
         "COMP_WORDS=(flinknet checkpoints ver); COMP_CWORD=2\n"
         '_flinknet_completion flinknet; printf "%s\\n" "${COMPREPLY[@]}"\n'
-    )
+    ),
+    "fish": (
+        "flinknet --show-completion fish | source\n"
+        'complete --do-complete "flinknet checkpoints ver"\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_shells_complete_with_the_script_that_is_shown(
+    name: str, installed: dict[str, str]
+) -> None:
+    """A real shell, as it would after --install-completion."""
     shell = subprocess.run(
-        ["bash", "--norc", "-c", typed],
-        env=environment,
+        [path_of(name), *(["--norc"] if name == "bash" else ["--no-config"]), "-c", SCRIPTS[name]],
+        env=installed,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (shell.stdout.split(), shell.stderr) == (["verify"], "")
+    assert shell.stderr == ""
+    assert shell.stdout.split()[:1] == ["verify"]
+
+
+def test_zsh_completes_what_is_typed(installed: dict[str, str]) -> None:
+    """It completes nothing but at a terminal, so it gets one."""
+    zsh, (terminal, its_end) = path_of("zsh"), pty.openpty()
+    shell = subprocess.Popen(
+        [zsh, "--no-rcs", "--interactive"],
+        stdin=its_end,
+        stdout=its_end,
+        stderr=its_end,
+        env={**installed, "TERM": "dumb"},
+        start_new_session=True,
+    )
+    os.close(its_end)
+    try:
+        os.write(
+            terminal,
+            b"autoload -Uz compinit; compinit -u\n"
+            b'eval "$(flinknet --show-completion zsh)"; print "re""ady"\n',
+        )
+        read_until(terminal, "ready")
+        os.write(terminal, b"flinknet checkpoints ver\t")
+        read_until(terminal, "verify")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(terminal)
+
+
+def path_of(shell: str) -> str:
+    """Where a shell is; without it the test is skipped."""
+    found = which(shell)
+    if found is None:
+        pytest.skip(f"there is no {shell} here (Debian: apt-get install {shell})")
+    return found
+
+
+def read_until(terminal: int, text: str) -> None:
+    """Read what is shown until it has the text; a shell that ends before is an OSError."""
+    shown = ""
+    while text not in shown:
+        shown += os.read(terminal, 4096).decode(errors="replace")
