@@ -197,7 +197,8 @@ class KillLoop:
                 await self._go_on_at(cluster, next(self._parallelisms))
                 continue
             if fault == STOP:
-                await self._until(self._runs)
+                # One that is still beginning is not missed, and would come to work after all.
+                await self._until(lambda: self._runs() and self._used(cluster))
             await self._until(lambda: self._used(cluster) or cluster.workers())
             victim = self._chance.choice(self._used(cluster) or cluster.workers())
             self.outcome.faults[fault] += 1
@@ -223,9 +224,12 @@ class KillLoop:
         await asyncio.sleep(chance.uniform(0.0, 0.3))
 
     async def _come_back(self, cluster: StandaloneCluster, victim: str) -> None:
-        """Stop a worker until the job goes on without it, and then let it go on, too: it must find
-        out by itself that it is none of the cluster's any more."""
+        """Stop a worker until it is lost and the job goes on without it, and then let it go on,
+        too: it must find out by itself that it is none of the cluster's any more."""
         zombie = await cluster.stop(victim)
+        async with asyncio.timeout(PATIENCE_S):
+            while victim in await cluster.registered():
+                await self._look()
         await self._until(lambda: self._runs() and not self._has(victim))
         await self._let_it_go_on()
         status = await cluster.resume(zombie)

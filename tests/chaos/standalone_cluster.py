@@ -65,6 +65,11 @@ class StandaloneCluster:
         """The names of those at work."""
         return sorted(self._workers.keys() - self._killed)
 
+    async def registered(self) -> set[str]:
+        """The names of those that the coordinator has not lost."""
+        told = await self.client.read("/v1/taskmanagers")
+        return {one["id"] for one in told["taskmanagers"]}
+
     def kill(self, name: str) -> None:
         """Kill a worker with SIGKILL; another one takes its place."""
         self._killed.add(name)
