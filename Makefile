@@ -13,7 +13,7 @@ PYPY := pypy3
 PYPY_TESTS := tests/contract tests/model tests/fuzz \
   $(addprefix tests/unit/,buffer cluster connection consumer datastream metrics net partition records task wire) \
   $(addprefix tests/integration/test_,local_cluster.py standalone_processes.py)
-FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency channels window seeing pressure checkpoints barriers micro
+FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency ramp-up channels window seeing pressure checkpoints barriers micro
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -16,6 +16,7 @@ from bench.latency.family import LatencyFamily
 from bench.micro.family import MicroFamily
 from bench.peers.family import PeersFamily
 from bench.pressure.family import PressureFamily
+from bench.ramp_up.family import RampUpFamily
 from bench.scale.family import ScaleFamily
 from bench.seeing.family import SeeingFamily
 from bench.timeouts.family import TimeoutsFamily
@@ -33,6 +34,7 @@ _ALL: tuple[Family, ...] = (
     ScaleFamily(),
     TimeoutsFamily(),
     LatencyFamily(),
+    RampUpFamily(),
     ChannelsFamily(),
     WindowFamily(),
     SeeingFamily(),

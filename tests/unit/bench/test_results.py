@@ -24,6 +24,7 @@ FIGURE_BYTES_MAX = 100_000
 SHOWN = {
     "isolation": (BENCH / "README.md", ["isolation"]),
     "pressure": (BENCH / "pressure" / "README.md", ["pressure"]),
+    "ramp-up": (BENCH / "ramp_up" / "README.md", ["ramp-up"]),
     "timeouts": (BENCH / "README.md", ["timeouts"]),
     "peers": (BENCH.parent / "README.md", ["peers", "--case", "tuple,keyby"]),
 }

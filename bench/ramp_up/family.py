@@ -1,0 +1,120 @@
+"""What the command line sees of the family ``ramp-up``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+
+from bench.harness.case import Case, record_bytes
+from bench.harness.family import Progress, Selection, chosen, plan_parameters, summaries
+from bench.harness.interleaving import interleave
+from bench.harness.open_loop import load_parameters, measure_load
+from bench.harness.pinning import Pinning
+from bench.harness.row import Row, median_latency, median_row
+from bench.harness.system import Contestant
+from bench.harness.table import KEPT, Column, format_rate, latency_columns, print_table
+from bench.harness.tcp_segments import segments_sent
+from bench.harness.trial import Plan, TimedMeasurement
+from bench.latency.cases import MAXIMUM
+from bench.latency.system import SYSTEM
+from bench.ramp_up.figure import draw_ramp_up
+
+__all__ = ["RampUpFamily", "ramp_row"]
+
+LOADS = {"100": 1e2, "1k": 1e3, "10k": 1e4, "100k": 1e5, "1M": 1e6}
+"""Records per second, by the name of the case."""
+
+CASES: tuple[Case, ...] = tuple(
+    replace(MAXIMUM, name=name, summary=f"{load:,.0f} records/s, at intended times")
+    for name, load in LOADS.items()
+)
+
+KEY = (
+    "case: records per second that are to be sent. kept: how much of them came through. CPU: user "
+    "and system time of both processes, of one processor's. segments/s: TCP segments that the "
+    "machine has sent (OutSegs of /proc/net/snmp), acknowledgements and credit among them. / "
+    "record: these for each record. p50, p99: from the time at which a record is to be sent to the "
+    "consumer's having it. Medians of the interleaved runs."
+)
+
+
+class RampUpFamily:
+    """One producer and one consumer, with ever more to do, and a line for each buffer timeout."""
+
+    name = "ramp-up"
+    summary = "CPU, packets and latency of each buffer timeout, from 100 records/s to a million"
+    cases: Mapping[str, str] = summaries(CASES)
+    systems: Mapping[str, str] = {}
+
+    def run(self, selection: Selection, progress: Progress) -> list[Row]:
+        """Measure load by load; the timeouts of one run by run."""
+        plan, pinning = selection.plan, selection.pinning
+        contestants = [Contestant(SYSTEM, variant) for variant in SYSTEM.variants]
+        cases = chosen(CASES, selection.cases)
+        progress.expect(plan.runs * len(contestants) * len(cases))
+        rows = []
+        for case in cases:
+            trials = {
+                f"{case.name} records/s, {each}": partial(_measure, each, case, plan, pinning)
+                for each in contestants
+            }
+            outcomes = interleave(trials, plan.runs, progress).values()
+            parameters = {**plan_parameters(selection), **SYSTEM.parameters(case)}
+            rows += [
+                replace(row, parameters={**parameters, **row.parameters})
+                for each, runs in zip(contestants, outcomes, strict=True)
+                for row in [ramp_row(each, case, runs)]
+            ]
+        return rows
+
+    def print(self, rows: Sequence[Row], console: Console) -> None:
+        """Print what each timeout costs under each load."""
+        columns = (
+            KEPT,
+            Column("CPU", lambda row: f"{row.parameters['cpu_share']:.1%}"),
+            Column("segments/s", lambda row: format_rate(row.parameters["segments_per_s"])),
+            Column("/ record", lambda row: f"{row.parameters['segments_per_record']:.3g}"),
+            *latency_columns("p50", "p99"),
+        )
+        print_table(rows, columns, KEY, console, name="timeout")
+
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """Draw all three over the load."""
+        draw_ramp_up(rows, path)
+
+
+def ramp_row(contestant: Contestant, case: Case, runs: Sequence[TimedMeasurement]) -> Row:
+    """Sum up the runs of a timeout under a load."""
+    load = LOADS[case.name]
+    segments_per_s = median(run.observations["segments_per_s"] for run in runs)
+    row = median_row(
+        RampUpFamily.name,
+        case.name,
+        (contestant.system.name, contestant.variant, contestant.system.version()),
+        [run.records_per_s for run in runs],
+        [run.cpu_s_per_million_records for run in runs],
+        record_bytes(case.make_block()),
+        verified=all(run.verified for run in runs),
+        latency_us=median_latency(runs),
+        parameters={
+            **runs[-1].observations,
+            "segments_per_s": round(segments_per_s, 1),
+            "segments_per_record": segments_per_s / load,
+        },
+    )
+    cpu_share = row.cpu_s_per_million_records * row.records_per_s / 1e6
+    more = {"cpu_share": round(cpu_share, 5), **load_parameters(load, row.records_per_s)}
+    return replace(row, parameters={**row.parameters, **more})
+
+
+def _measure(contestant: Contestant, case: Case, plan: Plan, pinning: Pinning) -> TimedMeasurement:
+    """One run. The segments are of the check and of the whole load, which is nearly all of it."""
+    before = segments_sent()
+    measured = measure_load(contestant, LOADS[case.name], case, plan, pinning)
+    sent = (segments_sent() - before) / (plan.warm_up_s + plan.seconds)
+    return replace(measured, observations={**measured.observations, "segments_per_s": sent})
