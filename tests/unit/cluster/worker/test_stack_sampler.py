@@ -198,9 +198,37 @@ async def test_of_very_many_tasks_each_has_its_turn(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(stack_sampler, "LOOK_S", 0.0)
     waiting = [asyncio.create_task(as_subtask(n, asyncio.sleep(3600))) for n in range(3)]
     await asyncio.sleep(0)
-    samples = await sampled(6)
-    assert samples.looks() == {n: Looks(2, 0) for n in range(3)}
+    samples = await sampled(30)
+    looks = {index: seen.all for index, seen in samples.looks().items()}
+    assert looks.keys() == {0, 1, 2}
+    assert min(looks.values()) > 3, "each look is at one of them"
+    assert sum(looks.values()) <= 30
     await ended(*waiting)
+
+
+async def test_who_becomes_a_subtask_is_seen_from_then_on() -> None:
+    goes_on = asyncio.Event()
+
+    async def become() -> None:
+        await goes_on.wait()
+        await as_subtask(1, asyncio.sleep(3600))
+
+    tasks = [
+        asyncio.create_task(as_subtask(0, asyncio.sleep(3600))),
+        asyncio.create_task(become()),
+    ]
+    await asyncio.sleep(0)
+
+    @contextmanager
+    def by_hand(look: Callable[[FrameType | None], float | None]) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        look(None)
+        goes_on.set()
+        loop.call_soon(loop.call_soon, loop.call_soon, look, None)  # they have gone on by then
+        yield
+
+    assert (await sampled(2, by_hand)).looks() == {0: Looks(2, 0), 1: Looks(1, 0)}
+    await ended(*tasks)
 
 
 @alarm_is_free
