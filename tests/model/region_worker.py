@@ -1,0 +1,227 @@
+"""A worker of a world with regions: what its subtasks do, and what it says of them.
+
+Each region is a source and a sink with a channel between them. A subtask is no more than how many
+records it has emitted or processed; a barrier in the channel is the number of its checkpoint. What
+a worker says over its control connection arrives in order; results are uploaded beside that, and
+may arrive after whatever it says later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.messages import (
+    AbortCheckpoint,
+    AcknowledgeCheckpoint,
+    Cancel,
+    CompleteCheckpoint,
+    Failed,
+    Message,
+    Opened,
+    Released,
+    Run,
+    TriggerCheckpoint,
+)
+from tests.model.shape import BrokenInvariantError
+
+SubtaskKey: TypeAlias = tuple[int, int]
+"""(vertex, index)"""
+
+RECORD, END = "record", "end"
+
+OPEN, RUNNING, FINISHED, GONE = "open", "running", "finished", "gone"
+
+
+@dataclass
+class Subtask:
+    """One source or sink, under one number."""
+
+    key: SubtaskKey
+    number: int
+    position: int
+    """Records emitted, or processed."""
+    state: str = OPEN
+    taken: int = -1
+    """The last checkpoint that it has captured its state for."""
+    channel: list[str | int] = field(default_factory=list)
+    """What its source has emitted and it has not read: of a sink."""
+    triggered: list[int] = field(default_factory=list)
+    """What a sink is to begin itself, once it has read everything."""
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it reads from nobody; vertices alternate."""
+        return self.key[0] % 2 == 0
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A result on its way, beside the control connection."""
+
+    number: int
+    key: SubtaskKey
+    taken: int
+
+
+class RegionWorker:
+    """One worker, and its ends of the control connection."""
+
+    def __init__(
+        self, worker_id: str, job_id: str, records: int, prompt: frozenset[int] = frozenset()
+    ) -> None:
+        """Sinks of the vertices in ``prompt`` read what is emitted at once: there are fewer worlds
+        then."""
+        self.worker_id = worker_id
+        self._prompt = prompt
+        self.job_id = job_id
+        self.records = records
+        self.inbox: list[Message] = []
+        self.outbox: list[Message] = []
+        self.uploads: list[Upload] = []
+        self.subtasks: dict[tuple[int, SubtaskKey], Subtask] = {}
+
+    # -- what its subtasks do
+
+    def steps(self) -> list[tuple[str, int, SubtaskKey]]:
+        """What they can do next."""
+        return [
+            ("goes on", number, key)
+            for (number, key), subtask in self.subtasks.items()
+            if subtask.state == RUNNING
+            and (subtask.is_source or (subtask.channel and key[0] not in self._prompt))
+        ]
+
+    def failing(self) -> list[tuple[str, int, SubtaskKey]]:
+        """Those that can fail."""
+        return [
+            ("fails", number, key)
+            for (number, key), subtask in self.subtasks.items()
+            if subtask.state == RUNNING
+        ]
+
+    def go_on(self, number: int, key: SubtaskKey) -> None:
+        """Emit the next record, or read what comes next in the channel."""
+        subtask = self.subtasks[number, key]
+        if subtask.is_source:
+            self._emit(subtask)
+        else:
+            self._read(subtask)
+
+    def fail(self, number: int, key: SubtaskKey) -> None:
+        """A subtask fails, and says so."""
+        self.subtasks[number, key].state = GONE
+        cause = FailureCause(Gravity.CAUSE, self.worker_id, 100, "ValueError", "boom", "one")
+        self.outbox.append(Failed(self.job_id, number, *key, cause.to_dict()))
+
+    def _emit(self, source: Subtask) -> None:
+        if source.position < self.records:
+            source.position += 1
+            self._send(source, RECORD)
+        else:
+            self._finish(source)
+            self._send(source, END)
+
+    def _send(self, source: Subtask, item: str | int) -> None:
+        sink = self.subtasks[source.number, (source.key[0] + 1, source.key[1])]
+        sink.channel.append(item)
+        if sink.key[0] in self._prompt:
+            self._read(sink)
+
+    def _read(self, sink: Subtask) -> None:
+        match sink.channel.pop(0):
+            case "record":
+                sink.position += 1
+                if sink.position > self.records:
+                    raise BrokenInvariantError(f"{sink.key} has processed a record twice")
+            case "end":
+                if sink.position != self.records:
+                    raise BrokenInvariantError(f"{sink.key} has lost a record")
+                for checkpoint_id in sink.triggered:
+                    self._capture(sink, checkpoint_id)
+                self._finish(sink)
+            case int(checkpoint_id):
+                self._capture(sink, checkpoint_id)
+
+    def _capture(self, subtask: Subtask, checkpoint_id: int) -> None:
+        if checkpoint_id <= subtask.taken:
+            return
+        subtask.taken = checkpoint_id
+        handle = str(subtask.position).encode()
+        self.outbox.append(
+            AcknowledgeCheckpoint(
+                self.job_id, subtask.number, checkpoint_id, *subtask.key, handle, []
+            )
+        )
+
+    def _finish(self, subtask: Subtask) -> None:
+        subtask.state = FINISHED
+        self.uploads.append(Upload(subtask.number, subtask.key, subtask.taken))
+
+    # -- what it is told
+
+    def deploy(self, number: int, positions: Mapping[SubtaskKey, int]) -> None:
+        """Open subtasks that continue from these positions."""
+        for key, position in positions.items():
+            others = [one.number for one in self.subtasks.values() if one.key == key]
+            if others:
+                raise BrokenInvariantError(f"{key} is here under {others} and under {number}")
+            self.subtasks[number, key] = Subtask(key, number, position)
+        self.outbox.append(Opened(self.job_id, number))
+
+    def receive(self, message: Message) -> None:
+        """Do what the coordinator wants, but to deploy."""
+        match message:
+            case Run(attempt=number):
+                for subtask in self._of(number):
+                    if subtask.state == OPEN:
+                        subtask.state = RUNNING
+            case Cancel(attempt=number, subtasks=rows):
+                self._cancel(number, rows)
+            case TriggerCheckpoint(attempt=number, checkpoint_id=checkpoint_id, subtasks=rows):
+                for vertex, index in rows:
+                    if (number, (vertex, index)) in self.subtasks:
+                        self._trigger(self.subtasks[number, (vertex, index)], checkpoint_id)
+            case AbortCheckpoint() | CompleteCheckpoint():
+                pass
+            case _:
+                raise BrokenInvariantError(f"{self.worker_id} was sent {message}")
+
+    def _of(self, number: int) -> list[Subtask]:
+        return [one for one in self.subtasks.values() if one.number == number]
+
+    def _cancel(self, number: int, rows: Iterable[Iterable[int]]) -> None:
+        named = [tuple(row) for row in rows]
+        for subtask in self._of(number):
+            if not named or subtask.key in named:
+                del self.subtasks[number, subtask.key]
+        self.outbox.append(Released(self.job_id, number, [list(row) for row in named]))
+
+    def _trigger(self, subtask: Subtask, checkpoint_id: int) -> None:
+        if subtask.state != RUNNING:
+            return
+        if not subtask.is_source:
+            subtask.triggered.append(checkpoint_id)
+            return
+        self._capture(subtask, checkpoint_id)
+        self._send(subtask, checkpoint_id)
+
+    # -- how it lets go
+
+    def done(self) -> list[int]:
+        """Numbers of which everything has finished, and its results have arrived."""
+        numbers = {number for number, _ in self.subtasks}
+        return sorted(
+            number
+            for number in numbers
+            if all(one.state == FINISHED for one in self._of(number))
+            and not any(upload.number == number for upload in self.uploads)
+        )
+
+    def release(self, number: int) -> None:
+        """Say that nothing is left of it."""
+        for subtask in self._of(number):
+            del self.subtasks[number, subtask.key]
+        self.outbox.append(Released(self.job_id, number))

@@ -1,0 +1,450 @@
+"""A world of two regions, one of which fails while checkpoints of the whole job are taken.
+
+The dispatcher is the real one, with its job record, execution, regions and checkpoint coordinator.
+What is added are the workers (``region_worker.py``), the connections to them, a store that keeps
+what a checkpoint has, and the clock, which goes only as far as the dispatcher asks for, and not
+beyond the last checkpoint that is to be triggered. Records, barriers and the refusal of results
+under an old number are the world's own: how channels carry barriers ``test_checkpoints.py`` has.
+Each region is on one worker, whose words arrive in order; no region is split over two.
+
+Each checkpoint that is completed must be a consistent cut, of every region: what its source has
+emitted is what its sink has processed. What a region continues from must be there; nothing runs
+twice at a time; and when nothing can happen any more, the job has finished, each record having been
+processed once, and no checkpoint is under way. The region that does not fail never begins again.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from functools import partial
+from hashlib import blake2b
+from types import MethodType
+from typing import Any, NamedTuple
+
+from flinknet.checkpoint.checkpoint_history import CheckpointHistory
+from flinknet.checkpoint.coordinator import Complete, Discard
+from flinknet.checkpoint.metadata import CheckpointDirectory
+from flinknet.cluster.control.job_state import JobState
+from flinknet.cluster.control.messages import (
+    AbortCheckpoint,
+    CompleteCheckpoint,
+    Deploy,
+    Message,
+    Register,
+)
+from flinknet.cluster.control.submission import Submission
+from flinknet.cluster.control.subtask_state import SubtaskState
+from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
+from flinknet.cluster.coordinator.job_record import JobRecord
+from flinknet.config import ClusterConfig
+from flinknet.config.job_checkpointing import JobCheckpointingConfig
+from flinknet.config.restart_strategy import FixedDelayRestart
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
+from flinknet.errors import FlinknetError
+from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.task.graph import JobGraph
+from tests.model.explorer import ViolationFoundError
+from tests.model.region_worker import RegionWorker, SubtaskKey
+from tests.model.shape import BrokenInvariantError
+
+JOB = "job"
+NEVER_MS = 1e10
+INTERVAL_S = 1.0
+RESULT: dict[str, Any] = {
+    **asdict(IOMetrics(0, 0, 0, 0, 0, 0, 0)),
+    "metrics": {},
+    "committables": b"",
+    "collected": b"",
+}
+LEFT, RIGHT = (0, 1), (2, 3)
+"""The vertices of each region."""
+
+
+@dataclass(frozen=True)
+class RegionShape:
+    """How large the world is."""
+
+    records: int = 1
+    """Of each region."""
+    checkpoints: int = 1
+    """That can be triggered while nothing fails."""
+    failures: int = 1
+    """Of subtasks of the region on the right."""
+    apart: bool = False
+    """Whether each region has a worker of its own."""
+    concurrent: int = 1
+    """Checkpoints that may be under way at a time."""
+    ended: bool = False
+    """Whether the region on the left has finished before; if not, it does so after the other."""
+
+    def __str__(self) -> str:
+        where = "a worker each" if self.apart else "one worker"
+        return (
+            f"{self.records}r {self.checkpoints}c {self.failures} fail {self.concurrent} at a "
+            f"time, {where}{', left has ended' if self.ended else ''}"
+        )
+
+
+class RegionStep(NamedTuple):
+    """One thing that can happen next."""
+
+    name: str
+    worker: str = ""
+    number: int = -1
+    key: SubtaskKey = (-1, -1)
+
+    def __str__(self) -> str:
+        where = f" {self.key} under {self.number}" if self.number >= 0 else ""
+        return f"{self.worker or 'coordinator'} {self.name}{where}"
+
+
+def two_regions(shape: RegionShape) -> JobGraph:
+    """Two pipelines that never meet."""
+    environment = StreamExecutionEnvironment().set_parallelism(1)
+    for side in ("left", "right"):
+        stream = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+        if shape.apart:
+            stream = stream.slot_sharing_group(side)
+        stream.key_by(lambda record: record[0]).map(lambda record: None).sink_to(
+            lambda record: None
+        ).name(side)
+    checkpointing = JobCheckpointingConfig(
+        interval_ms=INTERVAL_S * 1000,
+        timeout_ms=NEVER_MS,
+        max_concurrent=shape.concurrent,
+    )
+    restart = FixedDelayRestart(attempts=shape.failures, delay_ms=0.0)
+    return replace(
+        environment.job_graph("two regions"), checkpointing=checkpointing, restart=restart
+    )
+
+
+CONFIG = ClusterConfig(
+    heartbeat_interval_ms=NEVER_MS,
+    heartbeat_timeout_ms=2 * NEVER_MS,
+    coordinator_timeout_ms=2 * NEVER_MS,
+    cancel_timeout_ms=NEVER_MS,
+    commit_timeout_ms=NEVER_MS,
+    restart_slots_timeout_ms=NEVER_MS,
+    failover_strategy="region",
+)
+
+
+class RegionWorld:
+    """All of it; a step changes it, and it is remembered as bytes."""
+
+    def __init__(self, shape: RegionShape) -> None:
+        self.shape = shape
+        self.now = 0.0
+        self.failures = 0
+        self.keeping: list[tuple[int, str]] = []
+        """Checkpoints whose metadata is being written, or that are being removed."""
+        self.seeks = False
+        self.stored: dict[str, dict[SubtaskKey, int]] = {}
+        """Of each checkpoint that is kept, how far every subtask was."""
+        self.newest = ""
+        """The checkpoint that was completed last."""
+        self.seen: set[str] = set()
+        """What has become of this world on its way here."""
+        self.dispatcher = Dispatcher(
+            CONFIG, now=0.0, send=self.send, keep=self.keep, seek=self.seek, epoch_s=0.0
+        )
+        names = ("left", "right") if shape.apart else ("both",)
+        prompt = frozenset(LEFT)
+        self.workers = {name: RegionWorker(name, JOB, shape.records, prompt) for name in names}
+        for place, name in enumerate(names):
+            self.dispatcher.register(Register(name, 100 + place, f"127.0.0.1:{place + 1}", 1), 0.0)
+        submission = Submission.from_bytes(Submission.of_graph(two_regions(shape)).to_bytes())
+        self.record = self.dispatcher.submit(submission.without_graph(), 0.0, job_id=JOB)
+        while not self.record.execution.all_run or any(map(_was_told, self.workers.values())):
+            # It runs, of which nothing is to be explored.
+            step = next(step for step in self.steps() if step.name == "is told")
+            self.take(step)
+        while shape.ended and (of_left := list(filter(_is_left, self.steps()))):
+            self.take(of_left[0])
+
+    # -- what the dispatcher wants
+
+    def send(self, worker_id: str, message: Message) -> None:
+        """A message goes out to a worker; what it would do nothing about is left out."""
+        if isinstance(message, AbortCheckpoint | CompleteCheckpoint):
+            return
+        self.workers[worker_id].inbox.append(message)
+
+    def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
+        """A checkpoint is to be kept, or removed, in this order."""
+        if isinstance(order, Complete):
+            self.keeping.append((order.checkpoint.checkpoint_id, "complete"))
+        else:
+            self.keeping.append((order.checkpoint_id, "discard"))
+
+    def seek(self, record: JobRecord) -> None:
+        """It is to be looked which checkpoint is good."""
+        self.seeks = True
+
+    # -- steps
+
+    def steps(self) -> Iterator[RegionStep]:
+        """Everything that can happen next."""
+        for name, worker in self.workers.items():
+            if worker.inbox:
+                yield RegionStep("is told", name)
+            for upload in worker.uploads:
+                yield RegionStep("uploads", name, upload.number, upload.key)
+            for what, number, key in worker.steps():
+                if key[0] in RIGHT or self._left_may_end:
+                    yield RegionStep(what, name, number, key)
+            if self.failures < self.shape.failures:
+                for what, number, key in worker.failing():
+                    if key[0] in RIGHT:
+                        yield RegionStep(what, name, number, key)
+            for number in worker.done():
+                yield RegionStep("releases", name, number)
+        if self.keeping:
+            yield RegionStep("has written" if self.keeping[0][1] == "complete" else "has removed")
+        if self.seeks:
+            yield RegionStep("has found")
+        if self.dispatcher.deadline <= INTERVAL_S * self.shape.checkpoints:
+            yield RegionStep("looks at the clock")
+
+    def take(self, step: RegionStep) -> None:
+        """Do one step, and check what must hold."""
+        worker = self.workers.get(step.worker)
+        if worker is None:
+            self._coordinate(step.name)
+        elif step.name == "is told":
+            self._tell(worker, worker.inbox.pop(0))
+        elif step.name == "uploads":
+            self._take_result(worker, step.number, step.key)
+        elif step.name == "goes on":
+            worker.go_on(step.number, step.key)
+        elif step.name == "fails":
+            self.failures += 1
+            self.seen.add("failed")
+            worker.fail(step.number, step.key)
+        else:
+            worker.release(step.number)
+        while worker is not None and worker.outbox:
+            # That a word is on its way for long is the same as that it was said later.
+            self.dispatcher.receive(worker.worker_id, worker.outbox.pop(0), self.now)
+        self.record.checkpoints.check_invariants()
+        if self.record.execution.state in (JobState.FAILING, JobState.FAILED):
+            raise BrokenInvariantError(f"all of the job fails: {self.record.execution.cause}")
+
+    def _coordinate(self, what: str) -> None:
+        match what:
+            case "has found":
+                self.seeks = False
+                point = self.record.latest_checkpoint
+                if point.directory not in self.stored:
+                    raise BrokenInvariantError(f"{point.directory!r} is to be restored, and gone")
+                self.dispatcher.checkpoint_found(self.record, point, None, self.now)
+            case "looks at the clock":
+                self.now = max(self.now, self.dispatcher.deadline)
+                self.dispatcher.tick(self.now)
+            case _:
+                checkpoint_id, order = self.keeping.pop(0)
+                if order == "complete":
+                    self._complete(checkpoint_id)
+                else:
+                    self.stored.pop(self._directory(checkpoint_id), None)
+
+    def _directory(self, checkpoint_id: int) -> str:
+        return str(CheckpointDirectory(False, checkpoint_id, self.record.present.number))
+
+    def _complete(self, checkpoint_id: int) -> None:
+        """Write what it has, and say so; it must be a consistent cut if it counts."""
+        pending = [
+            one for one in self.record.checkpoints.pending if one.checkpoint_id == checkpoint_id
+        ]
+        for one in pending:
+            places = {key: int(report.handle) for key, report in one.reports.items()}
+            places |= dict.fromkeys(one.finished, self.shape.records)
+            self.stored[self._directory(checkpoint_id)] = places
+        self.dispatcher.checkpoint_kept(
+            self.record, self.record.present, checkpoint_id, None, self.now
+        )
+        latest = self.record.checkpoints.latest
+        if latest is None or latest.checkpoint_id != checkpoint_id:
+            self.seen.add("completed too late")
+            return
+        self.seen.add("completed behind a restart" if self._has_restarted else "completed")
+        self.newest = self._directory(checkpoint_id)
+        places = self.stored[self.newest]
+        for source, sink in (LEFT, RIGHT):
+            if places.get((source, 0)) != places.get((sink, 0)):
+                raise BrokenInvariantError(f"checkpoint {checkpoint_id} is no cut: {places}")
+
+    @property
+    def _left_may_end(self) -> bool:
+        """Worlds are fewer if it does not do so at any time."""
+        states = self.record.execution.subtask_states()
+        right = {states[vertex, 0] for vertex in RIGHT}
+        return self.shape.ended or right == {SubtaskState.FINISHED}
+
+    @property
+    def _has_restarted(self) -> bool:
+        return bool(self.record.present.restarts)
+
+    def _tell(self, worker: RegionWorker, message: Message) -> None:
+        if not isinstance(message, Deploy):
+            worker.receive(message)
+            return
+        # What a worker asks for when it is to deploy.
+        attempt, number = self.record.present, message.attempt
+        if number > 0 and worker.worker_id == "left":
+            raise BrokenInvariantError("the region that goes on begins again")
+        placed = attempt.placement.deployed(worker.worker_id, number)
+        directory = attempt.restored_for(number).directory
+        if number > 0:
+            if directory != self.newest:
+                raise BrokenInvariantError(f"{directory!r} is restored, and not {self.newest!r}")
+            self.seen.add("restored" if directory else "from the start")
+        places = self.stored[directory] if directory else {}
+        worker.deploy(
+            number,
+            {(one.vertex, one.index): places.get((one.vertex, one.index), 0) for one in placed},
+        )
+
+    def _take_result(self, worker: RegionWorker, number: int, key: SubtaskKey) -> None:
+        """What the coordinator's route does: a result under an old number is refused."""
+        (upload,) = (one for one in worker.uploads if (one.number, one.key) == (number, key))
+        worker.uploads.remove(upload)
+        present = self.record.present
+        if present.ended_at is not None or present.execution.number_of(key) != number:
+            self.seen.add("a late result")
+            return
+        result = {**RESULT, "checkpoint_taken": upload.taken}
+        self.dispatcher.take_result(self.record, present, key, result, self.now)
+
+    def check_end(self) -> None:
+        """Nothing can happen any more: all is done."""
+        if self.record.state is not JobState.FINISHED:
+            raise BrokenInvariantError(
+                f"deadlock: the job is {self.record.state}, "
+                f"{self.record.execution.subtask_states()}"
+            )
+        if self.record.checkpoints.pending or self.keeping:
+            raise BrokenInvariantError("a checkpoint is under way for ever")
+        if any(worker.subtasks for worker in self.workers.values()):
+            raise BrokenInvariantError("a worker has kept subtasks")
+
+
+def _is_left(step: RegionStep) -> bool:
+    return step.key[0] in LEFT and step.name != "fails"
+
+
+def _was_told(worker: RegionWorker) -> bool:
+    return bool(worker.inbox)
+
+
+class Explored(NamedTuple):
+    """What was seen."""
+
+    states: int
+    steps: int
+    seen: frozenset[str]
+
+
+def explore_regions(shape: RegionShape, states_max: int) -> Explored:
+    """Visit every reachable state, breadth first; ViolationFoundError tells the shortest way to
+    one that must not be."""
+    world = RegionWorld(shape)
+    known: dict[bytes, tuple[bytes, RegionStep] | None] = {_digest(world): None}
+    waiting = deque([(_digest(world), _freeze(world))])
+    steps = 0
+    seen: set[str] = set()
+    while waiting:
+        digest, frozen = waiting.popleft()
+        here: RegionWorld = _thaw(frozen)
+        possible = list(here.steps())
+        if not possible:
+            seen |= here.seen
+            _checked(here.check_end, known, digest, RegionStep("has nothing to do"))
+        for step in possible:
+            world = _thaw(frozen)
+            _checked(partial(world.take, step), known, digest, step)
+            steps += 1
+            reached = _digest(world)
+            if reached not in known:
+                known[reached] = digest, step
+                waiting.append((reached, _freeze(world)))
+        if len(known) > states_max:
+            raise ViolationFoundError(f"more than {states_max} states", len(known))
+    return Explored(len(known), steps, frozenset(seen))
+
+
+def _checked(what: Any, known: dict[bytes, Any], origin: bytes, step: RegionStep) -> None:
+    try:
+        what()
+    except (AssertionError, FlinknetError, LookupError) as violation:
+        path = [str(step)]
+        while (arrival := known[origin]) is not None:
+            origin, taken = arrival
+            path.append(str(taken))
+        story = " -> ".join(reversed(path))
+        raise ViolationFoundError(f"{violation}\nafter: {story}", len(known)) from violation
+
+
+_CONSTANT = (Submission, ClusterConfig, JobCheckpointingConfig)
+_CONSTANTS: dict[str, Any] = {}
+_LEFT_OUT = (MethodType, CheckpointHistory, *_CONSTANT)
+"""What never changes, or what nothing depends on."""
+
+
+class _Freezer(pickle.Pickler):
+    """Only refers to what never changes, which saves half of the time."""
+
+    def persistent_id(self, value: Any) -> str | None:
+        if not isinstance(value, _CONSTANT):
+            return None
+        _CONSTANTS.setdefault(str(id(value)), value)
+        return str(id(value))
+
+
+class _Thawer(pickle.Unpickler):
+    def persistent_load(self, pid: str) -> Any:
+        return _CONSTANTS[pid]
+
+
+def _freeze(world: RegionWorld) -> bytes:
+    target = io.BytesIO()
+    _Freezer(target, protocol=5).dump(world)
+    return target.getvalue()
+
+
+def _thaw(frozen: bytes) -> RegionWorld:
+    world: RegionWorld = _Thawer(io.BytesIO(frozen)).load()
+    return world
+
+
+def _digest(world: RegionWorld) -> bytes:
+    return blake2b(repr(_content(world)).encode(), digest_size=16).digest()
+
+
+def _content(value: Any) -> Any:
+    """What there is in an object, whatever of it is the same object: equal worlds give the same."""
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case Enum():
+            return value.name
+        case dict():
+            return [(_content(key), _content(one)) for key, one in value.items()]
+        case set() | frozenset():
+            return sorted(map(repr, map(_content, value)))
+        case list() | tuple() | deque():
+            return [_content(one) for one in value]
+    if isinstance(value, _LEFT_OUT):
+        return None
+    if hasattr(value, "__dict__"):
+        fields = list(vars(value).values())
+    else:
+        fields = [getattr(value, name) for name in type(value).__slots__]
+    return [type(value).__name__, *map(_content, fields)]
