@@ -69,14 +69,18 @@ def generate_job_graph(
     Raises ConfigurationError, naming the operator, for a program that cannot be a job.
     """
     program = all_transformations(transformations)
-    _require_ends(name, program)
+    _require_operators(name, program)
     _require_printable_names(name, program)
     _require_unique_names(name, program)
     return _Generator(name, program, defaults).generate()
 
 
 def all_transformations(transformations: Iterable[Transformation]) -> list[Transformation]:
-    """Return every transformation of the program once, inputs first."""
+    """Return every transformation of the program once, inputs first.
+
+    As in Flink, a source that nothing reads is none of it, and an operator that nothing reads is:
+    what it emits is dropped, but its function may have done all that it is for.
+    """
     ordered: dict[Transformation, None] = {}
 
     def visit(transformation: Transformation) -> None:
@@ -86,23 +90,16 @@ def all_transformations(transformations: Iterable[Transformation]) -> list[Trans
             ordered[transformation] = None
 
     for transformation in transformations:
-        visit(transformation)
+        if transformation.kind is not OperatorKind.SOURCE:
+            visit(transformation)
     return list(ordered)
 
 
-def _require_ends(name: str, program: list[Transformation]) -> None:
-    """Every stream must end in a sink."""
-    if not any(one.kind is OperatorKind.SINK for one in program):
+def _require_operators(name: str, program: list[Transformation]) -> None:
+    if not program:
         raise ConfigurationError(
-            f'job "{name}" has no sink: end its streams with sink_to() or print()'
+            f'job "{name}" has no operator: give its streams some, and a sink'
         )
-    read = {one.transformation for transformation in program for one in transformation.inputs}
-    for transformation in program:
-        if transformation not in read and transformation.kind is not OperatorKind.SINK:
-            raise ConfigurationError(
-                f'nothing reads the stream of operator "{transformation.display_name}": end it '
-                "with sink_to(), or leave the operator out"
-            )
 
 
 def _require_printable_names(name: str, program: list[Transformation]) -> None:

@@ -52,6 +52,18 @@ env.from_collection(["printed"]).print()
 env.execute("shown")
 """
 
+WITHOUT_SINKS = """
+from flinknet.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment().set_parallelism(2)
+env.enable_checkpointing(50)
+env.get_checkpoint_config().set_checkpoint_storage_dir("checkpoints")
+numbers = env.from_collection(range(1_000))
+numbers.map(lambda number: print(number, flush=True))
+numbers.key_by(lambda number: number % 10).reduce(lambda one, other: one + other)
+env.execute("for what it prints")
+"""
+
 
 def write(directory: Path, program: str) -> None:
     (directory / "job.py").write_text(program)
@@ -138,6 +150,7 @@ print([one.number for one in ordered] == list(range(3000)))
 
 env.enable_checkpointing(50)
 env.get_checkpoint_config().set_checkpoint_storage_dir("checkpoints")
+env.get_checkpoint_config().set_checkpoint_storage_dir("checkpoints")
 slow = RateLimitedSource(GeneratorSource(lambda number: number), 1000)
 with env.from_source(slow).execute_and_collect() as records:
     seen = {next(records) for _ in range(20)}
@@ -168,3 +181,18 @@ def test_records_come_while_the_job_runs(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == ["5", "True", "20", "JobFailedError True"]
+
+
+def test_a_program_whose_streams_end_in_no_sink(tmp_path: Path) -> None:
+    """It runs for what its functions do, as in Flink."""
+    write(tmp_path, WITHOUT_SINKS)
+    run = subprocess.run(
+        [sys.executable, "job.py"],
+        cwd=tmp_path,
+        env=environment(FLINKNET_CONFIG="cluster.toml"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert sorted(map(int, run.stdout.split())) == list(range(1_000))
