@@ -97,9 +97,7 @@ def all_transformations(transformations: Iterable[Transformation]) -> list[Trans
 
 def _require_operators(name: str, program: list[Transformation]) -> None:
     if not program:
-        raise ConfigurationError(
-            f'job "{name}" has no operator: give its streams some, and a sink'
-        )
+        raise ConfigurationError(f'job "{name}" has no operator: give its streams some, and a sink')
 
 
 def _require_printable_names(name: str, program: list[Transformation]) -> None:

@@ -150,7 +150,6 @@ print([one.number for one in ordered] == list(range(3000)))
 
 env.enable_checkpointing(50)
 env.get_checkpoint_config().set_checkpoint_storage_dir("checkpoints")
-env.get_checkpoint_config().set_checkpoint_storage_dir("checkpoints")
 slow = RateLimitedSource(GeneratorSource(lambda number: number), 1000)
 with env.from_source(slow).execute_and_collect() as records:
     seen = {next(records) for _ in range(20)}
