@@ -282,8 +282,9 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "merge_windows": "otherwise: an assigner whose windows merge says `merges`",
     },
     "TimeWindowSerializer": {ALL_OF_IT: _SERIALIZERS},
-    "Trigger.OnMergeContext": {ALL_OF_IT: "otherwise: see the `Trigger` here"},
-    "Trigger.TriggerContext": {ALL_OF_IT: "otherwise: see the `Trigger` here"},
+    "Trigger.TriggerContext": {
+        "get_metric_group": "never: functions have metrics, triggers have none of their own"
+    },
     "TypeInformation": dict.fromkeys(
         ("from_internal_type", "get_java_type_info", "need_conversion", "to_internal_type"), _JAVA
     ),

@@ -1,7 +1,8 @@
 """When windows speak: triggers (Flink's Trigger and its kinds).
 
 A trigger has no memory of its own: one object serves all windows of a subtask. What it remembers of
-a window it keeps in ``ctx.state``, a dict that is kept and merged with the window, and timers.
+a window it keeps in ``ctx.state``, a dict that is kept and merged with the window, or in states,
+which are views of that dict (``trigger_state.py``), and in timers.
 """
 
 from __future__ import annotations
@@ -9,11 +10,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 from flinknet.errors import ConfigurationError
+from flinknet.task import trigger_context
 from flinknet.task.durations import Duration, Time
 from flinknet.task.subscripted import Subscripted
+from flinknet.task.trigger_context import (
+    MergedWindow,
+    OnMergeContext,
+    TriggerContext,
+    TriggeredWindow,
+)
 
 __all__ = [
     "ContinuousEventTimeTrigger",
@@ -50,48 +58,11 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class TriggerContext(Protocol):
-    """What a trigger sees of a window of a key."""
-
-    state: dict[str, Any]
-    """What the trigger remembers of the window, plain values."""
-
-    def get_current_watermark(self) -> int:
-        """Return how far event time has come."""
-
-    def get_current_processing_time(self) -> int:
-        """Return milliseconds since 1970."""
-
-    def register_event_time_timer(self, time: int) -> None:
-        """Have ``on_event_time`` called when event time has come to ``time``."""
-
-    def register_processing_time_timer(self, time: int) -> None:
-        """Have ``on_processing_time`` called at ``time``."""
-
-    def delete_event_time_timer(self, time: int) -> None:
-        """Do not."""
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        """Do not."""
-
-
-class TriggeredWindow(Protocol):
-    """A window, as a trigger sees it."""
-
-    def max_timestamp(self) -> int:
-        """Return the last millisecond that belongs to it."""
-
-
-class MergedWindow(TriggeredWindow, Protocol):
-    """A window that several have become."""
-
-    @property
-    def start(self) -> int:
-        """The first millisecond that belongs to it."""
-
-
 class Trigger(Subscripted, ABC):
     """Decides when a window speaks."""
+
+    TriggerContext: TypeAlias = trigger_context.TriggerContext
+    OnMergeContext: TypeAlias = trigger_context.OnMergeContext
 
     @abstractmethod
     def on_element(
@@ -115,7 +86,7 @@ class Trigger(Subscripted, ABC):
         """Whether it knows what to do when windows become one."""
         return False
 
-    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
         """Windows have become this one; ``ctx.state`` has the states of all, numbers added up."""
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
@@ -147,7 +118,7 @@ class EventTimeTrigger(Trigger):
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
@@ -178,7 +149,7 @@ class ProcessingTimeTrigger(Trigger):
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
         ctx.register_processing_time_timer(window.max_timestamp())
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
@@ -247,7 +218,7 @@ class ContinuousEventTimeTrigger(ContinuousTrigger):
         self._fire_behind(time, window, ctx, ctx.register_event_time_timer)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
         end, watermark = window.max_timestamp(), ctx.get_current_watermark()
         if end > watermark:
             ctx.register_event_time_timer(end)
@@ -279,7 +250,7 @@ class ContinuousProcessingTimeTrigger(ContinuousTrigger):
             self._fire_behind(time, window, ctx, ctx.register_processing_time_timer)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
         self._fire_next(window, ctx)
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:
@@ -344,7 +315,7 @@ class PurgingTrigger(Trigger):
     def can_merge(self) -> bool:
         return self._nested.can_merge()
 
-    def on_merge(self, window: MergedWindow, ctx: TriggerContext) -> None:
+    def on_merge(self, window: MergedWindow, ctx: OnMergeContext) -> None:
         self._nested.on_merge(window, ctx)
 
     def clear(self, window: TriggeredWindow, ctx: TriggerContext) -> None:

@@ -27,7 +27,7 @@ Owned: panes and timers. Invariant: each key that is kept has a pane, each timer
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -46,7 +46,8 @@ from flinknet.task.operators import (
 from flinknet.task.processing_time import ScheduledTimer
 from flinknet.task.record_slices import SliceSize
 from flinknet.task.side_outputs import OutputTag
-from flinknet.task.state.descriptors import StateKind
+from flinknet.task.state.descriptors import StateDescriptor, StateKind
+from flinknet.task.trigger_state import merged_memory, merged_state, state_in
 from flinknet.task.triggers import Trigger, TriggerResult
 from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.task.window_functions import WindowContents, WindowContext
@@ -89,6 +90,16 @@ class PaneContext:
         self.key: Any = None
         self.window: Window = TimeWindow(0, 0)
         self.pane: Pane = _new_pane()
+        self.merged: Sequence[dict[str, Any]] = ()
+        """What the trigger remembered of the windows that have just become this one."""
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        return state_in(self.state, state_descriptor)
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        kept = merged_state(self.merged, state_descriptor)
+        if kept is not None:
+            self.state[state_descriptor.name] = kept
 
     def get_current_watermark(self) -> int:
         return self._operator.watermark
@@ -286,20 +297,24 @@ class WindowOperator(Operator):
         if not touched or touched == [window]:
             return window
         merged = _new_pane()
-        kept, state = merged[KEPT], merged[STATE]
+        kept = merged[KEPT]
+        remembered, left = list[dict[str, Any]](), list[dict[str, Any]]()
         for one in touched:
             pane = panes.pop(one)
             context = self._context_of(key, one, pane)
+            remembered.append(pane[STATE].copy())
             self._trigger.clear(one, context)
             self._forget_timers(context)
+            left.append(pane[STATE])
             both = [*kept, *pane[KEPT]]
             kept[:] = [self._contents.merge(*both)] if len(both) == 2 else both
-            for name, number in pane[STATE].items():
-                state[name] = state.get(name, 0) + number
+        merged[STATE] = merged_memory(left)
         panes[tuple(window)] = merged
         context = self._context_of(key, window, merged)
         self._set_cleanup(context)
+        context.merged = remembered
         self._trigger.on_merge(window, context)
+        context.merged = ()
         return window
 
     def _on_late(self, stamp: int | None, value: Any) -> None:

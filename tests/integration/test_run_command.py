@@ -106,6 +106,36 @@ def test_options_of_the_job_file_come_after_a_double_dash(tmp_path: Path) -> Non
     assert (run.returncode, run.stdout) == (7, "arguments ['one', '--workers', '3']\n")
 
 
+def test_what_the_command_does_not_know_is_the_job_files(tmp_path: Path) -> None:
+    path = job(tmp_path, "import sys; print('arguments', sys.argv[1:]); sys.exit(7)")
+    run = flinknet_run(path, "--n", "5", "--workers=2", cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (7, "arguments ['--n', '5']\n"), run.stderr
+
+
+LOGGING_JOB = """
+import logging
+from flinknet.datastream import StreamExecutionEnvironment
+
+log = logging.getLogger("mine")
+
+def tell(number):
+    log.debug("a detail of %d", number)
+    return number
+
+environment = StreamExecutionEnvironment()
+environment.from_collection([7]).map(tell).sink_to(lambda number: None)
+environment.execute("logging")
+"""
+
+
+def test_a_log_level_shows_what_functions_log(tmp_path: Path) -> None:
+    path = job(tmp_path, LOGGING_JOB)
+    for level, is_seen in (("debug", True), ("warning", False)):
+        run = flinknet_run(path, ONE_WORKER, "--log-level", level, cwd=tmp_path)
+        assert run.returncode == 0, run.stderr
+        assert ("DEBUG mine: a detail of 7" in run.stderr) is is_seen
+
+
 def test_a_blocked_event_loop_is_no_lost_worker(tmp_path: Path) -> None:
     """Blocked for seven heartbeats, and well within the time-out."""
     (tmp_path / "cluster.toml").write_text(

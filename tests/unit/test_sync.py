@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pytest
 from flinknet import HashPartitioner, sync
 from flinknet.config import NetworkConfig
 from flinknet.errors import (
+    FlinknetError,
     LocalProtocolError,
     PartitionRequestTimeoutError,
     ProducerFailedError,
@@ -21,6 +23,9 @@ from flinknet.errors import (
 )
 
 Start = Callable[..., Any]
+
+LOOK_S = 0.01
+"""Between two looks at what threads do, which need the interpreter."""
 
 
 def no_thread_is_left() -> bool:
@@ -173,10 +178,44 @@ def test_readers_of_a_topic_join_while_it_is_written(tmp_path: Path) -> None:
             topic.emit_many([1, 2])
             reading = [pool.submit(read) for _ in range(2)]
             while topic.statistics().readers < len(reading):
-                pass
+                time.sleep(LOOK_S)
             topic.emit(3)
             topic.emit_many(range(4, 3000))
         for one in reading:
             one.result()
     assert heard == [[3, *range(4, 3000)]] * 2
     assert no_thread_is_left()
+
+
+@pytest.mark.parametrize("policy", ["drop_oldest", "latest", "disconnect"])
+def test_a_slow_reader_of_a_topic_holds_nobody_up(policy: Any, tmp_path: Path) -> None:
+    """It reads nothing until all is written: what is lost of it is counted."""
+    numbers, written = range(20_000), threading.Event()
+
+    def read() -> list[int]:
+        with sync.open_reader("ticks", directory=tmp_path) as reader:
+            written.wait()
+            return list(reader)
+
+    with (
+        ThreadPoolExecutor() as pool,
+        sync.open_topic(
+            "ticks", directory=tmp_path, slow_readers=policy, queue_records_max=10
+        ) as topic,
+    ):
+        reading = pool.submit(read)
+        while not topic.statistics().readers:
+            time.sleep(LOOK_S)
+        topic.emit_many(numbers)
+        told = topic.statistics()
+        written.set()
+        if policy == "disconnect":
+            assert (told.readers, told.disconnected_total) == (0, 1)
+            with pytest.raises(FlinknetError, match="disconnects slow readers"):
+                reading.result()
+            return
+        assert (told.readers, told.disconnected_total) == (1, 0)
+    received = reading.result()
+    assert received == sorted(set(received))
+    assert received[-1] == numbers[-1]
+    assert told.records_dropped_total == len(numbers) - len(received) > 0

@@ -8,6 +8,8 @@ import pytest
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.durations import Time
+from flinknet.task.state.descriptors import StateDescriptor
+from flinknet.task.trigger_state import state_in
 from flinknet.task.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -51,6 +53,12 @@ class Context:
 
     def delete_processing_time_timer(self, time: int) -> None:
         self.timers.discard(("processing", time))
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        return state_in(self.state, state_descriptor)
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """There is one window."""
 
 
 def test_event_time() -> None:

@@ -20,9 +20,20 @@ from flinknet.task.state.checkpointed_function import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from flinknet.task.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from flinknet.task.state.descriptors import (
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
-from flinknet.task.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, PurgingTrigger
+from flinknet.task.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+)
 from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.task.window_functions import (
     ElementContents,
@@ -550,6 +561,58 @@ async def test_a_fold_of_nothing_says_nothing() -> None:
     async with Windows(contents=contents) as windows:
         await windows.add(1)
         assert await windows.advance(9) == []
+        assert windows.is_empty
+
+
+class EveryThird(Trigger):
+    """As PyFlink's programs are written: it counts in a state, which it merges and clears."""
+
+    def __init__(self) -> None:
+        self.count = ReducingStateDescriptor("count", lambda one, other: one + other)
+        self.seen = ListStateDescriptor("seen")
+
+    def on_element(
+        self, element: Any, timestamp: Any, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        ctx.get_partitioned_state(self.seen).add(timestamp)
+        count = ctx.get_partitioned_state(self.count)
+        count.add(1)
+        if count.get() < 3:
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self.count)
+        ctx.merge_partitioned_state(self.seen)
+        self.last_seen = list(ctx.get_partitioned_state(self.seen))
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        ctx.get_partitioned_state(self.count).clear()
+        ctx.get_partitioned_state(self.seen).clear()
+
+
+async def test_a_trigger_has_states_of_its_window() -> None:
+    async with Windows(trigger=EveryThird()) as windows:
+        assert await windows.add(1, 2, 11) == []
+        assert await windows.add(3) == [(9, ("k", (0, 10), [1, 2, 3]))]
+        assert await windows.add(12) == []
+        assert await windows.advance(9) == []
+        assert await windows.add(13) == [(19, ("k", (10, 20), [11, 12, 13]))]
+        assert await windows.advance(MAX_WATERMARK) == []
+        assert windows.is_empty
+
+
+async def test_states_of_a_trigger_are_merged_with_their_windows() -> None:
+    trigger = EveryThird()
+    async with Windows(EventTimeSessionWindows(TEN), trigger=trigger) as windows:
+        assert await windows.add(1, 15) == []
+        assert await windows.add(8) == [(24, ("k", (1, 25), [1, 8, 15]))]
+        assert sorted(trigger.last_seen) == [1, 15]
+        assert await windows.advance(MAX_WATERMARK) == []
         assert windows.is_empty
 
 
