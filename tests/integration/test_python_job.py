@@ -74,19 +74,26 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", **variables}
 
 
-def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
-    """It is configured by the file that FLINKNET_CONFIG names; what it prints is on standard
-    output, and what it logs on standard error."""
-    write(tmp_path, IN_A_LOOP)
-    run = subprocess.run(
+def run_program(
+    directory: Path, program: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, without a terminal."""
+    write(directory, program)
+    return subprocess.run(
         [sys.executable, "job.py"],
-        cwd=tmp_path,
-        env=environment(FLINKNET_CONFIG="cluster.toml"),
+        cwd=directory,
+        env=environment(**variables),
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
+    """It is configured by the file that FLINKNET_CONFIG names; what it prints is on standard
+    output, and what it logs on standard error."""
+    run = run_program(tmp_path, IN_A_LOOP, FLINKNET_CONFIG="cluster.toml")
     assert run.returncode == 0, run.stderr
     refused, *printed = run.stdout.splitlines()
     assert "await env.execute_async" in refused
@@ -168,30 +175,13 @@ except Exception as error:
 def test_records_come_while_the_job_runs(tmp_path: Path) -> None:
     """A limit ends an endless job; one upstream subtask's order is kept; records of classes of the
     program come as that; with checkpoints records come when one is complete."""
-    write(tmp_path, COLLECTING)
-    run = subprocess.run(
-        [sys.executable, "job.py"],
-        cwd=tmp_path,
-        env=environment(FLINKNET_CLUSTER_WORKERS="1"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = run_program(tmp_path, COLLECTING, FLINKNET_CLUSTER_WORKERS="1")
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == ["5", "True", "20", "JobFailedError True"]
 
 
 def test_a_program_whose_streams_end_in_no_sink(tmp_path: Path) -> None:
     """It runs for what its functions do, as in Flink."""
-    write(tmp_path, WITHOUT_SINKS)
-    run = subprocess.run(
-        [sys.executable, "job.py"],
-        cwd=tmp_path,
-        env=environment(FLINKNET_CONFIG="cluster.toml"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = run_program(tmp_path, WITHOUT_SINKS, FLINKNET_CONFIG="cluster.toml")
     assert run.returncode == 0, run.stderr
     assert sorted(map(int, run.stdout.split())) == list(range(1_000))
