@@ -15,11 +15,8 @@ from typing import Any, cast
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.state.descriptors import StateDescriptor, StateKind
-from flinknet.task.state.folding_state import AggregatingState, ReducingState
-from flinknet.task.state.list_state import ListState
-from flinknet.task.state.map_state import MapState
 from flinknet.task.state.state_table import StateTable
-from flinknet.task.state.value_state import ValueState
+from flinknet.task.window_state import require_plain, state_over
 
 __all__ = ["merged_memory", "merged_state", "state_in"]
 
@@ -48,24 +45,9 @@ def state_in(memory: Memory, descriptor: Any) -> Any:
         raise ConfigurationError(
             f"a trigger's state is asked for by a descriptor, not {type(descriptor).__name__}"
         )
-    if descriptor.ttl_config is not None or descriptor.serializer is not None:
-        raise ConfigurationError(
-            f'"{descriptor.name}" is state of a trigger, which goes with its window, and is '
-            "written as records are: it takes neither a time to live nor a serializer"
-        )
+    require_plain(descriptor)
     place = _Named(memory, descriptor.name)
-    table = cast(StateTable, place)
-    match descriptor.kind:
-        case StateKind.LIST:
-            return ListState(table, place)
-        case StateKind.MAP:
-            return MapState(table, place)
-        case StateKind.REDUCING:
-            return ReducingState(ValueState(table, place), cast(Any, descriptor).reduce_function)
-        case StateKind.AGGREGATING:
-            return AggregatingState(ValueState(table, place), cast(Any, descriptor).agg_function)
-        case _:
-            return ValueState(table, place)
+    return state_over(cast(StateTable, place), place, descriptor)
 
 
 def merged_memory(parts: Sequence[Mapping[str, Any]]) -> Memory:

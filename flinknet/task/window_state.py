@@ -28,11 +28,36 @@ from flinknet.task.state.map_state import MapState
 from flinknet.task.state.state_table import Entries, StateTable
 from flinknet.task.state.value_state import ValueState
 
-__all__ = ["GlobalStateStore", "WindowStateStore"]
+__all__ = ["GlobalStateStore", "WindowStateStore", "require_plain", "state_over"]
 
 S = TypeVar("S")
 
 _PREFIX = "_window_state/"
+
+
+def require_plain(descriptor: StateDescriptor) -> None:
+    """ConfigurationError for what goes with a window, and is to expire before or to be written in
+    a way of its own."""
+    if descriptor.ttl_config is not None or descriptor.serializer is not None:
+        raise ConfigurationError(
+            f'"{descriptor.name}" is state of a window, which goes with it, and is written as '
+            "records are: it takes neither a time to live nor a serializer"
+        )
+
+
+def state_over(table: StateTable, place: KeyContext, descriptor: Any) -> Any:
+    """Return a state of the descriptor's kind, over what the table has at the place."""
+    match descriptor.kind:
+        case StateKind.LIST:
+            return ListState(table, place)
+        case StateKind.MAP:
+            return MapState(table, place)
+        case StateKind.REDUCING:
+            return ReducingState(ValueState(table, place), descriptor.reduce_function)
+        case StateKind.AGGREGATING:
+            return AggregatingState(ValueState(table, place), descriptor.agg_function)
+        case _:
+            return ValueState(table, place)
 
 
 class WindowPlace:
@@ -144,28 +169,27 @@ class WindowStateStore(GlobalStateStore):
             table.pop(self._place.current_key)
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
-        return self._once(descriptor, self._value_state)
+        return self._of_window(ValueState, descriptor)
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> ListState:
-        return self._once(descriptor, lambda one, place: ListState(self._table_of(one), place))
+        return self._of_window(ListState, descriptor)
 
     def get_map_state(self, descriptor: MapStateDescriptor) -> MapState:
-        return self._once(descriptor, lambda one, place: MapState(self._table_of(one), place))
+        return self._of_window(MapState, descriptor)
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState:
-        return self._once(
-            descriptor,
-            lambda one, place: ReducingState(self._value_state(one, place), one.reduce_function),
-        )
+        return self._of_window(ReducingState, descriptor)
 
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState:
-        return self._once(
-            descriptor,
-            lambda one, place: AggregatingState(self._value_state(one, place), one.agg_function),
-        )
+        return self._of_window(AggregatingState, descriptor)
 
-    def _value_state(self, descriptor: StateDescriptor, place: KeyContext) -> ValueState:
-        return ValueState(self._table_of(descriptor), place)
+    def _of_window(self, kind: type[S], descriptor: StateDescriptor) -> S:
+        """The state of a window, of the class that the descriptor is for."""
+
+        def make(one: StateDescriptor, place: KeyContext) -> S:
+            return cast(S, state_over(self._table_of(one), place, one))
+
+        return self._once(descriptor, make)
 
     def _table_of(self, descriptor: StateDescriptor) -> StateTable:
         name, kind = descriptor.name, descriptor.kind
@@ -174,11 +198,7 @@ class WindowStateStore(GlobalStateStore):
                 f'"{name}" is state of a window, and session windows become one: keep it in '
                 "global_state()"
             )
-        if descriptor.ttl_config is not None or descriptor.serializer is not None:
-            raise ConfigurationError(
-                f'"{name}" is state of a window, which goes with it, and is written as records '
-                "are: it takes neither a time to live nor a serializer"
-            )
+        require_plain(descriptor)
         if self._kinds.setdefault(name, kind) is not kind:
             raise ConfigurationError(
                 f'"{name}" is state of a window of kind {self._kinds[name].value}, and cannot be '

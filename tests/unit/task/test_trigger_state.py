@@ -70,7 +70,7 @@ def test_states_of_every_kind_are_views_of_the_memory() -> None:
 def test_a_state_of_a_trigger_neither_expires_nor_has_a_serializer() -> None:
     expiring = ValueStateDescriptor("seen")
     expiring.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
-    with pytest.raises(ConfigurationError, match='"seen" is state of a trigger'):
+    with pytest.raises(ConfigurationError, match='"seen" is state of a window'):
         state_in({}, expiring)
 
 
