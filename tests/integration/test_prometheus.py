@@ -126,67 +126,73 @@ class Api:
         return [float(found["value"][1]) for found in await self.query(query, samples)]
 
 
-async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_path: Path) -> None:
+@asynccontextmanager
+async def scraped_job(graph: JobGraph, directory: Path) -> AsyncIterator[Api]:
+    """Run a job with checkpoints, and a Prometheus that scrapes it, until the block is left."""
     async with (
         asyncio.timeout(90),
         LocalCluster(CONFIG) as cluster,
-        prometheus(cluster, tmp_path) as session,
+        prometheus(cluster, directory) as session,
     ):
-        api = Api(session)
-        settings = JobCheckpointingConfig(200.0, directory=str(tmp_path / "checkpoints"))
-        job = replace(sums(None), checkpointing=settings)
+        settings = JobCheckpointingConfig(200.0, directory=str(directory / "checkpoints"))
+        job = replace(graph, checkpointing=settings)
         running = asyncio.create_task(cluster.execute(job))
         try:
-            up = await api.query('up{job="flinknet"} == 1', 3)
-            assert {target["metric"]["process"] for target in up} == {
-                "coordinator",
-                "worker-0",
-                "worker-1",
-            }
-            [received] = await api.values(f"sum({TASK % 'numRecordsIn'}) > 0", 1)
-            assert received > 0
-            [task] = await api.query(TASK % "numRecordsIn" + " and " + _of_index(0), 1)
-            labels = task["metric"]
-            assert labels["job_name"] == "sums"
-            assert labels["host"] == "127.0.0.1"
-            assert labels["tm_id"] == labels["process"]
-            assert len(labels["task_id"]) == len(labels["job_id"]) == 32
-            assert await api.values("flink_jobmanager_numRegisteredTaskManagers", 1) == [2]
-            assert await api.values("flink_jobmanager_numRunningJobs", 1) == [1]
-            assert await api.values("flink_jobmanager_taskSlotsTotal", 1) == [4]
-            assert await api.values("flink_jobmanager_job_numRestarts", 1) == [0]
-            for name in (
-                "numRecordsOut",
-                "numBytesIn",
-                "numBytesInPerSecond",
-                "busyTimeMsPerSecond",
-                "idleTimeMsPerSecond",
-                "backPressuredTimeMsPerSecond",
-                "isBackPressured",
-                "buffers_inPoolUsage",
-                "buffers_outPoolUsage",
-                "Shuffle_Netty_Input_Buffers_inPoolUsage",
-                "Shuffle_Netty_Input_numBytesInRemote",
-            ):
-                assert len(await api.values(TASK % name, 2)) == 2, name
-            segments = "flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments"
-            assert await api.values(segments, 2) == [2048, 2048]
-            for title, query in panel_queries():
-                assert await api.some(query), f"{title}: {query}"
-            rules = (await api.get("rules"))["groups"]
-            health = {rule["name"]: rule["health"] for group in rules for rule in group["rules"]}
-            assert "FlinknetBackpressureHigh" in health
-            assert set(health.values()) <= {"ok", "unknown"}
-            rate = "sum(rate(flinknet_connection_received_bytes_total[5s])) > 0"
-            assert len(await api.values(rate, 1)) == 1
-            metadata = await api.get("targets/metadata", metric="flinknet_connections_lost_total")
-            assert {one["type"] for one in metadata} == {"counter"}
-            metadata = await api.get("metadata", metric="flink_taskmanager_job_task_numRecordsIn")
-            [described] = metadata["flink_taskmanager_job_task_numRecordsIn"]
-            assert described["type"] == "gauge"
+            yield Api(session)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_prometheus_finds_every_process_and_answers_in_flinks_names(tmp_path: Path) -> None:
+    async with scraped_job(sums(None), tmp_path) as api:
+        up = await api.query('up{job="flinknet"} == 1', 3)
+        assert {target["metric"]["process"] for target in up} == {
+            "coordinator",
+            "worker-0",
+            "worker-1",
+        }
+        [received] = await api.values(f"sum({TASK % 'numRecordsIn'}) > 0", 1)
+        assert received > 0
+        [task] = await api.query(TASK % "numRecordsIn" + " and " + _of_index(0), 1)
+        labels = task["metric"]
+        assert labels["job_name"] == "sums"
+        assert labels["host"] == "127.0.0.1"
+        assert labels["tm_id"] == labels["process"]
+        assert len(labels["task_id"]) == len(labels["job_id"]) == 32
+        assert await api.values("flink_jobmanager_numRegisteredTaskManagers", 1) == [2]
+        assert await api.values("flink_jobmanager_numRunningJobs", 1) == [1]
+        assert await api.values("flink_jobmanager_taskSlotsTotal", 1) == [4]
+        assert await api.values("flink_jobmanager_job_numRestarts", 1) == [0]
+        for name in (
+            "numRecordsOut",
+            "numBytesIn",
+            "numBytesInPerSecond",
+            "busyTimeMsPerSecond",
+            "idleTimeMsPerSecond",
+            "backPressuredTimeMsPerSecond",
+            "isBackPressured",
+            "buffers_inPoolUsage",
+            "buffers_outPoolUsage",
+            "Shuffle_Netty_Input_Buffers_inPoolUsage",
+            "Shuffle_Netty_Input_numBytesInRemote",
+        ):
+            assert len(await api.values(TASK % name, 2)) == 2, name
+        segments = "flink_taskmanager_Status_Shuffle_Netty_TotalMemorySegments"
+        assert await api.values(segments, 2) == [2048, 2048]
+        for title, query in panel_queries():
+            assert await api.some(query), f"{title}: {query}"
+        rules = (await api.get("rules"))["groups"]
+        health = {rule["name"]: rule["health"] for group in rules for rule in group["rules"]}
+        assert "FlinknetBackpressureHigh" in health
+        assert set(health.values()) <= {"ok", "unknown"}
+        rate = "sum(rate(flinknet_connection_received_bytes_total[5s])) > 0"
+        assert len(await api.values(rate, 1)) == 1
+        metadata = await api.get("targets/metadata", metric="flinknet_connections_lost_total")
+        assert {one["type"] for one in metadata} == {"counter"}
+        metadata = await api.get("metadata", metric="flink_taskmanager_job_task_numRecordsIn")
+        [described] = metadata["flink_taskmanager_job_task_numRecordsIn"]
+        assert described["type"] == "gauge"
 
 
 def held_up_windows() -> JobGraph:
@@ -223,31 +229,19 @@ async def wait_for_somebody(record: tuple[int, int]) -> tuple[int, int]:
 
 
 async def test_a_dashboard_of_grafanas_that_was_made_for_flink_has_data(tmp_path: Path) -> None:
-    async with (
-        asyncio.timeout(90),
-        LocalCluster(CONFIG) as cluster,
-        prometheus(cluster, tmp_path) as session,
-    ):
-        api = Api(session)
-        settings = JobCheckpointingConfig(200.0, directory=str(tmp_path / "checkpoints"))
-        job = replace(held_up_windows(), checkpointing=settings)
-        running = asyncio.create_task(cluster.execute(job))
-        try:
-            for asked in ASKED:
-                assert await api.some(asked.query), asked.panel
-            for asked in ASKED:
-                if "PoolUsage" in asked.metric:
-                    assert await api.some(f"{asked.query} {asked.shown_if}"), asked.panel
-            dropped = f"sum({OPERATOR}numLateRecordsDropped) > 0"
-            assert await api.some(dropped)
-            taken = await api.some(f"sum({OPERATOR}numRecordsInPerSecond) by (operator_name) > 0")
-            assert "Lookup" in {one["metric"]["operator_name"] for one in taken}
-            assert await api.values("flink_jobmanager_job_downtime", 1) == [0]
-            known = await api.get("label/__name__/values")
-            assert not NOT_ANSWERED.keys() & set(known), "say that they are answered"
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+    async with scraped_job(held_up_windows(), tmp_path) as api:
+        for asked in ASKED:
+            assert await api.some(asked.query), asked.panel
+        for asked in ASKED:
+            if "PoolUsage" in asked.metric:
+                assert await api.some(f"{asked.query} {asked.shown_if}"), asked.panel
+        dropped = f"sum({OPERATOR}numLateRecordsDropped) > 0"
+        assert await api.some(dropped)
+        taken = await api.some(f"sum({OPERATOR}numRecordsInPerSecond) by (operator_name) > 0")
+        assert "Lookup" in {one["metric"]["operator_name"] for one in taken}
+        assert await api.values("flink_jobmanager_job_downtime", 1) == [0]
+        known = await api.get("label/__name__/values")
+        assert not NOT_ANSWERED.keys() & set(known), "say that they are answered"
 
 
 def panel_queries() -> list[tuple[str, str]]:
