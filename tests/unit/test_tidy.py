@@ -177,3 +177,11 @@ def test_the_tests_that_continuous_integration_names_are_there() -> None:
     ]
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.xdist_group("tidy")
+def test_what_belongs_together_runs_in_one_process(request: pytest.FixtureRequest) -> None:
+    """xdist tells by a test's name, to which it adds the group: from 9.2 on pytest does not take
+    that from xdist 3.8, and Spark, browsers and benchmarks ran side by side."""
+    is_shared = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@tidy") == is_shared
