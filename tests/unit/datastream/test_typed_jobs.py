@@ -132,6 +132,17 @@ async def test_extremes_by_key_and_projections(environment: StreamExecutionEnvir
     assert sorted(found["projected"]) == [(0, "a"), (1, "a"), (2, "a"), (3, "b")]
 
 
+async def test_pyflinks_older_shapes_of_sources_and_sinks(
+    environment: StreamExecutionEnvironment,
+) -> None:
+    numbers = GeneratorSource(lambda number: (number, "x"), 3)
+    pairs = environment.add_source(numbers, "pairs", Types.ROW([Types.INT(), Types.STRING()]))
+    pairs.add_sink(CollectSink()).name("rows")
+    assert pairs.get_name() == "pairs"
+    found = await collected(environment)
+    assert sorted(row.f0 for row in found["rows"]) == [0, 1, 2]
+
+
 def test_a_projection_knows_its_type(environment: StreamExecutionEnvironment) -> None:
     kind = Types.TUPLE([Types.INT(), Types.STRING()])
     assert environment.from_collection([(1, "a")], kind).project(1).get_type() == Types.TUPLE(
