@@ -26,7 +26,6 @@ import pytest
 
 from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.client import CoordinatorClient
-from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import (
@@ -110,8 +109,7 @@ async def running(cluster: Started, graph: JobGraph) -> AsyncIterator[Diagnose]:
             yield diagnose
         finally:
             await client.cancel(job_id)
-            while not JobState((await client.progress(job_id, wait_ms=1_000)).state).is_terminal:
-                pass
+            await client.until_ended(job_id)
 
 
 async def until_named(diagnose: Diagnose, kind: str, *tasks: str) -> Any:

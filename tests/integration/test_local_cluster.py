@@ -13,7 +13,9 @@ import aiohttp
 import pytest
 
 from flinknet.cluster import JobProgress, LocalCluster, run_job
+from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.control.credentials import authorization_headers, cluster_id
+from flinknet.cluster.control.job_state import JobState
 from flinknet.config import ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.datastream import (
     CollectSink,
@@ -194,6 +196,47 @@ async def test_an_error_in_the_block_ends_every_process() -> None:
         async with cluster:
             raise ZeroDivisionError
     assert not any(map(is_running, cluster.pids().values()))
+
+
+async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None:
+    """Who continues from its last checkpoint finds that, and no other one that replaces it."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def watch(progress: JobProgress) -> None:
+        if progress.state == JobState.RUNNING.value and not started.done():
+            started.set_result(progress.job_id)
+
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    numbers = environment.from_source(GeneratorSource(lambda number: number))
+    numbers.rebalance().sink_to(lambda record: None)
+    async with LocalCluster(CONFIG, on_output=Output()) as cluster:
+        job = asyncio.create_task(cluster.execute(environment.job_graph("endless"), watch))
+        job_id = await started
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        async with CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client:
+            assert (await client.progress(job_id)).state == JobState.CANCELED.value
+
+
+async def test_a_call_that_is_cancelled_while_it_submits_leaves_no_job() -> None:
+    """Whenever it is: the request may have been sent already."""
+    environment = StreamExecutionEnvironment().set_parallelism(2)
+    numbers = environment.from_source(GeneratorSource(lambda number: number))
+    numbers.rebalance().sink_to(lambda record: None)
+    graph = environment.job_graph("endless")
+    async with LocalCluster(CONFIG, on_output=Output()) as cluster:
+        for turns in range(8):
+            job = asyncio.create_task(cluster.execute(graph, job_id=f"{turns:032x}"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            job.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await job
+        async with CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client:
+            jobs = (await client.read("/api/v1/jobs"))["jobs"]
+        assert len(jobs) >= 6
+        assert {job["state"] for job in jobs} == {JobState.CANCELED.value}
 
 
 async def test_two_cancellations_end_every_process() -> None:

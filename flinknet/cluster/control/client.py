@@ -42,7 +42,7 @@ __all__ = ["CoordinatorClient", "OnProgress"]
 OnProgress = Callable[[JobProgress], None]
 
 _POLL_MS = 10_000
-"""For which one request waits for a savepoint; the next one follows it."""
+"""For which one request waits for a savepoint, or for a job's end; the next one follows it."""
 
 _READING_MS = 600_000
 """For which the coordinator may read the checkpoint that a job continues from."""
@@ -206,19 +206,26 @@ class CoordinatorClient:
         """Ask for the job to stop."""
         await self._request("POST", f"/api/v1/jobs/{job_id}/cancel")
 
-    async def follow(
-        self, job_id: str, *, interval_ms: int, on_progress: OnProgress | None = None
-    ) -> JobResult:
-        """Wait for the end of a job; ``on_progress`` hears of it at each interval and at the end.
-
-        Raises the JobError that it ended with. Cancelling this call does not cancel the job.
-        """
+    async def until_ended(
+        self, job_id: str, *, interval_ms: int = _POLL_MS, on_progress: OnProgress | None = None
+    ) -> JobProgress:
+        """Wait for the end of a job, whichever it is, and say how it stands then; ``on_progress``
+        hears of it at each interval and at the end."""
         while True:
             progress = await self.progress(job_id, wait_ms=interval_ms)
             if on_progress is not None:
                 on_progress(progress)
             if JobState(progress.state).is_terminal:
-                break
+                return progress
+
+    async def follow(
+        self, job_id: str, *, interval_ms: int, on_progress: OnProgress | None = None
+    ) -> JobResult:
+        """Wait for the end of a job, as ``until_ended`` does, and return its result.
+
+        Raises the JobError that it ended with. Cancelling this call does not cancel the job.
+        """
+        progress = await self.until_ended(job_id, interval_ms=interval_ms, on_progress=on_progress)
         if progress.state == JobState.CANCELED.value:
             raise JobCancelledError(f'job "{progress.name}" was cancelled{_not_let_go(progress)}')
         if progress.cause is not None:

@@ -44,7 +44,7 @@ from flinknet.cluster.local.process_output import (
 )
 from flinknet.cluster.local.watcher import Watcher
 from flinknet.config import FlinknetConfig
-from flinknet.errors import JobError, LocalProtocolError, RemoteTransportError
+from flinknet.errors import FlinknetError, JobError, LocalProtocolError
 from flinknet.task.graph import JobGraph
 
 __all__ = ["LocalCluster"]
@@ -137,7 +137,9 @@ class LocalCluster:
         does not have, unless ``allow_non_restored_state``.
 
         Raises ConfigurationError if it does not fit, and else the JobError that it ended with: the
-        first cause. Cancelling this call cancels the job.
+        first cause. Cancelling this call cancels the job, and returns when that has ended, so that
+        its checkpoints are as they stay; or after the time that subtasks, and processes, have to
+        stop.
         """
         client = self._running()
         submission = job if isinstance(job, Submission) else Submission.of_graph(job)
@@ -145,14 +147,18 @@ class LocalCluster:
             restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
             submission = replace(submission, restore=restore)
         check_job(submission.shape, self._config)
-        job_id = await self._watcher.unless_broken(client.submit(submission, job_id))
+        # A request that has been sent may start the job, whoever is cancelled meanwhile.
+        submitting = asyncio.ensure_future(
+            self._watcher.unless_broken(client.submit(submission, job_id))
+        )
         interval_ms = max(1, round(self._config.cluster.progress_interval_ms))
         try:
+            job_id = await asyncio.shield(submitting)
             return await self._watcher.unless_broken(
                 client.follow(job_id, interval_ms=interval_ms, on_progress=on_progress)
             )
         except asyncio.CancelledError:
-            await self._cancel(client, job_id)
+            await self._cancel(client, submitting)
             raise
 
     async def savepoint(self, job_id: str, directory: str | None = None) -> str:
@@ -172,12 +178,16 @@ class LocalCluster:
             raise LocalProtocolError("the cluster is not running: use it inside `async with`")
         return self._client
 
-    async def _cancel(self, client: CoordinatorClient, job_id: str) -> None:
+    async def _cancel(self, client: CoordinatorClient, submitting: asyncio.Future[str]) -> None:
+        cluster = self._config.cluster
+        patience_ms = cluster.cancel_timeout_ms + cluster.stop_timeout_ms
         try:
-            async with asyncio.timeout(self._config.cluster.stop_timeout_ms / 1000):
+            async with asyncio.timeout(patience_ms / 1000):
+                job_id = await submitting
                 await client.cancel(job_id)
-        except (TimeoutError, RemoteTransportError):
-            pass  # It goes with its coordinator.
+                await self._watcher.unless_broken(client.until_ended(job_id))
+        except (TimeoutError, FlinknetError):
+            pass  # It was refused, or goes with its coordinator.
 
     async def _start(self) -> None:
         cluster = self._config.cluster
