@@ -134,13 +134,8 @@ class ConnectionStatistics(NamedTuple):
 
     peer: str
     channels: int
-    reader_count: int
-    credit: int
-    """Buffers that the peer has free for what this side sends."""
-    backlog: int
-    """Buffers that wait to be sent."""
     readers: tuple[SubpartitionReaderStatistics, ...]
-    """One by one, if that was asked for."""
+    """If they were asked for."""
     readers_available: int
     control_messages_queued: int
     control_bytes_queued: int
@@ -154,6 +149,16 @@ class ConnectionStatistics(NamedTuple):
     """Errors and backlogs that, like the buffers dropped, came for a channel already cancelled."""
     credit_messages_out: int
     stalled: bool
+
+    @property
+    def credit(self) -> int:
+        """Buffers that the peer has free for what the readers send."""
+        return sum(reader.credit for reader in self.readers)
+
+    @property
+    def backlog(self) -> int:
+        """Buffers that wait to be sent by the readers."""
+        return sum(reader.backlog for reader in self.readers)
 
 
 class Link:
@@ -340,17 +345,14 @@ class Link:
             log.debug("%s: link %s -> %s", self.session.peer, before.name, self.state.name)
 
     def statistics(self, *, with_readers: bool = True) -> ConnectionStatistics:
-        """Return the present counts of the link and its session. Thousands of readers one by one
-        take milliseconds, their sums a tenth of that."""
+        """Return the present counts of the link and its session. Thousands of readers take
+        milliseconds."""
         session, outbox, channels = self.session, self.session.outbox, self.session.channels
-        readers = tuple(session.readers)
+        readers = session.readers if with_readers else ()
         return ConnectionStatistics(
             peer=session.peer,
             channels=len(channels),
-            reader_count=len(readers),
-            credit=sum(reader.credit for reader in readers),
-            backlog=sum(reader.backlog() for reader in readers),
-            readers=tuple(reader.statistics() for reader in readers) if with_readers else (),
+            readers=tuple(reader.statistics() for reader in readers),
             readers_available=outbox.readers,
             control_messages_queued=outbox.messages,
             control_bytes_queued=outbox.control_bytes,

@@ -59,7 +59,8 @@ class ReaderRegistry:
         return len(self._readers)
 
     def __iter__(self) -> Iterator[SubpartitionReader]:
-        return (reader for reader in self._readers.values() if reader is not self._refused)
+        refused = self._refused
+        return iter([reader for reader in self._readers.values() if reader is not refused])
 
     def request(
         self, channel: int, wire_id: bytes, subpartition: int, credit: int, now: float

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from flinknet.diagnosis.checkpoint_reading import CheckpointReading
 from flinknet.diagnosis.topology import TaskKey
-from flinknet.metrics.worker_statistics import ConnectionTotals, HeldUp, SubtaskTotals
+from flinknet.metrics.connection_totals import ConnectionTotals
+from flinknet.metrics.worker_statistics import HeldUp, SubtaskTotals
 
 __all__ = ["Readings", "TaskReading", "WorkerReading"]
 

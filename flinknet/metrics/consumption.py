@@ -13,11 +13,13 @@ been read, too, up to as much: that is how long a barrier behind it waits.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from flinknet.consumer.input_channel import InputChannelStatistics
 
-__all__ = ["buffered_bytes", "bytes_per_busy_s", "times_to_consume_ms"]
+__all__ = ["BufferedSizes", "buffered_bytes", "bytes_per_busy_s", "times_to_consume_ms"]
 
 
 def buffered_bytes(channel: InputChannelStatistics) -> int:
@@ -36,6 +38,39 @@ def bytes_per_busy_s(bytes_per_s: float, idle_share: float) -> float | None:
     return bytes_per_s / busy_share if bytes_per_s > 0 and busy_share > 0 else None
 
 
+class BufferedSizes:
+    """What each of a task's inputs holds, in bytes, however many there are.
+
+    They are kept in sorted runs, each at least twice as long as the next one: one that is added is
+    merged with those that it reaches, so that there are never many, and no call takes long.
+    """
+
+    __slots__ = ("_runs", "_sums")
+
+    def __init__(self) -> None:
+        self._runs: list[list[int]] = []
+        self._sums: list[list[int]] = []
+
+    def add(self, sizes: Sequence[int]) -> None:
+        """There are these inputs, too."""
+        run = sorted(sizes)
+        while self._runs and len(self._runs[-1]) < 2 * len(run):
+            run = sorted(self._runs.pop() + run)
+        self._runs.append(run)
+        self._sums.clear()
+
+    def bytes_until(self, size: int) -> int:
+        """How much is read of all of them until one with so many bytes has been read: as much of
+        each other one, or all that it holds."""
+        if not self._sums:
+            self._sums = [list(accumulate(run, initial=0)) for run in self._runs]
+        total = 0
+        for run, sums in zip(self._runs, self._sums, strict=True):
+            smaller = bisect_right(run, size)
+            total += sums[smaller] + size * (len(run) - smaller)
+        return total
+
+
 def times_to_consume_ms(
     buffered: Sequence[int], throughput: float | None
 ) -> Sequence[float | None]:
@@ -43,13 +78,6 @@ def times_to_consume_ms(
     they are read in turn at so many bytes per second together; None if that is not known."""
     if throughput is None:
         return [None] * len(buffered)
-    times = [0.0] * len(buffered)
-    read = 0
-    reached = 0
-    unread = len(buffered)
-    for place in sorted(range(len(buffered)), key=buffered.__getitem__):
-        read += (buffered[place] - reached) * unread
-        reached = buffered[place]
-        unread -= 1
-        times[place] = 1000 * read / throughput
-    return times
+    sizes = BufferedSizes()
+    sizes.add(buffered)
+    return [1000 * sizes.bytes_until(size) / throughput for size in buffered]

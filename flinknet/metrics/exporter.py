@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import suppress
-from time import perf_counter
 from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from flinknet.config import MetricsConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.metrics.build_info import build_info
-from flinknet.metrics.environment_statistics import EnvironmentStatistics
+from flinknet.metrics.environment_totals import EnvironmentTotals
 from flinknet.metrics.families import Family, Kind, Labels
 from flinknet.metrics.network_families import exchange_families, network_families, worker_labels
 from flinknet.metrics.topic_families import topic_families
-from flinknet.metrics.worker_statistics import ConnectionTotals, GateTotals, PartitionTotals
+from flinknet.metrics.turns import Reading, Turns
 
 __all__ = ["CONTENT_TYPE", "FlinknetCollector", "render"]
 
@@ -33,28 +32,23 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _PROCESS = ProcessCollector(registry=None)
 
-TURN_S = 0.001
-"""For how long text is made before the event loop has a turn."""
 
-
-async def render(families: Iterable[Family]) -> AsyncIterator[bytes]:
+async def render(families: Iterable[Family], turns: Turns) -> AsyncIterator[bytes]:
     """The text of families and of this process's own metrics, for ``/metrics``, piece by piece.
 
-    The event loop turns after every ``TURN_S``, with what was made until then: to put megabytes
+    The event loop turns after every ``turn_ms``, with what was made until then: to put megabytes
     together, and to hand them to a socket, takes longer than that.
     """
     labels_text = _LabelsText()
     parts: list[str] = []
-    turn_began = perf_counter()
     for family in families:
         parts.append(_head(family))
         for name, labels, value in _samples(family):
             parts.append(f"{name}{labels_text.of(labels)} {_number(value)}\n")
-            if perf_counter() - turn_began >= TURN_S:
+            if turns.is_over:
                 yield "".join(parts).encode()
                 parts.clear()
-                await asyncio.sleep(0)
-                turn_began = perf_counter()
+                await turns.rest()
     yield "".join(parts).encode() + generate_latest(_PROCESS)
 
 
@@ -119,7 +113,7 @@ class Observed(Protocol):
     @property
     def address(self) -> str: ...
 
-    def statistics(self) -> EnvironmentStatistics: ...
+    def totals(self, turns: Turns) -> Reading[EnvironmentTotals]: ...
 
 
 class FlinknetCollector(Collector):
@@ -127,13 +121,18 @@ class FlinknetCollector(Collector):
 
     Make it inside the environment's ``async with`` block, and register it:
     ``REGISTRY.register(FlinknetCollector(environment))``. It may be asked in any thread: what is
-    read is read in the environment's event loop, in one turn, and made text of where it is asked.
+    read is read in the environment's event loop, and made text of where it is asked. Asked in
+    another thread, as Prometheus' own server does, it lets the loop turn as ``config`` says; asked
+    in the loop's thread it cannot, and thousands of channels hold the loop for some milliseconds.
     After the environment's end it has nothing. Asked in another thread it raises TimeoutError if
-    the loop does not turn for ``timeout_s``.
+    the loop has not read everything in ``timeout_s``.
     """
 
-    def __init__(self, environment: Observed, *, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self, environment: Observed, config: MetricsConfig | None = None, *, timeout_s: float = 5.0
+    ) -> None:
         self._environment = environment
+        self._config = config
         self._loop = asyncio.get_running_loop()
         self._timeout_s = timeout_s
         self._labels = worker_labels(environment.worker_id, environment.address)
@@ -144,34 +143,40 @@ class FlinknetCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Read the environment now."""
-        statistics = self._read()
-        if statistics is None:
+        totals = self._read()
+        if totals is None:
             return
         labels = self._labels
-        connections = [ConnectionTotals.of(one) for one in statistics.connections]
         for family in (
             build_info(labels),
-            *network_families(labels, statistics, connections),
+            *network_families(labels, totals.network, totals.network.connections),
             *exchange_families(
-                [(labels, GateTotals.of(gate)) for gate in statistics.gates],
-                [(labels, PartitionTotals.of(one)) for one in statistics.partitions],
+                [(labels, gate) for gate in totals.gates],
+                [(labels, partition) for partition in totals.partitions],
             ),
-            *topic_families(labels, statistics.topics),
+            *topic_families(labels, totals.topics),
         ):
             yield _metric(family)
 
-    def _read(self) -> EnvironmentStatistics | None:
+    def _read(self) -> EnvironmentTotals | None:
         if self._loop.is_closed():
             return None
-        with suppress(RuntimeError):
-            if asyncio.get_running_loop() is self._loop:
-                return self._statistics()
-        read: Future[EnvironmentStatistics | None] = Future()
-        self._loop.call_soon_threadsafe(lambda: read.set_result(self._statistics()))
-        return read.result(self._timeout_s)
+        turns = Turns(self._config)
+        with suppress(LocalProtocolError):
+            if _running_loop() is self._loop:
+                return turns.at_once(self._environment.totals(turns))
+            reading = turns.go_through(self._environment.totals(turns))
+            read = asyncio.run_coroutine_threadsafe(reading, self._loop)
+            try:
+                return read.result(self._timeout_s)
+            except TimeoutError:
+                read.cancel()
+                raise
+        return None
 
-    def _statistics(self) -> EnvironmentStatistics | None:
-        try:
-            return self._environment.statistics()
-        except LocalProtocolError:
-            return None
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

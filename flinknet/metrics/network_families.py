@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
+from flinknet.metrics.busiest_channels import ChannelRow
+from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
 from flinknet.metrics.families import Family, Kind, Labels, Metric, families_of
+from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.latency_families import latency_families
 from flinknet.metrics.operator_families import operator_families
+from flinknet.metrics.partition_totals import PartitionTotals
 from flinknet.metrics.task_families import task_families, task_labels
-from flinknet.metrics.worker_statistics import (
-    ChannelRow,
-    ConnectionTotals,
-    GateTotals,
-    PartitionTotals,
-    WorkerStatistics,
-)
+from flinknet.metrics.worker_statistics import WorkerStatistics
 from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
 __all__ = ["exchange_families", "network_families", "worker_families", "worker_labels"]

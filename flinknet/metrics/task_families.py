@@ -14,7 +14,8 @@ from operator import attrgetter, itemgetter
 from typing import TypeAlias, TypeVar
 
 from flinknet.metrics.families import Family, Labels, Metric, families_of
-from flinknet.metrics.worker_statistics import METERED, GateTotals, SubtaskTotals
+from flinknet.metrics.gate_totals import GateTotals
+from flinknet.metrics.worker_statistics import METERED, SubtaskTotals
 
 __all__ = [
     "exclusive_usage",

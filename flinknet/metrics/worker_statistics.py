@@ -2,8 +2,9 @@
 
 Theory of operation. Everything in a worker has ``statistics()``, down to each channel; with
 thousands of channels that is more than anybody reads every few seconds. So what travels is summed
-up where it is: a gate over its channels, a partition over its subpartitions, a connection over its
-readers. The channels themselves go only to who asks, at most so many, those first that hold most.
+up where it is: a gate over its channels (``gate_totals.py``), a partition over its subpartitions, a
+connection over its readers. The channels themselves go only to who asks, at most so many, those
+first that hold most.
 Statistics that are too long all the same leave whole rows out, and say how many (``left_out``).
 
 ``pack_statistics`` and ``unpack_statistics`` are the way to the coordinator; from there a client
@@ -12,175 +13,35 @@ gets them as JSON (``plain.py``), and makes the same value of that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from heapq import nlargest
-from itertools import chain
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
 import msgpack
 
-from flinknet.buffer.local_pool import LocalBufferPoolStatistics
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
-from flinknet.connection.link import ConnectionStatistics
-from flinknet.consumer.debloating import BufferDebloaterStatistics
-from flinknet.consumer.gate_statistics import InputGateStatistics
-from flinknet.consumer.input_channel import InputChannelStatistics
-from flinknet.metrics.consumption import buffered_bytes, times_to_consume_ms
-from flinknet.metrics.environment_statistics import NetworkStatistics, PeerDirectoryStatistics
+from flinknet.metrics.busiest_channels import ChannelRow
+from flinknet.metrics.connection_totals import ConnectionTotals
+from flinknet.metrics.environment_statistics import PeerDirectoryStatistics
+from flinknet.metrics.environment_totals import NetworkTotals
+from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.metrics.latency_statistics import LatencyHistogram
 from flinknet.metrics.operator_totals import OperatorTotals
+from flinknet.metrics.partition_totals import PartitionTotals
 from flinknet.metrics.plain import from_plain, row_of
 from flinknet.metrics.task_times import TaskTimesStatistics
-from flinknet.partition.result_partition import ResultPartitionStatistics
 from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
 __all__ = [
     "METERED",
-    "ChannelRow",
-    "ConnectionTotals",
-    "GateTotals",
     "HeldUp",
     "KeyGroupCount",
-    "PartitionTotals",
-    "QueueRow",
     "SubtaskTotals",
-    "TaskInput",
     "WorkerStatistics",
-    "busiest_channels",
     "pack_statistics",
     "unpack_statistics",
 ]
-
-
-class GateTotals(NamedTuple):
-    """An input gate: its floating pool, and sums over its channels."""
-
-    name: str
-    channels: int
-    finished: bool
-    queued_buffers: int
-    queued_bytes: int
-    backlog: int
-    """Buffers that wait at the producers."""
-    credit_announced: int
-    """Free buffers that producers know of."""
-    credit_unannounced: int
-    """Free buffers that they have not been told of."""
-    exclusive_buffers: int
-    exclusive_in_use: int
-    floating_in_use: int
-    """Floating buffers that hold data, of those that the pool has given out."""
-    floating_pool: LocalBufferPoolStatistics
-    buffers_in_local: int
-    buffers_in_remote: int
-    bytes_in_local: int
-    bytes_in_remote: int
-    debloating: BufferDebloaterStatistics | None
-    buffered_bytes: int
-    """On their way to the reader: here, and at the producers."""
-    time_to_consume_ms: float | None = None
-    """How long that will take, with what the task reads of its other gates meanwhile; None if that
-    is not known."""
-
-    @classmethod
-    def of(cls, gate: InputGateStatistics) -> GateTotals:
-        """Sum up the channels of a gate."""
-        unannounced = sum(channel.unannounced_credit for channel in gate.channels)
-        free = sum(channel.exclusive_free + channel.floating_free for channel in gate.channels)
-        return cls(
-            name=gate.name,
-            channels=len(gate.channels),
-            finished=gate.finished,
-            queued_buffers=gate.queue_lengths.total,
-            queued_bytes=gate.queued_bytes,
-            backlog=sum(channel.backlog for channel in gate.channels),
-            credit_announced=max(0, free - unannounced),
-            credit_unannounced=unannounced,
-            exclusive_buffers=sum(channel.exclusive_total for channel in gate.channels),
-            exclusive_in_use=gate.exclusive_buffers_in_use,
-            floating_in_use=gate.floating_buffers_in_use,
-            floating_pool=gate.floating_pool,
-            buffers_in_local=gate.buffers_in_local,
-            buffers_in_remote=gate.buffers_in_remote,
-            bytes_in_local=gate.bytes_in_local,
-            bytes_in_remote=gate.bytes_in_remote,
-            debloating=gate.debloating,
-            buffered_bytes=sum(map(buffered_bytes, gate.channels)),
-        )
-
-
-class QueueRow(NamedTuple):
-    """What one subpartition holds of its partition's buffers."""
-
-    subpartition: int
-    queued_buffers: int
-
-
-LONGEST_QUEUES = 8
-"""Subpartitions of a partition that are told apart: whom a writer waits for is among the first."""
-
-
-class PartitionTotals(NamedTuple):
-    """A result partition: its pool, sums over its subpartitions, and which of them hold most."""
-
-    partition_id: str
-    subpartitions: int
-    finished: bool
-    queued_buffers: int
-    queued_bytes: int
-    blocked: int
-    """Subpartitions that wait for their consumer to resume them."""
-    buffers_out: int
-    bytes_out: int
-    bytes_produced: int
-    pool: LocalBufferPoolStatistics
-    longest_queues: tuple[QueueRow, ...] = ()
-    """At most ``LONGEST_QUEUES``, the longest first, and none that is empty."""
-
-    @classmethod
-    def of(cls, partition: ResultPartitionStatistics) -> PartitionTotals:
-        """Sum up the subpartitions of a partition."""
-        return cls(
-            partition_id=partition.partition_id,
-            subpartitions=len(partition.subpartitions),
-            finished=partition.finished,
-            queued_buffers=partition.queue_lengths.total,
-            queued_bytes=partition.queued_bytes,
-            blocked=sum(part.blocked for part in partition.subpartitions),
-            buffers_out=partition.buffers_out,
-            bytes_out=partition.bytes_out,
-            bytes_produced=partition.bytes_produced,
-            pool=partition.pool,
-            longest_queues=_longest_queues(partition),
-        )
-
-
-def _longest_queues(partition: ResultPartitionStatistics) -> tuple[QueueRow, ...]:
-    filled = (one for one in partition.subpartitions if one.queued_buffers)
-    longest = nlargest(LONGEST_QUEUES, filled, key=attrgetter("queued_buffers"))
-    return tuple(QueueRow(one.subpartition, one.queued_buffers) for one in longest)
-
-
-class ConnectionTotals(NamedTuple):
-    """A connection, without its readers, and sums over these."""
-
-    connection: ConnectionStatistics
-    readers: int
-    credit: int
-    """Buffers that the peer has free for what this side sends."""
-    backlog: int
-
-    @classmethod
-    def of(cls, connection: ConnectionStatistics) -> ConnectionTotals:
-        """Leave the readers of a connection out."""
-        return cls(
-            connection=connection._replace(readers=()),
-            readers=connection.reader_count,
-            credit=connection.credit,
-            backlog=connection.backlog,
-        )
 
 
 class KeyGroupCount(NamedTuple):
@@ -244,45 +105,6 @@ METERED = tuple(_COUNTS)
 """The counters of a subtask that are rated too."""
 
 
-class ChannelRow(NamedTuple):
-    """One input channel, whose it is, and what is on its way to its reader."""
-
-    gate: str
-    channel: InputChannelStatistics
-    buffered_bytes: int
-    time_to_consume_ms: float | None
-    """How long that will take, with what the task reads of its other channels meanwhile; None if
-    that is not known."""
-
-
-class TaskInput(NamedTuple):
-    """The gates of one task, and how many bytes per busy second it takes from them together."""
-
-    gates: Sequence[InputGateStatistics]
-    throughput: float | None
-
-    def channels(self) -> list[ChannelRow]:
-        """All channels, with how long each will take."""
-        channels = [(gate.name, channel) for gate in self.gates for channel in gate.channels]
-        buffered = [buffered_bytes(channel) for _, channel in channels]
-        times = times_to_consume_ms(buffered, self.throughput)
-        return [
-            ChannelRow(*channel, size, time)
-            for channel, size, time in zip(channels, buffered, times, strict=True)
-        ]
-
-
-def busiest_channels(
-    channels: Iterable[ChannelRow], others: Iterable[ChannelRow], channels_max: int
-) -> tuple[ChannelRow, ...]:
-    """The channels with most waiting for them, here and at their producers; at most so many."""
-    return tuple(nlargest(channels_max, chain(others, channels), key=_waiting))
-
-
-def _waiting(row: ChannelRow) -> int:
-    return row.channel.queued_buffers + row.channel.backlog
-
-
 class HeldUp(NamedTuple):
     """Who has kept the event loop of a worker from turning."""
 
@@ -315,7 +137,7 @@ class WorkerStatistics(NamedTuple):
     @classmethod
     def of(
         cls,
-        network: NetworkStatistics,
+        network: NetworkTotals,
         subtasks: Iterable[SubtaskTotals],
         *,
         event_loop_lag_ms: float,
@@ -328,7 +150,7 @@ class WorkerStatistics(NamedTuple):
             peers=network.peers,
             reassembly=network.reassembly,
             event_loop_lag_ms=event_loop_lag_ms,
-            connections=tuple(map(ConnectionTotals.of, network.connections)),
+            connections=network.connections,
             subtasks=tuple(subtasks),
             channels=channels,
             held_up=held_up,

@@ -23,8 +23,13 @@ from flinknet.consumer.gate import Gate
 from flinknet.consumer.input_channel import PartitionLocation, UnknownLocation
 from flinknet.consumer.input_gate import InputGate
 from flinknet.errors import ConfigurationError, FlinknetError, LocalProtocolError
+from flinknet.metrics.connection_totals import ConnectionTotals
 from flinknet.metrics.environment_statistics import EnvironmentStatistics, NetworkStatistics
+from flinknet.metrics.environment_totals import EnvironmentTotals, NetworkTotals
+from flinknet.metrics.gate_totals import GateTotals
+from flinknet.metrics.partition_totals import PartitionTotals
 from flinknet.metrics.task_times import TaskTimes
+from flinknet.metrics.turns import Reading, Turns, one_by_one
 from flinknet.net.address import is_loopback, join_address, split_address
 from flinknet.net.coordinator_names import CoordinatorNames, is_coordinator
 from flinknet.net.debloat_timer import DebloatTimer
@@ -505,16 +510,13 @@ class NetworkEnvironment:
         shape = ExchangeShape.of(connections, self._registry.partitions(), self._requests.gates)
         return memory_bound(self.config, shape)
 
-    def network_statistics(self, *, with_readers: bool = True) -> NetworkStatistics:
-        """Return the present counts of memory and peers; partitions and gates know their own, and
-        each connection its readers, if they are asked for."""
+    def network_statistics(self) -> NetworkStatistics:
+        """Return the present counts of memory and peers; partitions and gates know their own."""
         self._running()
         return NetworkStatistics(
             network_pool=self.network_pool.statistics(),
             peers=self._peers.statistics(),
-            connections=tuple(
-                link.statistics(with_readers=with_readers) for link in self._peers.links()
-            ),
+            connections=tuple(link.statistics() for link in self._peers.links()),
             reassembly=self._reassembly.statistics(),
         )
 
@@ -527,6 +529,31 @@ class NetworkEnvironment:
             task_times=self._clock.statistics(),
             topics=tuple(topic.statistics() for topic in self._topics),
         )
+
+    def network_totals(self, turns: Turns) -> Reading[NetworkTotals]:
+        """Read memory and peers, over several turns of the event loop if there is much."""
+        self._running()
+        connections = yield from one_by_one(
+            ConnectionTotals.reading(link, turns) for link in self._peers.links()
+        )
+        return NetworkTotals(
+            network_pool=self.network_pool.statistics(),
+            peers=self._peers.statistics(),
+            connections=connections,
+            reassembly=self._reassembly.statistics(),
+        )
+
+    def totals(self, turns: Turns) -> Reading[EnvironmentTotals]:
+        """Read everything that is exported, in the same way: what ``statistics`` has, summed up."""
+        network = yield from self.network_totals(turns)
+        partitions = yield from one_by_one(
+            PartitionTotals.reading(partition, turns) for partition in self._registry.partitions()
+        )
+        gates = yield from one_by_one(
+            GateTotals.reading(gate, turns) for gate in tuple(self._requests.gates)
+        )
+        topics = tuple(topic.statistics() for topic in self._topics)
+        return EnvironmentTotals(network, partitions, gates, topics)
 
 
 def _names_in(directory: str | os.PathLike[str], job: str) -> PartitionNames:

@@ -41,7 +41,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flinknet.buffer.availability import Availability, WaitReason
 from flinknet.config import MetricsConfig
-from flinknet.consumer.gate_statistics import InputGateStatistics
 from flinknet.consumer.input_gate import InputGate
 from flinknet.consumer.union_input_gate import UnionInputGate
 from flinknet.errors import ClosedResourceError, JobCancelledError
@@ -51,7 +50,7 @@ from flinknet.metrics.operator_totals import OperatorTotals
 from flinknet.metrics.task_times import TaskTimes, TaskTimesStatistics
 from flinknet.metrics.worker_statistics import KeyGroupCount
 from flinknet.net.task_clock import task_time
-from flinknet.partition.result_partition import ResultPartitionStatistics
+from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.cooperative_budget import yield_to_loop
 from flinknet.records.partitioner import HashPartitioner
 from flinknet.records.reader import RecordReader
@@ -84,15 +83,14 @@ __all__ = ["Subtask", "SubtaskResult", "SubtaskStatistics"]
 
 
 class SubtaskStatistics(NamedTuple):
-    """All that can be seen of a subtask: its counters, its times, its inputs and its outputs."""
+    """What can be seen of a subtask beside its inputs and its outputs, which are read by whoever
+    wants to see them: its counters and its times."""
 
     state: str
     """Name of its ``ExecutionState``."""
     io_metrics: IOMetrics
     mailbox: MailboxStatistics
     times: TaskTimesStatistics
-    gates: tuple[InputGateStatistics, ...]
-    partitions: tuple[ResultPartitionStatistics, ...]
     input_watermark: int | None
     """Event time at its inputs, in milliseconds; None if no record there has a timestamp."""
     key_groups: tuple[KeyGroupCount, ...]
@@ -203,6 +201,16 @@ class Subtask:
     def vertex_name(self) -> str:
         """The name of its vertex."""
         return self._vertex.name
+
+    @property
+    def gates(self) -> Sequence[InputGate]:
+        """Its inputs, once it is open."""
+        return tuple(self._gates)
+
+    @property
+    def partitions(self) -> Sequence[ResultPartition]:
+        """Its outputs, once it is open."""
+        return tuple(output.writer.partition for output in self._outputs)
 
     def open(self) -> None:
         """Register the result partitions and request the inputs.
@@ -391,15 +399,13 @@ class Subtask:
             self._mailbox.measure_latency()
 
     def statistics(self) -> SubtaskStatistics:
-        """Say what was counted, where the time went, and what inputs and outputs hold."""
+        """Say what was counted, and where the time went."""
         chain, moved, watermark = self._chain, self.io_metrics(), self._input_watermark()
         return SubtaskStatistics(
             state=self.state.name,
             mailbox=self._mailbox.statistics(),
             io_metrics=moved,
             times=self._times.statistics(task_time()),
-            gates=tuple(gate.statistics() for gate in self._gates),
-            partitions=tuple(output.writer.partition.statistics() for output in self._outputs),
             input_watermark=watermark,
             key_groups=() if self._key_groups is None else self._key_groups.counts(),
             latencies=() if chain is None else chain.latency_histograms(),

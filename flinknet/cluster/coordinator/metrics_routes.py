@@ -23,6 +23,7 @@ from flinknet.config import ClusterConfig
 from flinknet.metrics.build_info import build_info
 from flinknet.metrics.exporter import CONTENT_TYPE, render
 from flinknet.metrics.process_families import ProcessFamilies
+from flinknet.metrics.turns import Turns
 from flinknet.net.address import join_address
 
 __all__ = ["Measured", "MetricsRoutes"]
@@ -60,7 +61,8 @@ class MetricsRoutes:
         families = coordinator_families(
             labels, coordinator.dispatcher, coordinator.metrics, coordinator.now()
         )
-        text = render([build_info(labels), *self._process.families(labels), *families])
+        everything = [build_info(labels), *self._process.families(labels), *families]
+        text = render(everything, Turns())
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _targets(self, request: web.Request) -> web.Response:

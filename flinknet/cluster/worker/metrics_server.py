@@ -8,13 +8,11 @@ With ``channels`` there are samples of so many input channels, too, those where 
 ``statistics_channels_max``.
 
 The worker's event loop serves it, which the subtasks share: what is read lets the loop turn
-(``worker_metrics.py``), and so does what makes text of it (``metrics/exporter.py``). One reading is
-made after the other.
+(``worker_metrics.py``), and so does what makes text of it (``metrics/exporter.py``).
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -47,7 +45,6 @@ async def serve_metrics(
     if not config.metrics:
         yield ""
         return
-    one_at_a_time = asyncio.Lock()
     process = ProcessFamilies("taskmanager", metrics.clock, time.process_time_ns)
 
     async def scrape(request: web.Request) -> web.Response:
@@ -56,13 +53,13 @@ async def serve_metrics(
         channels = request.query.get("channels", "0")
         if not channels.isdecimal() or len(channels) > DIGITS_MAX:
             raise web.HTTPBadRequest(text=f"channels is {channels[:20]!r}: write a whole number\n")
-        async with one_at_a_time:
-            channels_max = min(int(channels), config.statistics_channels_max)
-            statistics = await metrics.statistics(channels_max)
+        channels_max = min(int(channels), config.statistics_channels_max)
+        statistics = await metrics.statistics(channels_max)
         families = chain(
             [build_info(labels)], process.families(labels), worker_families(labels, statistics)
         )
-        return web.Response(body=render(families), headers={"Content-Type": CONTENT_TYPE})
+        body = render(families, metrics.turns())
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application()
     application.router.add_get("/metrics", scrape)

@@ -153,7 +153,7 @@ class Worker:
         self._checkpointing = checkpointing
         self._job_metrics = job_metrics
         self._garbage_collection = garbage_collection
-        self.metrics = WorkerMetrics(environment, self._subtasks)
+        self.metrics = WorkerMetrics(environment, self._subtasks, job_metrics)
         self._environment = environment
         self._link = link
         self._answers = Answers(link, environment.worker_id, config, output)

@@ -1,9 +1,12 @@
 """What can be seen of a worker, read without holding it up.
 
-Theory of operation. A reading goes from subtask to subtask, and lets the event loop turn after each
-millisecond: with hundreds of subtasks and thousands of channels it takes several, in which records
-would wait. So it is of a stretch of time, not of a moment, and a subtask that ends meanwhile may be
-in it. Readings side by side do not disturb each other.
+Theory of operation. A reading goes from subtask to subtask, from gate to gate and from partition to
+partition, and lets the event loop turn after each millisecond, or after some hundred channels, in
+the middle of a gate, too (``metrics/turns.py``): with thousands of channels it takes many, in which
+records would wait. So it is of a stretch of time, not of a moment: what holds between numbers of
+one channel holds between their sums, what lies between gates or subtasks does not quite, and a
+subtask that ends meanwhile may be in it. One reading is made after the other, so that no count of a
+later one is less than before.
 
 Each subtask has a meter from when it was first read, as long as it is there, of its counters and of
 the time in which it has waited for input; every reading updates it, and somebody reads at least
@@ -20,30 +23,23 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from flinknet.cluster.worker.loop_watch import LoopWatch
+from flinknet.config import MetricsConfig
+from flinknet.metrics.busiest_channels import BusiestChannels
 from flinknet.metrics.consumption import bytes_per_busy_s, times_to_consume_ms
+from flinknet.metrics.gate_totals import GateTotals
 from flinknet.metrics.loop_lag import LoopLag
 from flinknet.metrics.meter import Meter
-from flinknet.metrics.worker_statistics import (
-    METERED,
-    ChannelRow,
-    GateTotals,
-    PartitionTotals,
-    SubtaskTotals,
-    TaskInput,
-    WorkerStatistics,
-    busiest_channels,
-)
+from flinknet.metrics.partition_totals import PartitionTotals
+from flinknet.metrics.turns import Reading, Turns, one_by_one
+from flinknet.metrics.worker_statistics import METERED, SubtaskTotals, WorkerStatistics
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.task_clock import task_time
-from flinknet.task.subtask import Subtask, SubtaskStatistics
+from flinknet.task.subtask import Subtask
 
 __all__ = ["WorkerMetrics"]
 
 SubtaskName: TypeAlias = tuple[str, int, int, int]
 """Job, attempt, vertex and index: a meter must not keep a subtask that has ended."""
-
-TURN_S = 0.001
-"""For how long a reading may hold the event loop before others have a turn."""
 
 WATCH_S = 0.25
 """Pause between two looks at the lag of the event loop."""
@@ -53,10 +49,15 @@ class WorkerMetrics:
     """Reads a worker's network environment and ``subtasks``, those that are there now."""
 
     def __init__(
-        self, environment: NetworkEnvironment, subtasks: Callable[[], Iterable[Subtask]]
+        self,
+        environment: NetworkEnvironment,
+        subtasks: Callable[[], Iterable[Subtask]],
+        config: MetricsConfig | None = None,
     ) -> None:
         self._environment = environment
         self._subtasks = subtasks
+        self._config = config
+        self._one_at_a_time = asyncio.Lock()
         self._meters: dict[SubtaskName, Meter] = {}
         self.clock = task_time
         """In seconds; never goes back."""
@@ -77,41 +78,47 @@ class WorkerMetrics:
                 now = self.clock()
                 self._lag.note(now - begun - WATCH_S, now)
 
+    def turns(self) -> Turns:
+        """How long to go on at a time with what is done for a reading."""
+        return Turns(self._config, self.clock)
+
     async def statistics(self, channels_max: int = 0) -> WorkerStatistics:
         """Read everything, with so many channels at most."""
+        async with self._one_at_a_time:
+            return await self._read(channels_max)
+
+    async def _read(self, channels_max: int) -> WorkerStatistics:
+        turns = self.turns()
         subtasks = list(self._subtasks())
         for gone in self._meters.keys() - set(map(_name, subtasks)):
             self._meters.pop(gone, None)
+        busiest = BusiestChannels(channels_max) if channels_max else None
         totals = []
-        rows: tuple[ChannelRow, ...] = ()
-        turn_began = self.clock()
         for subtask in subtasks:
             subtask.measure_latency()
-            statistics = subtask.statistics()
-            told, throughput = self._metered(subtask, statistics)
+            read = await turns.go_through(_reading(subtask, turns, busiest))
+            told, throughput = self._metered(subtask, read)
             totals.append(told)
-            if channels_max:
-                inputs = TaskInput(statistics.gates, throughput)
-                rows = busiest_channels(inputs.channels(), rows, channels_max)
-            if self.clock() - turn_began >= TURN_S:
-                await asyncio.sleep(0)
-                turn_began = self.clock()
+            if busiest is not None:
+                busiest.end_task(throughput)
+        network = await turns.go_through(self._environment.network_totals(turns))
+        channels = () if busiest is None else await turns.go_through(busiest.reading(turns))
         return WorkerStatistics.of(
-            self._environment.network_statistics(with_readers=False),
+            network,
             totals,
             event_loop_lag_ms=self._lag.longest_ms(self.clock()),
-            channels=rows,
+            channels=channels,
             held_up=self._loop_watch.held_up(),
         )
 
     def _metered(
-        self, subtask: Subtask, statistics: SubtaskStatistics
+        self, subtask: Subtask, totals: SubtaskTotals
     ) -> tuple[SubtaskTotals, float | None]:
-        """The totals of a subtask, and the throughput of its inputs."""
-        totals, now = _totals(subtask, statistics), self.clock()
+        """The totals of a subtask with its rates, and the throughput of its inputs."""
+        now = self.clock()
         counts = (
             *totals.counts(),
-            statistics.times.accumulated_idle_time_ms / 1000,
+            totals.times.accumulated_idle_time_ms / 1000,
             *(count for operator in totals.operators for count in operator.counts()),
         )
         meter = self._meters.get(_name(subtask))
@@ -139,8 +146,17 @@ _METERED = len(METERED)
 _BYTES_IN = tuple(map(METERED.index, ("bytes_in_local", "bytes_in_remote")))
 
 
-def _totals(subtask: Subtask, statistics: SubtaskStatistics) -> SubtaskTotals:
-    descriptor = subtask.descriptor
+def _reading(
+    subtask: Subtask, turns: Turns, busiest: BusiestChannels | None
+) -> Reading[SubtaskTotals]:
+    """Read a subtask with all that it reads and writes, but for what is rated."""
+    descriptor, statistics = subtask.descriptor, subtask.statistics()
+    note = None if busiest is None else busiest.note
+    gates = yield from one_by_one(GateTotals.reading(gate, turns, note) for gate in subtask.gates)
+    partitions = yield from one_by_one(
+        PartitionTotals.reading(partition, turns) for partition in subtask.partitions
+    )
+    yield
     return SubtaskTotals(
         job_id=descriptor.job_id,
         job_name=subtask.job_name,
@@ -153,8 +169,8 @@ def _totals(subtask: Subtask, statistics: SubtaskStatistics) -> SubtaskTotals:
         mailbox_latency_ms=statistics.mailbox.latency_ms,
         io_metrics=statistics.io_metrics,
         times=statistics.times,
-        gates=tuple(map(GateTotals.of, statistics.gates)),
-        partitions=tuple(map(PartitionTotals.of, statistics.partitions)),
+        gates=gates,
+        partitions=partitions,
         input_watermark=statistics.input_watermark,
         key_groups=statistics.key_groups,
         latencies=statistics.latencies,

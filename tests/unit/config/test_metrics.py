@@ -1,4 +1,4 @@
-"""The limits of what is measured of latency markers."""
+"""The limits of what is measured of latency markers, and of how workers are read."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from flinknet.errors import ConfigurationError
         ({"latency_interval_ms": -1}, "latency_interval_ms is -1: choose 0 or more"),
         ({"latency_history_size": 0}, "latency_history_size is 0: choose 1 or more"),
         ({"latency_histograms_max": 0}, "latency_histograms_max is 0: choose 1 or more"),
+        ({"turn_channels": 0}, "turn_channels is 0: choose 1 or more"),
+        ({"turn_ms": 0.0}, "turn_ms is 0.0: choose"),
     ],
 )
 def test_a_limit_is_refused_with_what_to_choose(options: dict[str, Any], message: str) -> None:

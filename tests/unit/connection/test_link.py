@@ -467,3 +467,19 @@ def test_with_checksums_the_middle_of_a_body_is_no_sign_of_life() -> None:
         worker.link.tick(now, 0)
     assert "has sent nothing for 20 s" in str(worker.session.failure)
     joined.close()
+
+
+def test_the_readers_of_a_link_add_up_if_they_are_asked_for() -> None:
+    joined = Joined()
+    partition = joined.producer.make_partition(subpartitions=2)
+    joined.gates += [joined.consumer.make_gate(joined.produced(index)) for index in range(2)]
+    joined.pump()
+    put(partition, 1, b"x")
+    partition.seal_all()
+    statistics = joined.producer.link.statistics()
+    assert (statistics.credit, statistics.backlog) == (
+        sum(gate.remote_channels[0].initial_credit for gate in joined.gates),
+        1,
+    )
+    alone = joined.producer.link.statistics(with_readers=False)
+    assert alone == statistics._replace(readers=())

@@ -7,13 +7,7 @@ from typing import Any
 
 from flinknet.diagnosis.reading import Readings, TaskReading, WorkerReading
 from flinknet.diagnosis.topology import Exchange, TaskKey, Topology, Vertex
-from flinknet.metrics.worker_statistics import (
-    ConnectionTotals,
-    GateTotals,
-    HeldUp,
-    KeyGroupCount,
-    PartitionTotals,
-)
+from flinknet.metrics.worker_statistics import HeldUp, KeyGroupCount
 from tests.unit.metrics.samples import channel, connection, gate, partition, pool, subtask, times
 
 __all__ = ["Job", "pipeline"]
@@ -78,13 +72,13 @@ class Job:
         own_pool = pool("its partition", size=8)
         if starved:
             own_pool = own_pool._replace(size=3)
-        totals = PartitionTotals.of(partition({}))._replace(pool=own_pool)
+        totals = partition({})._replace(pool=own_pool)
         counts = (key_groups or {}).items()
         latest = subtask(
             index,
             vertex=vertex,
             times=times(is_backpressured=waits > 0.5),
-            gates=(GateTotals.of(gate(*channels)),) if vertex else (),
+            gates=(gate(*channels),) if vertex else (),
             partitions=(totals,),
             key_groups=tuple(KeyGroupCount(*count) for count in counts),
         )
@@ -115,7 +109,7 @@ class Job:
                 "held_up": (),
                 "segments_free": 10,
                 "segments": 100,
-                "connections": tuple(ConnectionTotals.of(connection(peer, 5)) for peer in peers),
+                "connections": tuple(connection(peer, 5) for peer in peers),
                 **fields,
             }
         )

@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.diagnosis.history import REFRESHES, History
 from flinknet.metrics.io_metrics import IOMetrics
-from flinknet.metrics.worker_statistics import HeldUp, PartitionTotals, WorkerStatistics
+from flinknet.metrics.worker_statistics import HeldUp, WorkerStatistics
 from tests.unit.metrics.samples import network, partition, subtask, times
 
 JOB = "0815"
@@ -20,7 +20,7 @@ def report(second: float, *, queued: int = 0, attempt: int = 0) -> WorkerStatist
         accumulated_busy_time_ms=500 * second,
         accumulated_backpressured_time_ms=500 * second,
     )
-    parts = (PartitionTotals.of(partition({"queued_buffers": queued}, {})),)
+    parts = (partition({"queued_buffers": queued}, {}),)
     task = subtask(times=spent, io_metrics=counters, attempt=attempt, partitions=parts)
     held_up = (HeldUp("Map (1/2)", second / 10, "here"),)
     return WorkerStatistics.of(network(), [task], event_loop_lag_ms=0.0, held_up=held_up)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from flinknet.diagnosis.pool_usage import PoolMeaning, PoolUsage
-from flinknet.metrics.worker_statistics import GateTotals
 from tests.unit.metrics.samples import channel, gate, pool, subtask
 
 USAGE = PoolUsage(
@@ -72,7 +71,7 @@ def test_a_source_has_no_credit_to_speak_of() -> None:
 
 def test_it_is_read_off_what_a_worker_reports() -> None:
     channels = channel(0, queued_buffers=3, backlog=7, exclusive_total=2, exclusive_free=1)
-    totals = GateTotals.of(gate(channels, floating_pool=pool(size=8, in_use=4)))
+    totals = gate(channels, floating_pool=pool(size=8, in_use=4))
     usage = PoolUsage.of(subtask(gates=(totals,)))
     assert (usage.floating, usage.exclusive, usage.in_pool, usage.out_pool) == (0.5, 0.5, 0.5, 0.5)
     assert (usage.queued_in, usage.queued_out, usage.backlog) == (3, 2, 7)

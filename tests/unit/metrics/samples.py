@@ -7,28 +7,33 @@ from typing import Any
 from flinknet.buffer.local_pool import LocalBufferPoolStatistics
 from flinknet.buffer.network_pool import NetworkBufferPoolStatistics
 from flinknet.connection.link import ConnectionStatistics
-from flinknet.connection.subpartition_reader import SubpartitionReaderStatistics
-from flinknet.consumer.end_of_data import EndOfData
-from flinknet.consumer.gate_statistics import InputGateStatistics
+from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.consumer.input_channel import InputChannelStatistics, PartitionLocation
-from flinknet.metrics.environment_statistics import (
-    NetworkStatistics,
-    PeerDirectoryStatistics,
-    RefusedPeers,
-)
+from flinknet.metrics.busiest_channels import BusiestChannels, ChannelRow
+from flinknet.metrics.connection_totals import ConnectionTotals
+from flinknet.metrics.environment_statistics import PeerDirectoryStatistics, RefusedPeers
+from flinknet.metrics.environment_totals import NetworkTotals
+from flinknet.metrics.gate_totals import ChannelSums, GateTotals
 from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.metrics.partition_totals import PartitionTotals, SubpartitionSums, longest_queues
 from flinknet.metrics.task_times import TaskTimesStatistics
-from flinknet.metrics.worker_statistics import (
-    GateTotals,
-    PartitionTotals,
-    SubtaskTotals,
-    WorkerStatistics,
-)
-from flinknet.partition.result_partition import ResultPartitionStatistics
+from flinknet.metrics.turns import Turns
+from flinknet.metrics.worker_statistics import SubtaskTotals, WorkerStatistics
 from flinknet.partition.subpartition import SubpartitionStatistics
 from flinknet.records.serialization.spanning_record import ReassemblyStatistics
 
-__all__ = ["channel", "gate", "network", "partition", "pool", "subtask", "worker"]
+__all__ = [
+    "channel",
+    "channel_rows",
+    "connection",
+    "gate",
+    "network",
+    "partition",
+    "pool",
+    "subtask",
+    "times",
+    "worker",
+]
 
 
 def pool(owner: str = "pool", *, size: int = 8, in_use: int = 2) -> LocalBufferPoolStatistics:
@@ -50,24 +55,23 @@ def channel(number: int, kind: str = "remote", **counts: Any) -> InputChannelSta
     return InputChannelStatistics(number, kind, location, False, **counts)
 
 
-def gate(*channels: InputChannelStatistics, **fields: Any) -> InputGateStatistics:
-    return InputGateStatistics(
-        **{
-            "name": "gate",
-            "channels_queued": 0,
-            "channels_finished": 0,
-            "finished": False,
-            "released": False,
-            "floating_pool": pool(),
-            "channels": channels,
-            "end_of_data": EndOfData.NOT_END_OF_DATA,
-            "debloating": None,
-            **fields,
-        }
-    )
+def gate(
+    *channels: InputChannelStatistics,
+    floating_pool: LocalBufferPoolStatistics | None = None,
+    debloating: BufferDebloaterStatistics | None = None,
+) -> GateTotals:
+    sums = ChannelSums.of(channels)
+    return GateTotals.of("gate", False, floating_pool or pool(), debloating, sums)
 
 
-def partition(*subpartitions: dict[str, Any]) -> ResultPartitionStatistics:
+def channel_rows(*channels: InputChannelStatistics) -> tuple[ChannelRow, ...]:
+    busiest = BusiestChannels(len(channels))
+    busiest.note("gate", channels)
+    turns = Turns()
+    return turns.at_once(busiest.reading(turns))
+
+
+def partition(*subpartitions: dict[str, Any]) -> PartitionTotals:
     idle = {
         "queued_buffers": 0,
         "queued_bytes": 0,
@@ -83,7 +87,8 @@ def partition(*subpartitions: dict[str, Any]) -> ResultPartitionStatistics:
         SubpartitionStatistics(**{"subpartition": number, **idle, **fields})
         for number, fields in enumerate(subpartitions)
     ]
-    return ResultPartitionStatistics("numbers", False, False, 1_000, pool(in_use=4), tuple(parts))
+    sums, queues = SubpartitionSums.of(parts), longest_queues((), parts)
+    return PartitionTotals.of("numbers", False, pool(in_use=4), sums, queues)
 
 
 def times(**fields: Any) -> TaskTimesStatistics:
@@ -126,25 +131,19 @@ def subtask(index: int = 0, **fields: Any) -> SubtaskTotals:
             "mailbox_latency_ms": 1.5,
             "io_metrics": IOMetrics(1, 2, 3, 4, 5, 6, 7),
             "times": times(),
-            "gates": (GateTotals.of(gate(*channels)),),
-            "partitions": (PartitionTotals.of(partition(*exits)),),
+            "gates": (gate(*channels),),
+            "partitions": (partition(*exits),),
             "rates": (0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5),
             **fields,
         }
     )
 
 
-def connection(peer: str, *credits: int) -> ConnectionStatistics:
-    return ConnectionStatistics(
+def connection(peer: str, *credits: int) -> ConnectionTotals:
+    statistics = ConnectionStatistics(
         peer=peer,
         channels=3,
-        reader_count=len(credits),
-        credit=sum(credits),
-        backlog=10 * len(credits),
-        readers=tuple(
-            SubpartitionReaderStatistics(number, credit, 10, False, False)
-            for number, credit in enumerate(credits)
-        ),
+        readers=(),
         readers_available=1,
         control_messages_queued=0,
         control_bytes_queued=0,
@@ -158,10 +157,11 @@ def connection(peer: str, *credits: int) -> ConnectionStatistics:
         credit_messages_out=4,
         stalled=False,
     )
+    return ConnectionTotals(statistics, len(credits), sum(credits), 10 * len(credits))
 
 
-def network(connections: int = 1) -> NetworkStatistics:
-    return NetworkStatistics(
+def network(connections: int = 1) -> NetworkTotals:
+    return NetworkTotals(
         network_pool=NetworkBufferPoolStatistics(
             total=100,
             free=60,

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.metrics.consumption import buffered_bytes, bytes_per_busy_s, times_to_consume_ms
+from flinknet.metrics.consumption import (
+    BufferedSizes,
+    buffered_bytes,
+    bytes_per_busy_s,
+    times_to_consume_ms,
+)
 from tests.unit.metrics.samples import channel
 
 
@@ -59,3 +64,22 @@ def test_without_a_throughput_no_time_is_known() -> None:
 def test_the_times_are_those_of_reading_byte_by_byte_in_turn(buffered: list[int]) -> None:
     times = times_to_consume_ms(buffered, 1_000.0)
     assert times == [float(sum(min(one, other) for other in buffered)) for one in buffered]
+
+
+@given(st.lists(st.lists(st.integers(0, 100))), st.integers(0, 100))
+def test_sizes_that_come_in_parts_are_read_as_those_that_come_together(
+    parts: list[list[int]], size: int
+) -> None:
+    sizes = BufferedSizes()
+    for part in parts:
+        sizes.add(part)
+    every = [one for part in parts for one in part]
+    assert sizes.bytes_until(size) == sum(min(size, one) for one in every)
+
+
+def test_many_parts_are_few_runs() -> None:
+    sizes = BufferedSizes()
+    for _ in range(1_000):
+        sizes.add(range(10))
+    assert len(sizes._runs) <= 11
+    assert sizes.bytes_until(5) == 1_000 * (0 + 1 + 2 + 3 + 4 + 5 * 5)

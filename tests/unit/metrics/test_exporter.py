@@ -12,18 +12,19 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from flinknet.compiled_modules import IMPLEMENTATION
-from flinknet.metrics import exporter
+from flinknet.config import MetricsConfig
 from flinknet.metrics.exporter import FlinknetCollector, render
 from flinknet.metrics.families import Family, Kind
 from flinknet.metrics.network_families import worker_families
+from flinknet.metrics.turns import Turns
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.metrics.samples import worker
 
 LABELS = {"host": "127.0.0.1", "tm_id": "worker-0"}
 
 
-async def whole(families: Iterable[Family]) -> bytes:
-    return b"".join([piece async for piece in render(families)])
+async def whole(families: Iterable[Family], config: MetricsConfig | None = None) -> bytes:
+    return b"".join([piece async for piece in render(families, Turns(config))])
 
 
 def parsed(text: bytes) -> dict[str, dict[str, list[tuple[dict[str, str], float]]]]:
@@ -82,10 +83,10 @@ async def test_the_text_is_what_the_library_makes_of_the_same(families: list[Fam
     assert (await whole(families)).startswith(expected)
 
 
-async def test_the_loop_turns_while_text_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporter, "TURN_S", 0.0)
+async def test_the_loop_turns_while_text_is_made() -> None:
+    short = MetricsConfig(turn_ms=1e-6)
     samples = [({"number": str(number)}, float(number)) for number in range(10)]
-    rendering = asyncio.create_task(whole([Family("many", "Numbers", Kind.GAUGE, samples)]))
+    rendering = asyncio.create_task(whole([Family("many", "Numbers", Kind.GAUGE, samples)], short))
     turns = 0
     while not rendering.done():
         turns += 1

@@ -10,6 +10,7 @@ from flinknet.metrics.families import Kind
 from flinknet.metrics.hex_id import hex_id
 from flinknet.metrics.latency_families import latency_families, latency_values
 from flinknet.metrics.latency_statistics import LatencyStatistics
+from flinknet.metrics.turns import Turns
 from flinknet.metrics.worker_statistics import SubtaskTotals
 from flinknet.wire.events import LatencyMarker
 from tests.unit.metrics.samples import subtask
@@ -62,7 +63,7 @@ def test_the_scope_follows_from_the_granularity(
 
 async def test_prometheus_reads_a_summary() -> None:
     families = latency_families(WORKER, [measured(index=0), measured(index=1)])
-    text = b"".join([piece async for piece in render(families)])
+    text = b"".join([piece async for piece in render(families, Turns())])
     found = parsed(text)["summary"]
     name = SCOPE + "source_id_operator_id_operator_subtask_index_latency"
     assert [value for _, value in found[f"{name}_count"]] == [100, 100]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from flinknet.metrics.busiest_channels import ChannelRow
 from flinknet.metrics.families import Kind
 from flinknet.metrics.network_families import worker_families, worker_labels
-from flinknet.metrics.worker_statistics import ChannelRow
 from tests.unit.metrics.samples import channel, subtask, worker
 
 LABELS = {"tm_id": "worker-0"}

@@ -9,7 +9,7 @@ import pytest
 from flinknet.consumer.debloating import BufferDebloaterStatistics
 from flinknet.metrics.families import Family, Kind
 from flinknet.metrics.task_families import task_families, task_labels, task_values
-from flinknet.metrics.worker_statistics import GateTotals, SubtaskTotals
+from flinknet.metrics.worker_statistics import SubtaskTotals
 from tests.unit.metrics.samples import channel, gate, pool, subtask
 
 SCOPE = "flink_taskmanager_job_task_"
@@ -74,8 +74,8 @@ def test_usage_is_the_part_of_the_buffers_of_all_gates_that_holds_data() -> None
     free: dict[str, Any] = {"exclusive_total": 2, "exclusive_free": 2}
     full: dict[str, Any] = {"exclusive_total": 2, "exclusive_free": 0}
     gates = (
-        GateTotals.of(gate(channel(0, **free), floating_pool=pool(size=4, in_use=0))),
-        GateTotals.of(gate(channel(0, **full), floating_pool=pool(size=4, in_use=4))),
+        gate(channel(0, **free), floating_pool=pool(size=4, in_use=0)),
+        gate(channel(0, **full), floating_pool=pool(size=4, in_use=4)),
     )
     task = subtask(gates=gates)
     assert value("buffers_inputFloatingBuffersUsage", task) == 0.5
@@ -90,14 +90,14 @@ def test_a_source_uses_no_input_buffers() -> None:
 def test_debloating_shows_where_it_is_on_and_nowhere_else() -> None:
     size = "Shuffle_Netty_Input_debloatedBufferSize"
     assert SCOPE + size not in families(subtask())
-    debloated = GateTotals.of(gate(channel(0), debloating=BufferDebloaterStatistics(4_096, 12.5)))
+    debloated = gate(channel(0), debloating=BufferDebloaterStatistics(4_096, 12.5))
     assert value(size, subtask(gates=(debloated,))) == 4_096
 
 
 def test_the_time_to_consume_is_the_debloaters_or_else_the_longest_of_the_gates() -> None:
     name = "estimatedTimeToConsumeBuffersMs"
     assert SCOPE + name not in families(subtask()), "it is not known yet"
-    plain = GateTotals.of(gate(channel(0)))._replace(time_to_consume_ms=7.0)
+    plain = gate(channel(0))._replace(time_to_consume_ms=7.0)
     longer = plain._replace(time_to_consume_ms=9.0)
     assert value(name, subtask(gates=(plain, longer))) == 9.0
     debloated = plain._replace(debloating=BufferDebloaterStatistics(4_096, 12.5))

@@ -78,11 +78,11 @@ async def test_a_stopped_sink_backpressures_the_source_and_is_busy() -> None:
                 producer.statistics().times.is_backpressured and sink.io_metrics().records_in > 0
             )
         )
-        [partition] = producer.statistics().partitions
-        assert partition.queue_lengths.total > 0
-        assert producer.statistics().gates == ()
-        [gate] = sink.statistics().gates
-        assert gate.queue_lengths.total > 0
+        [partition] = producer.partitions
+        assert partition.statistics().queue_lengths.total > 0
+        assert producer.gates == ()
+        [gate] = sink.gates
+        assert gate.statistics().queue_lengths.total > 0
         before = sink.statistics().times
         assert not before.is_backpressured
         await until(lambda: sink.io_metrics().busy_time_ms > before.accumulated_busy_time_ms)
@@ -109,7 +109,7 @@ async def test_one_batch_at_a_time_leaves_its_gate() -> None:
         sink = subtasks["Sink: held (1/1)"]
         sources = [subtask for name, subtask in subtasks.items() if name.startswith("Source")]
         await until(lambda: all(one.statistics().times.is_backpressured for one in sources))
-        gates = sink.statistics().gates
+        gates = [gate.statistics() for gate in sink.gates]
         assert len(gates) == 3
         assert all(gate.queue_lengths.total > 0 for gate in gates)
         assert sum(channel.buffers_in for gate in gates for channel in gate.channels) == 1
@@ -131,7 +131,7 @@ async def test_a_subtask_is_idle_when_all_its_gates_wait() -> None:
         merged = subtasks["merged -> Sink: out (1/1)"]
         source = subtasks["Source: ending (1/1)"]
         await until(lambda: merged.io_metrics().records_in == 11)
-        await until(lambda: all(part.released for part in source.statistics().partitions))
+        await until(lambda: all(part.released for part in source.partitions))
         await assert_only_idle(merged)
         await assert_only_idle(subtasks["Source: held (1/1)"])
         Held.released.set()

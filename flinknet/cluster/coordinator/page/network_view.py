@@ -12,13 +12,11 @@ from typing import Any
 
 from flinknet.diagnosis.reading import TaskReading
 from flinknet.diagnosis.topology import TaskKey, Topology
-from flinknet.metrics.worker_statistics import (
-    ChannelRow,
-    ConnectionTotals,
-    GateTotals,
-    PartitionTotals,
-    WorkerStatistics,
-)
+from flinknet.metrics.busiest_channels import ChannelRow
+from flinknet.metrics.connection_totals import ConnectionTotals
+from flinknet.metrics.gate_totals import GateTotals
+from flinknet.metrics.partition_totals import PartitionTotals
+from flinknet.metrics.worker_statistics import WorkerStatistics
 
 __all__ = ["CHANNELS_MAX", "network_view"]
 

@@ -40,7 +40,7 @@ from flinknet.cluster.coordinator.page.job_view import Live, diagnosis_view, job
 from flinknet.cluster.coordinator.page.network_view import CHANNELS_MAX, network_view
 from flinknet.cluster.coordinator.page.vertex_view import vertex_view
 from flinknet.diagnosis.history import REFRESHES
-from flinknet.metrics.worker_statistics import ChannelRow
+from flinknet.metrics.busiest_channels import ChannelRow
 from flinknet.version import __version__
 
 __all__ = ["PageRoutes"]

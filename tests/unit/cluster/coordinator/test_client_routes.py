@@ -30,7 +30,7 @@ from flinknet.errors import (
     JobFailedError,
     WorkerLostError,
 )
-from flinknet.metrics.worker_statistics import TaskInput, pack_statistics
+from flinknet.metrics.worker_statistics import pack_statistics
 from flinknet.task.deployment import SubtaskDescriptor
 from flinknet.task.graph import JobGraph
 from flinknet.task.subtask import SubtaskResult
@@ -42,7 +42,7 @@ from tests.unit.cluster.control_plane import (
     serve_control_plane,
 )
 from tests.unit.cluster.graphs import keyed_graph
-from tests.unit.metrics.samples import channel, gate, subtask, worker
+from tests.unit.metrics.samples import channel, channel_rows, subtask, worker
 
 
 async def finish_subtasks(
@@ -243,8 +243,7 @@ async def test_a_client_sees_a_worker_as_it_last_reported(served: ServedCoordina
 async def test_a_client_has_a_worker_asked(
     served: ServedCoordinator, options: dict[str, Any]
 ) -> None:
-    rows = tuple(TaskInput([gate(channel(0))], None).channels())
-    seen = worker()._replace(channels=rows)
+    seen = worker()._replace(channels=channel_rows(channel(0)))
     async with served.worker("worker-0") as link, served.client() as client:
         asking = asyncio.create_task(client.statistics("worker-0", **options))
         request = await expect(link, StatisticsRequest)

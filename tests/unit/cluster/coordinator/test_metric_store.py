@@ -9,14 +9,10 @@ import pytest
 from flinknet.cluster.control.messages import Message, StatisticsReport, StatisticsRequest
 from flinknet.cluster.coordinator.metric_store import MetricStore
 from flinknet.errors import RemoteProtocolError
-from flinknet.metrics.worker_statistics import (
-    TaskInput,
-    WorkerStatistics,
-    pack_statistics,
-)
-from tests.unit.metrics.samples import channel, gate, subtask, worker
+from flinknet.metrics.worker_statistics import WorkerStatistics, pack_statistics
+from tests.unit.metrics.samples import channel, channel_rows, subtask, worker
 
-CHANNELS = tuple(TaskInput([gate(channel(0))], None).channels())
+CHANNELS = channel_rows(channel(0))
 
 
 class Store:

@@ -10,6 +10,7 @@ import pytest
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.worker import worker_metrics
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
+from flinknet.config import MetricsConfig
 from flinknet.metrics.worker_statistics import METERED
 from flinknet.net.network_environment import NetworkEnvironment
 from tests.unit.cluster.graphs import endless_graph
@@ -119,17 +120,27 @@ async def test_a_subtask_that_has_ended_leaves_no_meter(cluster: Cluster) -> Non
     assert metrics.meters == 0
 
 
-async def test_the_loop_turns_while_many_subtasks_are_read(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_loop_turns_while_channels_are_read(cluster: Cluster) -> None:
     await records_flow(cluster)
-    monkeypatch.setattr(worker_metrics, "TURN_S", 0.0)
-    reading = asyncio.create_task(cluster.served_workers[0].metrics.statistics())
+    seen = cluster.served_workers[0].metrics
+    subtasks = list(seen._subtasks())
+    metrics = WorkerMetrics(seen._environment, lambda: subtasks, MetricsConfig(turn_channels=1))
+    reading = asyncio.create_task(metrics.statistics(channels_max=9))
     turns = 0
     while not reading.done():
         await asyncio.sleep(0)
         turns += 1
-    assert turns >= 3  # one to begin, and one after each of the two subtasks
+    assert turns >= 7, "two subpartitions, two channels, the reader of a connection, and two rows"
+    assert [len((await reading).channels), len((await reading).subtasks)] == [2, 2]
+
+
+async def test_one_reading_is_made_after_the_other(cluster: Cluster) -> None:
+    """So that no count of a later one is less."""
+    await records_flow(cluster)
+    metrics = cluster.served_workers[0].metrics
+    readings = await asyncio.gather(*(metrics.statistics() for _ in range(10)))
+    counts = [[task.counts() for task in reading.subtasks] for reading in readings]
+    assert counts == sorted(counts)
 
 
 async def test_a_blocked_loop_is_seen_as_its_lag(monkeypatch: pytest.MonkeyPatch) -> None:

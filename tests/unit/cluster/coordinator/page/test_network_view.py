@@ -6,7 +6,7 @@ import json
 
 from flinknet.cluster.coordinator.page.network_view import network_view
 from flinknet.diagnosis.history import History
-from flinknet.metrics.worker_statistics import ChannelRow
+from flinknet.metrics.busiest_channels import ChannelRow
 from tests.unit.diagnosis.jobs import pipeline
 from tests.unit.metrics.samples import channel, worker
 
