@@ -321,11 +321,87 @@ def test_a_short_key_is_one_object() -> None:
     assert sys.intern("short_key_of_a_peer") is not first
 
 
+SHAPES = [
+    ("a", "b"),
+    ("a", "c"),
+    ("a", "b", "c"),
+    ("a", "b" * 8, "c" * 7),
+    ("a", "b" * 8, "c" * 9),
+    ("k" * 31, "l" * 31),
+    ("k" * 31, "l" * 32),
+    ("", "a"),
+    ("a", "é"),
+    ("a", 1),
+    tuple(f"key {number}" for number in range(32)),
+    tuple(f"key {number}" for number in range(33)),
+]
+SHAPED = st.recursive(
+    st.integers(0, 300) | st.text(max_size=9),
+    lambda inside: st.sampled_from(SHAPES).flatmap(
+        lambda keys: st.fixed_dictionaries(dict.fromkeys(keys, inside))
+    ),
+    max_leaves=40,
+)
+
+
+@given(st.lists(SHAPED, max_size=6).map(lambda maps: [each for each in maps for _ in range(3)]))
+def test_maps_with_the_keys_of_those_before(maps: list[Any]) -> None:
+    """In their order."""
+    content = msgpack.packb(maps)
+    assert repr(unpack(content)) == repr(unpack_in_c(content))
+
+
+@pytest.mark.parametrize("keys", SHAPES, ids=lambda keys: f"{len(keys)} of {keys[-1]!s:.9}")
+def test_a_map_with_almost_the_keys_of_those_before(keys: tuple[Any, ...]) -> None:
+    """Any byte of it is missing or another one."""
+    content = msgpack.packb(dict.fromkeys(keys, 300))
+    for place in range(len(content)):
+        for _ in range(3):
+            assert unpack(content) == dict.fromkeys(keys, 300)
+        assert_same(content[:place])
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[place] ^= 1 << bit
+            assert_same(bytes(changed))
+
+
+def test_a_key_that_comes_twice_in_each_of_several_maps() -> None:
+    for _ in range(4):
+        assert unpack(b"\x83\xa1a\x01\xa1b\x02\xa1a\x03") == {"a": 3, "b": 2}
+
+
+def test_keys_that_are_known_are_held_against_the_limits() -> None:
+    content = msgpack.packb({"short": 1, "a longer one": 2})
+    for _ in range(3):
+        unpack(content)
+    for bytes_max, entries_max in ((11, 2), (4, 2), (12, 1)):
+        strict = CompiledUnpacker(bytes_max, 9, read_extension, entries_max)
+        with pytest.raises(ValueError, match="exceeds"):
+            strict.unpack(content)
+    assert len(CompiledUnpacker(12, 9, read_extension, 2).unpack(content)) == 2
+
+
+def test_keys_that_others_take_the_place_of_while_a_map_is_made() -> None:
+    """What stands in an object is unpacked by the same unpacker in the middle of the map."""
+    keys = [f"{number:02}" for number in range(4)]
+    others = [msgpack.packb({"00": 1, "01": 2, "02": 3, str(number): 4}) for number in range(300)]
+
+    def read(code: int, content: bytes) -> Any:
+        return sum(len(unpacker.unpack(other)) for other in others for _ in range(3))
+
+    unpacker = CompiledUnpacker(1 << 10, 1 << 10, read)
+    content = msgpack.packb({key: ExtType(7, b"") for key in keys})
+    for _ in range(4):
+        assert unpacker.unpack(content) == dict.fromkeys(keys, 3 * 4 * len(others))
+
+
 def test_nothing_is_lost_and_nothing_is_freed_twice() -> None:
     """Whatever is refused, wherever."""
     shared = object()
     unpacker = CompiledUnpacker(1 << 20, 1 << 20, lambda code, content: shared)
-    packed = [msgpack.packb([{"key": [ExtType(1, b""), 1.5, 2**40, "text", b"b", None]}] * 3)]
+    values = [ExtType(1, b""), 1.5, 2**40, "text", b"b", None]
+    packed = [msgpack.packb([{"key": values}] * 3)]
+    packed.append(msgpack.packb([{"a": values, "b": ExtType(1, b""), "c": 2}] * 4))
     packed.append(b"\x91" * 500 + packed[0])
     gc.collect()
     before = sys.getrefcount(shared)
