@@ -126,8 +126,9 @@ class RecordReader:
         """
         if self._batch is not None:
             batch, self._batch = self._batch, None
-            if records := tuple(self._records.rest):
+            if records := self._records.take_left():
                 return RecordBatch(records, batch.channel, batch.size_bytes)
+            del batch  # so that the next one's records can take the memory of its own
         if self._current is not None:
             self._return_buffer()
             if self._budget_is_spent:
@@ -162,9 +163,9 @@ class RecordReader:
 
     async def _next_of_another_batch(self) -> Any:
         while (batch := await self.next_batch()) is not None:
-            self._batch, self._records.rest = batch, iter(batch.records)
-            for record in self._records.rest:
-                return record
+            if records := batch.records:
+                self._batch = batch
+                return self._records.hand_out(records)
         raise StopAsyncIteration
 
     def take_priority_events(self) -> None:
@@ -193,7 +194,8 @@ class RecordReader:
 
     def close(self) -> None:
         """Cancel what is not read yet and give every buffer back; idempotent."""
-        self._batch, self._records.rest = None, iter(())
+        self._batch = None
+        self._records.take_left()
         self._return_buffer()
         self.gate.release()
 

@@ -8,7 +8,7 @@ coroutine takes 110. It stands for a coroutine: tasks can be made of it and be c
 warned if it is never awaited, which does nothing.
 """
 
-from cpython.exc cimport PyErr_Occurred, PyErr_SetObject
+from cpython.exc cimport PyErr_SetObject
 from cpython.object cimport PyObject
 from collections.abc import Coroutine
 
@@ -26,8 +26,10 @@ __all__ = ["RecordIterator"]
 
 
 cdef extern from "Python.h":
-    PyObject *PyIter_Next(PyObject *iterator)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *values)
+    PyObject *PyTuple_GET_ITEM(PyObject *values, Py_ssize_t index)
     PySendResult PyIter_Send(PyObject *iterator, PyObject *value, PyObject **result)
+    void Py_INCREF(PyObject *value)
     void Py_DECREF(PyObject *value)
 
 
@@ -43,12 +45,30 @@ cdef class RecordIterator:
 
     cdef object _begin
     cdef object _coroutine
-    cdef public object rest
+    cdef tuple _records
+    cdef Py_ssize_t _handed_out
+    cdef Py_ssize_t _number
 
     def __init__(self, begin):
         self._begin = begin
         self._coroutine = None
-        self.rest = iter(())
+        self._have(())
+
+    cdef _have(self, tuple records):
+        self._number = self._handed_out = 0  # what frees the others may come here again
+        self._records = records
+        self._number = PyTuple_GET_SIZE(<PyObject *>records)
+
+    def hand_out(self, tuple records not None):
+        first = records[0]
+        self._have(records)
+        self._handed_out = 1
+        return first
+
+    def take_left(self):
+        left = self._records[self._handed_out :]
+        self._have(())
+        return left
 
     def __aiter__(self):
         return self
@@ -98,14 +118,21 @@ cdef class RecordIterator:
 
 cdef PySendResult _send_next(PyObject *self, PyObject *value, PyObject **result) noexcept:
     cdef RecordIterator this = <RecordIterator>self
+    if this._coroutine is None and this._handed_out < this._number:
+        result[0] = PyTuple_GET_ITEM(<PyObject *>this._records, this._handed_out)
+        this._handed_out += 1
+        Py_INCREF(result[0])
+        return PYGEN_RETURN
+    return _send_to_coroutine(this, value, result)
+
+
+cdef PySendResult _send_to_coroutine(
+    RecordIterator this, PyObject *value, PyObject **result
+) noexcept:
     cdef PySendResult status
     coroutine = this._coroutine  # held, whatever becomes of it while it runs
     if coroutine is None:
-        result[0] = PyIter_Next(<PyObject *>this.rest)
-        if result[0] != NULL:
-            return PYGEN_RETURN
-        if PyErr_Occurred():
-            return PYGEN_ERROR
+        this._have(())  # their memory is for the next ones
         try:
             this._coroutine = coroutine = this._begin()
         except BaseException as error:

@@ -34,8 +34,7 @@ class Batches:
             raise StopAsyncIteration
         if isinstance(batch, Exception):
             raise batch
-        self.iterator.rest = iter(batch)
-        return next(self.iterator.rest)
+        return self.iterator.hand_out(tuple(batch))
 
 
 @pytest.fixture(params=FORMS.values(), ids=[str(path).rpartition(".")[2] for path in FORMS])
@@ -62,8 +61,9 @@ async def test_an_iteration_that_was_left_goes_on(make: Any) -> None:
     async for record in batches.iterator:
         assert record == 1
         break
-    assert list(batches.iterator.rest) == [2, 3]
-    batches.iterator.rest = iter([5])
+    assert batches.iterator.take_left() == (2, 3)
+    assert batches.iterator.take_left() == ()
+    assert batches.iterator.hand_out((4, 5)) == 4
     assert await anext(batches.iterator) == 5
 
 
@@ -93,7 +93,7 @@ async def test_a_wait_that_is_cancelled_loses_nothing(make: Any) -> None:
 
 async def test_a_task_that_is_cancelled_before_it_begins_takes_no_record(make: Any) -> None:
     batches = Batches(make)
-    batches.iterator.rest = iter([1])
+    assert batches.iterator.hand_out((0, 1)) == 0
     waiting = asyncio.create_task(batches.iterator.__anext__())
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
