@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 from flinknet.config import CheckpointingConfig
@@ -35,10 +36,10 @@ from flinknet.errors import (
 
 __all__ = ["FileStorage"]
 
-BLOCK_BYTES = 256 << 10
-BLOCKS_MAX = 4
-"""How much is collected before a thread writes it: with less, handing it over takes longer than
-writing it; with more, collecting it keeps the event loop from others."""
+BLOCK_BYTES = 1 << 20
+COLLECT_S = 0.002
+"""How much is collected, and for how long, before a thread writes it: with less, handing it over
+takes longer than writing it; with more, collecting it keeps the event loop from others."""
 
 _UNFINISHED = ".unfinished"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -167,12 +168,14 @@ def _collected(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Join small blocks to ones that are worth a thread; say of each whether it is the last."""
     waiting: list[bytes] = []
     size = 0
+    began = monotonic()
     for block in blocks:
         waiting.append(block)
         size += len(block)
-        if size >= BLOCK_BYTES or len(waiting) == BLOCKS_MAX:
+        if size >= BLOCK_BYTES or monotonic() - began >= COLLECT_S:
             yield b"".join(waiting), False
             waiting, size = [], 0
+            began = monotonic()
     yield b"".join(waiting), True
 
 

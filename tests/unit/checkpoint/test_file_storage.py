@@ -11,14 +11,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flinknet.checkpoint import file_storage
-from flinknet.checkpoint.file_storage import BLOCK_BYTES, BLOCKS_MAX, FileStorage
+from flinknet.checkpoint.file_storage import BLOCK_BYTES, COLLECT_S, FileStorage
 from flinknet.config import CheckpointingConfig
 from flinknet.errors import (
     CheckpointNotFoundError,
@@ -50,29 +50,46 @@ async def test_what_is_written_is_there_and_nothing_else(storage: FileStorage) -
     assert await storage.read("a/b/metadata", 1) == b"m"
 
 
-async def test_a_few_blocks_at_a_time_are_asked_for(storage: FileStorage) -> None:
+async def test_blocks_that_take_time_are_asked_for_a_few_at_a_time(
+    storage: FileStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Others have their turn between them, however small the blocks are."""
-    asked = 0
-    turns = 0
-    most = 0
+    now = 0.0
+    monkeypatch.setattr(file_storage, "monotonic", lambda: now)
+    assert await most_in_a_turn(storage, 100) == 100
+
+    def takes_time() -> None:
+        nonlocal now
+        now += 0.4 * COLLECT_S
+
+    assert await most_in_a_turn(storage, 100, takes_time) == 3
+
+
+async def most_in_a_turn(
+    storage: FileStorage, count: int, take: Callable[[], None] = lambda: None
+) -> int:
+    """Write so many blocks of one byte; return how many were asked for without others' turn."""
+    asked = most = 0
 
     def blocks() -> Iterator[bytes]:
         nonlocal asked
-        for _ in range(100):
+        for _ in range(count):
             asked += 1
+            take()
             yield b"1"
 
     async def others() -> None:
-        nonlocal asked, turns, most
+        nonlocal asked, most
         while True:
-            most, asked, turns = max(most, asked), 0, turns + 1
+            most, asked = max(most, asked), 0
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())
     await storage.write("part", blocks())
+    await asyncio.sleep(0)
     running.cancel()
-    assert most <= BLOCKS_MAX
-    assert turns >= 100 / BLOCKS_MAX
+    assert await storage.read("part", count) == count * b"1"
+    return most
 
 
 async def test_reading_more_than_is_allowed_is_refused(storage: FileStorage) -> None:
