@@ -288,18 +288,18 @@ def test_a_builder_that_is_more_than_half_written_does_not_go_on(
     ("records", "has_large"),
     [
         ([], False),
-        ([b"x" * 32], False),
-        ([b"x" * 33], True),
-        ([b"x" * 16] * 4, True),
-        ([b"x" * 12] * 5, False),
-        ([b"x" * 9, b"x" * 100], True),
+        ([b"x" * 512], False),
+        ([b"x" * 513], True),
+        ([b"x" * 16] * 64, True),
+        ([b"x" * 15] * 65, False),
+        ([b"x" * 9, b"x" * 2000], True),
     ],
-    ids=["nothing", "half full", "one", "four", "five", "a part of one"],
+    ids=["nothing", "half full", "one", "64", "65", "a part of one"],
 )
 def test_a_buffer_that_a_few_records_fill_has_large_ones(
     records: list[bytes], has_large: bool
 ) -> None:
-    builder = builder_of(capacity=64)
+    builder = builder_of(capacity=1024)
     for record in records:
         builder.append(memoryview(record))
     assert builder.has_large_records() == has_large
@@ -309,13 +309,13 @@ def test_a_buffer_that_a_few_records_fill_has_large_ones(
 
 def test_records_that_readers_have_taken_count() -> None:
     """A flush in between does not make them larger."""
-    builder = builder_of(capacity=64)
-    for record in range(4):
+    builder = builder_of(capacity=1024)
+    for record in range(64):
         builder.append(memoryview(bytes(8)))
         builder.take(8 * record, record)
         builder.resume()
     builder.append(memoryview(bytes(8)))
-    assert builder.size > 32
+    assert builder.size > 512
     assert not builder.has_large_records()
 
 

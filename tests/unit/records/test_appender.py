@@ -250,15 +250,17 @@ def test_a_quota_holds_every_record_that_needs_a_buffer() -> None:
     assert arranged.take(1) == [(1, "other")]
 
 
-@pytest.mark.parametrize(("size", "buffers"), [(64, 8), (12, 3)], ids=["large", "small"])
+@pytest.mark.parametrize(("size", "buffers"), [(18, 8), (12, 3)], ids=["large", "small"])
 def test_large_records_may_fill_more_buffers(size: int, buffers: int) -> None:
-    """Than five to a buffer; but no more than the larger quota."""
-    arranged = Arranged(2, buffers_per_subpartition_max=3, large_record_buffers_max=8)
-    emitting = Running(arranged.writer.emit_many([(0, sized(size - 2, "x"))] * 100))
+    """Than more than 64 to a buffer; but no more than the larger quota."""
+    arranged = Arranged(
+        2, segment_bytes=1024, buffers_per_subpartition_max=3, large_record_buffers_max=8
+    )
+    emitting = Running(arranged.writer.emit_many([(0, sized(size - 2, "x"))] * 1_000))
     assert emitting.waits_for is arranged.partition.availability
     counts = arranged.partition.statistics()
     assert counts.subpartitions[0].queued_buffers == buffers
-    assert counts.pool.maximum == (2 * 2 + 8 + 5 if size == 64 else 2 * 2 + 8)
+    assert counts.pool.maximum == (2 * 2 + 8 + 5 if buffers == 8 else 2 * 2 + 8)
     arranged.taken_with(emitting)
 
 
