@@ -25,7 +25,9 @@ from flinknet.metrics.environment_statistics import (
     NetworkStatistics,
     TopicStatistics,
 )
+from flinknet.metrics.environment_totals import EnvironmentTotals, NetworkTotals
 from flinknet.metrics.task_times import TaskTimes
+from flinknet.metrics.turns import Turns
 from flinknet.net.memory_bound import MemoryBound
 from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.topic_writer import TopicWriter
@@ -61,6 +63,7 @@ __all__ = [
     "CustomPartitioner",
     "DataType",
     "EnvironmentStatistics",
+    "EnvironmentTotals",
     "Event",
     "EventHandler",
     "ExchangeMode",
@@ -75,6 +78,7 @@ __all__ = [
     "NetworkConfig",
     "NetworkEnvironment",
     "NetworkStatistics",
+    "NetworkTotals",
     "PartitionLocation",
     "Partitioner",
     "RebalancePartitioner",
@@ -87,6 +91,7 @@ __all__ = [
     "TaskTimes",
     "TopicStatistics",
     "TopicWriter",
+    "Turns",
     "UnionInputGate",
     "UnknownLocation",
     "__version__",

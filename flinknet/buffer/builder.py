@@ -39,9 +39,10 @@ _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
 _WRITTEN_SHARE = 2
 """A builder of which more than one half is written does not go on."""
 _LARGE_RECORDS_MAX = 64
-"""A buffer with more records than these costs more to fill and to read than to hand on. (Measured in
-default buffers: with records of 1 KiB, so 31 to a buffer, half as much again goes through 32 buffers
-as through 10, with 8 to 64 KB a third more; with 130 bytes, so 250 to a buffer, the same.)"""
+"""A buffer with more records than these costs more to fill and to read than to hand on. (Measured
+in default buffers: with records of 1 KiB, so 31 to a buffer, half as much again goes through 32
+buffers as through 10, with 8 to 64 KB a third more; with 130 bytes, so 250 to a buffer, the
+same.)"""
 
 
 class BufferBuilder:
