@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from bench.errors import BenchError
 from bench.harness import flinknet_system
 from bench.harness.case import Case
 from bench.harness.contest import Entrant
+from bench.harness.flinknet_system import network_parameters
 from bench.harness.overhead import ALONE, OverheadFamily
 from bench.harness.pinning import Pinning
 from bench.harness.row import Row
@@ -20,6 +21,7 @@ from bench.peers import flinknet_job
 from bench.peers.cases import KEYBY
 from bench.seeing.observer import Look, observing, open_page, scrape
 from bench.seeing.stall import CHANNELS, CONFIG, measure_stall
+from bench.seeing.wide_worker import NETWORK, WIDE, measure_wide_worker
 from flinknet.config import FlinknetConfig, MetricsConfig
 
 __all__ = ["SeeingFamily"]
@@ -39,50 +41,72 @@ class SeeingFamily(OverheadFamily):
     title = "CPU per record while somebody looks each second, over while nobody does"
     key = (
         "records/s: median of the interleaved runs; low, high: the slowest and the fastest run. "
-        "CPU s/M: user and system seconds of both workers (channels-10k: of one) per million "
-        "records. CPU / alone: the median CPU s/M over the one while nobody looks. turn: the "
-        "longest turn of an event loop, in CPU time of its thread, in the last run. asked: answers "
-        "of processes in that run."
+        "CPU s/M: user and system seconds of both workers (channels-10k, gate-10k: of one) per "
+        "million records. CPU / alone: the median CPU s/M over the one while nobody looks. turn: "
+        "the longest turn of an event loop, in CPU time of its thread, in the last run. asked: "
+        "answers of processes in that run."
     )
 
     def __init__(self) -> None:
         super().__init__(
-            (KEYBY, CHANNELS),
+            (KEYBY, CHANNELS, WIDE),
             Column("turn\nms", _format_turn),
             Column("asked", lambda row: str(row.parameters.get("answers", ""))),
         )
 
     def variants(self, case: Case) -> list[str]:
         """A turn is timed alone and while it is scraped."""
-        return [ALONE, SCRAPED] if case.name == CHANNELS.name else super().variants(case)
+        timed = case.name in (CHANNELS.name, WIDE.name)
+        return [ALONE, SCRAPED] if timed else super().variants(case)
 
     def entrant(self, variant: str) -> Entrant:
         """Return how a variant is measured."""
         measure = partial(_measure, variant)
-        version, parameters = flinknet_system.version, flinknet_job.parameters
-        return Entrant(SUBJECT, variant, version, parameters, measure)
+        return Entrant(SUBJECT, variant, flinknet_system.version, _parameters, measure)
+
+
+def _parameters(case: Case) -> dict[str, Any]:
+    """Return what matters for a fair reading."""
+    of_the_job = flinknet_job.parameters(case)
+    if case.name == WIDE.name:
+        of_the_job |= {"workers": 1, "edge": "rebalance", **network_parameters(NETWORK)}
+    elif case.name == CHANNELS.name:
+        of_the_job |= network_parameters(CONFIG.network)
+    return of_the_job
 
 
 def _measure(variant: str, case: Case, plan: Plan, pinning: Pinning) -> Measurement:
     """Run once. Raises BenchError also if nobody has answered."""
-    config = CONFIG if case.name == CHANNELS.name else FlinknetConfig()
     look = LOOKS.get(variant)
     interval_s = min(INTERVAL_S, plan.seconds / 2)
-    with nullcontext() if look is None else observing(look, interval_s, config) as observer:
-        if observer is not None:
-            config = observer.config
-        if case.name == CHANNELS.name:
-            measured = measure_stall(config, case, plan, pinning)
-        else:
-            config = MARKERS if variant == MARKED else config
-            variation = flinknet_job.Variation(config)
-            measured = flinknet_job.measure(case, plan, pinning, variation)
+    if case.name == WIDE.name:
+        measured, observer = measure_wide_worker(
+            case, plan, pinning, interval_s=None if look is None else interval_s
+        )
+    elif look is None:
+        measured, observer = _run(variant, case, plan, pinning, _config_of(case)), None
+    else:
+        with observing(look, interval_s, _config_of(case)) as (observer, config):
+            measured = _run(variant, case, plan, pinning, config)
     if observer is None:
         return measured
     if not observer.answers:
         raise BenchError("no process has answered")
     observed = {"answers": observer.answers, "answered_bytes": observer.bytes}
     return replace(measured, observations={**measured.observations, **observed})
+
+
+def _config_of(case: Case) -> FlinknetConfig:
+    return CONFIG if case.name == CHANNELS.name else FlinknetConfig()
+
+
+def _run(
+    variant: str, case: Case, plan: Plan, pinning: Pinning, config: FlinknetConfig
+) -> Measurement:
+    if case.name == CHANNELS.name:
+        return measure_stall(config, case, plan, pinning)
+    variation = flinknet_job.Variation(MARKERS if variant == MARKED else config)
+    return flinknet_job.measure(case, plan, pinning, variation)
 
 
 def _format_turn(row: Row) -> str:

@@ -24,7 +24,7 @@ Ask: TypeAlias = Callable[[str], bytes]
 """Reads ``ADDRESS/PATH``."""
 
 Look: TypeAlias = Callable[[str, Ask], None]
-"""Asks a coordinator, by its address, and whom it names."""
+"""Asks a process by its address, a coordinator, and whom it names."""
 
 
 def scrape(coordinator: str, ask: Ask) -> None:
@@ -43,11 +43,10 @@ def open_page(coordinator: str, ask: Ask) -> None:
 
 
 class Observer:
-    """Looks at whatever cluster has this configuration, and counts the answers."""
+    """Looks at whatever is at this address, and counts the answers."""
 
-    def __init__(self, config: FlinknetConfig, token: str, look: Look, interval_s: float) -> None:
-        self.config = config
-        self._address = f"{config.cluster.host}:{config.cluster.coordinator_port}"
+    def __init__(self, address: str, token: str, look: Look, interval_s: float) -> None:
+        self._address = address
         self._headers = authorization_headers(token)
         self._look = look
         self._interval_s = interval_s
@@ -83,19 +82,19 @@ class Observer:
 @contextmanager
 def observing(
     look: Look, interval_s: float, config: FlinknetConfig | None = None
-) -> Iterator[Observer]:
-    """Look at the local clusters that are started in this block with the observer's configuration,
-    one after the other. They get their token from this process's environment."""
+) -> Iterator[tuple[Observer, FlinknetConfig]]:
+    """Look at the local clusters that are started in this block with the configuration that comes
+    with the observer, one after the other. They get their token from this process's environment."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     token = new_token()
     os.environ[TOKEN_VARIABLE] = token
     config = config or FlinknetConfig()
     config = replace(config, cluster=replace(config.cluster, coordinator_port=port))
-    observer = Observer(config, token, look, interval_s)
+    observer = Observer(f"{config.cluster.host}:{port}", token, look, interval_s)
     observer.start()
     try:
-        yield observer
+        yield observer, config
     finally:
         observer.stop()
         del os.environ[TOKEN_VARIABLE]

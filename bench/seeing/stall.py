@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from time import monotonic, thread_time
+from typing import NamedTuple
 
 from bench.errors import BenchError
 from bench.harness.case import Case
@@ -28,7 +29,7 @@ from flinknet.datastream import (
 )
 from flinknet.errors import FlinknetError
 
-__all__ = ["CHANNELS", "CONFIG", "measure_stall"]
+__all__ = ["CHANNELS", "CONFIG", "SETTLE_S", "WatchedTurns", "measure_stall", "watch_turns"]
 
 PARALLELISM = 142
 RECORDS_PER_S = 2 * PARALLELISM
@@ -48,6 +49,27 @@ CONFIG = FlinknetConfig(
 """Small buffers, of which half of the channels have two each."""
 
 
+class WatchedTurns(NamedTuple):
+    """The longest turn of an event loop, in CPU time of its thread, and the CPU seconds of its
+    process meanwhile."""
+
+    longest_ms: float
+    cpu_s: float
+
+
+async def watch_turns(seconds: float) -> WatchedTurns:
+    """Time the turns of this event loop, for so long, when it has settled."""
+    await asyncio.sleep(SETTLE_S)
+    longest_s = 0.0
+    begun, before = Clocks.read(), thread_time()
+    end = monotonic() + seconds
+    while monotonic() < end:
+        await asyncio.sleep(0)
+        now = thread_time()
+        longest_s, before = max(longest_s, now - before), now
+    return WatchedTurns(1000 * longest_s, (Clocks.read() - begun).cpu)
+
+
 class Turns(SinkFunction):
     """Counts records; the first of its subtasks times the turns of its event loop."""
 
@@ -58,21 +80,9 @@ class Turns(SinkFunction):
         """Begin with nothing."""
         self._context = runtime_context
         self._records = 0
-        self._longest_s = 0.0
-        self._clocks: Clocks | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[WatchedTurns] | None = None
         if runtime_context.index == 0:
-            self._watch = asyncio.get_running_loop().create_task(self._turn())
-
-    async def _turn(self) -> None:
-        await asyncio.sleep(SETTLE_S)
-        begun, before = Clocks.read(), thread_time()
-        end = monotonic() + self._seconds
-        while monotonic() < end:
-            await asyncio.sleep(0)
-            now = thread_time()
-            self._longest_s, before = max(self._longest_s, now - before), now
-        self._clocks = Clocks.read() - begun
+            self._watch = asyncio.get_running_loop().create_task(watch_turns(self._seconds))
 
     def invoke(self, value: object) -> None:
         """Take one record."""
@@ -81,10 +91,9 @@ class Turns(SinkFunction):
     def finish(self) -> None:
         """Leave in the metrics what was seen."""
         self._context.metrics.update(records=self._records)
-        if self._clocks is not None:
-            self._context.metrics.update(
-                longest_turn_ms=1000 * self._longest_s, cpu_s=self._clocks.cpu
-            )
+        if self._watch is not None and self._watch.done():
+            turns = self._watch.result()
+            self._context.metrics.update(longest_turn_ms=turns.longest_ms, cpu_s=turns.cpu_s)
 
     def close(self) -> None:
         """Watch no more."""

@@ -15,6 +15,7 @@ from bench.peers.cases import KEYBY
 from bench.seeing.family import SeeingFamily
 from bench.seeing.observer import Look, observing, open_page, scrape
 from bench.seeing.stall import CHANNELS
+from bench.seeing.wide_worker import WIDE
 from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
 
@@ -51,14 +52,14 @@ def test_a_job_that_somebody_looks_at_is_compared_with_one_that_is_alone() -> No
 def test_turns_are_timed_alone_and_scraped() -> None:
     family = SeeingFamily()
     assert family.variants(KEYBY) == ["alone", "scraped", "marked", "watched"]
-    assert family.variants(CHANNELS) == ["alone", "scraped"]
+    assert family.variants(CHANNELS) == family.variants(WIDE) == ["alone", "scraped"]
 
 
 @pytest.mark.parametrize(("look", "bytes_min"), [(scrape, 3_000), (open_page, 300)])
 async def test_who_looks_reads_a_cluster(look: Look, bytes_min: int) -> None:
     before = os.environ.get(TOKEN_VARIABLE)
-    with observing(look, 0.01) as observer:
-        async with LocalCluster(observer.config):
+    with observing(look, 0.01) as (observer, config):
+        async with LocalCluster(config):
             while observer.answers < 4:
                 await asyncio.sleep(0.01)  # until a thread has read them
     assert observer.bytes > bytes_min
