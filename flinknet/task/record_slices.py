@@ -9,6 +9,10 @@ that have priority are handled; while no output has memory for another record, t
 seldom waits inside. (Flink does all that between two records.) A fast operator is done with its
 batch in one slice, and has looked at the clock twice.
 
+With two outputs, or two channels of one, a slice may still find that the first one took the last
+memory. Where that has lasted (PRESSED_S), slices begin with one record and grow slowly: the fewer
+records one has, the seldomer both run out of memory in it.
+
 Where an operator waits for others than those behind it, in any job, the next slice also waits until
 it has room.
 
@@ -42,6 +46,10 @@ SLICE_S = 0.0005
 """Time of a slice. A barrier, and each turn of a thread that writes, waits for as long wherever it
 comes; a turn of the loop takes a thirtieth of it."""
 
+PRESSED_S = 0.01
+"""A wait for memory that is as long says that others are much slower. After shorter ones nothing
+changes: many short slices would cost more than the barriers gain."""
+
 RECORDS_FIRST = 64
 RECORDS_MAX = 65_536
 """More than a batch has."""
@@ -52,14 +60,24 @@ class SliceSize:
 
     def __init__(self) -> None:
         self.records = RECORDS_FIRST
+        self._is_pressed = False
 
     def took(self, records: int, seconds: float) -> None:
         """A slice is done: a long one makes the next one as short as it should have been, a short
-        one twice as long, if it was not the end of its batch."""
+        one twice as long, or under pressure by a record, if it was not the end of its batch."""
         if seconds > SLICE_S:
             self.records = max(1, int(records * SLICE_S / seconds))
+            self._is_pressed = self._is_pressed or seconds > PRESSED_S
         elif records >= self.records:
-            self.records = min(2 * self.records, RECORDS_MAX)
+            more = 1 if self._is_pressed else self.records
+            self.records = min(self.records + more, RECORDS_MAX)
+            self._is_pressed = self._is_pressed and self.records < RECORDS_FIRST
+
+    def waited(self, seconds: float) -> None:
+        """There was no memory for so long before the next slice."""
+        if seconds > PRESSED_S:
+            self.records = 1
+            self._is_pressed = True
 
 
 class RecordSlices:
@@ -140,9 +158,12 @@ class RecordSlices:
                 await self._until_available(room, self._mailbox.until)
                 self._take_priority_events()
         for output in self._outputs:
+            began = None if output.available else task_time()
             while not output.available:
                 await self._until_available(output, self._until_memory)
                 self._take_priority_events()
+            if began is not None:
+                self._size.waited(task_time() - began)
 
     async def _until_memory(self, some: Availability) -> None:
         await self._wait(some, WaitReason.SOFT_BACKPRESSURE)

@@ -13,8 +13,10 @@ from flinknet.errors import SerializationError
 from flinknet.metrics.task_times import TaskTimes
 from flinknet.net.task_clock import task_time
 from flinknet.records.serialization.packer import RecordPacker
+from flinknet.task import record_slices
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.record_slices import (
+    PRESSED_S,
     RECORDS_FIRST,
     RECORDS_MAX,
     SLICE_S,
@@ -31,11 +33,44 @@ def test_a_slice_is_as_long_as_it_takes() -> None:
     assert size.records == 2 * RECORDS_FIRST, "that was the end of a batch"
     size.took(2 * RECORDS_FIRST, SLICE_S * 8)
     assert size.records == RECORDS_FIRST // 4
-    size.took(1, 5.0)
-    assert size.records == 1
     for _ in range(30):
         size.took(size.records, 0.0)
     assert size.records == RECORDS_MAX
+
+
+def test_slices_of_who_is_pressed_begin_with_one_record_and_grow_slowly() -> None:
+    waited, stood = SliceSize(), SliceSize()
+    waited.waited(PRESSED_S)
+    assert waited.records == RECORDS_FIRST, "that is nothing unusual"
+    waited.waited(2 * PRESSED_S)
+    stood.took(RECORDS_FIRST, RECORDS_FIRST * PRESSED_S)
+    for size in waited, stood:
+        for records in range(1, RECORDS_FIRST):
+            assert size.records == records
+            size.took(records, 0.0)
+        size.took(RECORDS_FIRST, 0.0)
+        assert size.records == 2 * RECORDS_FIRST, "the pressure is over"
+
+
+async def test_a_long_wait_for_memory_makes_slices_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(record_slices, "task_time", lambda: now)
+    output = Availability()
+    arranged = Arranged(output)
+    slices: list[int] = []
+
+    async def work(some: list[Any]) -> None:
+        slices.append(len(some))
+
+    output.set(True)
+    await arranged.slices.work_off([*range(3)], work)
+    output.set(False)
+    working = asyncio.create_task(arranged.slices.work_off([*range(6)], work))
+    await asyncio.sleep(0)
+    now += 2 * PRESSED_S
+    output.set(True)
+    await working
+    assert slices == [3, 1, 2, 3]
 
 
 class Arranged:
