@@ -1,45 +1,76 @@
 """What ``flinknet top`` shows: the jobs of a cluster, the operators of a job, or their subtasks.
 
 Everything comes from the answer that the web page asks for, ``/api/v1/page``, a while after the one
-before. What cannot be asked at the moment is said, and what was told before stays.
+before. What cannot be asked at the moment is said, and what was told before stays, dimmed. A job
+that has ended stays as it ended for as long as the coordinator knows it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from rich.text import Text
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.events import Resize
 from textual.widgets import DataTable, Footer, Static
 
+from flinknet.cli.top_tables import (
+    BAD,
+    GOOD,
+    Table,
+    fitting,
+    jobs_table,
+    operators_table,
+    subtasks_table,
+)
 from flinknet.errors import FlinknetError
-from flinknet.texts import printable
+from flinknet.texts import printable, text_of
 
 __all__ = ["Top"]
 
 PAUSE_S = 0.5
 """Between an answer and the next question."""
 
+PATIENCE_S = 3.0
+"""For an answer. A coordinator that is gone is looked for much longer by who asks: it may come
+back."""
+
 _Json = Mapping[str, Any]
 
-_JOBS = ("job", "state", "for", "tasks run", "id")
-_OPERATORS = (
-    *("operator", "subtasks", "state", "busy", "backpressured"),
-    *("records in/s", "records out/s", "bytes in/s", "bytes out/s", "records in", "records out"),
-)
-_SUBTASKS = (
-    *("subtask", "worker", "state", "busy", "backpressured", "idle", "level"),
-    *("records in/s", "records out/s", "in pool", "out pool", "backlog", "credit"),
-)
+_VERDICTS = {"troubled": f"bold {BAD}", "healthy": GOOD}
+
+
+class Rows(DataTable[Text]):
+    """A table whose rows can be gone into."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
+
+    def __init__(self) -> None:
+        super().__init__(cursor_type="row", zebra_stripes=True, header_height=2)
+        self.opens = True
+        """Whether there is anything in a row to go into."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Subtasks are the end."""
+        return action != "select_cursor" or self.opens
 
 
 class Top(App[None]):
     """One cluster. ``read`` asks its coordinator for a path."""
 
-    CSS = "#head { padding: 0 1; } #verdict { padding: 0 1; } DataTable { height: 1fr; }"
+    TITLE = "flinknet top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+        Static { padding: 0 1; }
+        Rows { height: 1fr; }
+        Rows.old { opacity: 50%; }
+        #note { color: $text-muted; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         ("q", "quit", "End"),
         ("escape", "back", "Back"),
@@ -50,18 +81,33 @@ class Top(App[None]):
         self._read = read
         self._job_id = job_id
         self._vertex_id: str | None = None
-        self._shown: tuple[str, ...] = ()
+        self._table: Table | None = None
+        self._labels: tuple[str, ...] = ()
+        self._told_at: datetime | None = None
+        self._head = Static(id="head", markup=False)
+        self._verdict = Static(id="verdict", markup=False)
+        self._rows = Rows()
+        self._note = Static(id="note", markup=False)
 
     def compose(self) -> ComposeResult:
-        """A head, a sentence, a table."""
-        yield Static(id="head", markup=False)
-        yield Static(id="verdict", markup=False)
-        yield DataTable(cursor_type="row", zebra_stripes=True)
+        """A head, a sentence, a table, and what there is no room for."""
+        yield self._head
+        yield self._verdict
+        yield self._rows
+        yield self._note
         yield Footer()
 
-    async def on_mount(self) -> None:
-        """Ask for the first time."""
-        await self.ask()
+    def on_mount(self) -> None:
+        """Ask from now on. Keys are heard meanwhile, whether anybody answers or not."""
+        self.run_worker(self.follow(), group="follow")
+
+    def on_resize(self, event: Resize) -> None:
+        """Other columns may fit now."""
+        self._fill(event.size.width)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is no way back from the jobs."""
+        return action != "back" or self._job_id is not None
 
     async def action_back(self) -> None:
         """From subtasks to operators, and from there to jobs."""
@@ -69,7 +115,7 @@ class Top(App[None]):
             self._vertex_id = None
         else:
             self._job_id = None
-        self.run_worker(self._look(), exclusive=True)
+        self.run_worker(self.look(), exclusive=True)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Go into the job or the operator of the row."""
@@ -78,97 +124,112 @@ class Top(App[None]):
             self._job_id = chosen
         elif self._vertex_id is None:
             self._vertex_id = chosen
-        self.run_worker(self._look(), exclusive=True)
+        self.run_worker(self.look(), exclusive=True)
 
-    async def ask(self) -> None:
-        """Show how it stands, and ask again after a while."""
-        await self._look()
-        self.set_timer(PAUSE_S, self.ask)
+    async def follow(self) -> None:
+        """Show how it stands, again and again, until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(PAUSE_S)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Show how it stands, or that nobody says so."""
         query = {"job": self._job_id, "vertex": self._vertex_id}
         asked = urlencode({name: value for name, value in query.items() if value is not None})
         try:
-            told = await self._read(f"/api/v1/page?{asked}")
+            async with asyncio.timeout(PATIENCE_S):
+                told = await self._read(f"/api/v1/page?{asked}")
         except FlinknetError as error:
-            self._say("verdict", f"not reached: {error}")
+            self._say_not_reached(text_of(error))
+            return
+        except TimeoutError:
+            self._say_not_reached(f"no answer for {PATIENCE_S:g} s")
             return
         if query == {"job": self._job_id, "vertex": self._vertex_id}:
+            self._told_at = datetime.now(UTC).astimezone()
+            self._rows.remove_class("old")
             self._show(told)
+            self._rows.opens = self._vertex_id is None
+            self.refresh_bindings()
+
+    def _say_not_reached(self, why: str) -> None:
+        since = f" since {self._told_at:%H:%M:%S}" if self._told_at is not None else ""
+        _say(self._verdict, f"not reached{since}: {why}", f"bold {BAD}")
+        self._rows.add_class("old")
 
     def _show(self, told: _Json) -> None:
         cluster, job = told["cluster"], told.get("job")
         slots = f"{cluster['slots-available']} of {cluster['slots-total']} slots free"
-        head = f"flinknet {told['version']}: {cluster['taskmanagers']} workers, {slots}"
+        head = f"flinknet {told['version']}: {_counted(cluster['taskmanagers'], 'worker')}, {slots}"
         if job is None:
+            gone = "" if self._job_id is None else f"the job {self._job_id} is not known any more; "
             self._job_id = self._vertex_id = None
-            self._say("head", head)
-            self._say("verdict", f"{len(told['jobs'])} jobs")
-            self._fill(_JOBS, [(row["jid"], _job(row)) for row in told["jobs"]])
+            _say(self._head, head)
+            _say(self._verdict, gone + _counted(len(told["jobs"]), "job"))
+            self._table = jobs_table(told["jobs"])
+            self._fill(self.size.width)
             return
-        self._say("head", f"{head}; {job['name']}: {job['state']}, {job['seconds']:,.0f} s")
-        self._say("verdict", f"{told['diagnosis']['verdict']}: {told['diagnosis']['sentence']}")
+        diagnosis = told["diagnosis"]
+        self._say_verdict(job, diagnosis, told["exceptions"]["entries"])
+        culprits = [finding["culprit"] for finding in diagnosis["findings"]]
+        head = f"{head}; {job['name']}: {job['state']}, {job['seconds']:,.0f} s"
         vertex = told.get("vertex")
         if vertex is None:
-            self._fill(_OPERATORS, [(row["id"], _operator(row)) for row in job["vertices"]])
+            _say(self._head, head)
+            self._table = operators_table(
+                job["vertices"], {culprit["vertex_id"] for culprit in culprits}
+            )
         else:
+            names = [row["name"] for row in job["vertices"] if row["id"] == self._vertex_id]
+            _say(self._head, "; ".join([head, *names]))
             rows = [dict(zip(vertex["columns"], row, strict=True)) for row in vertex["rows"]]
-            self._fill(_SUBTASKS, [(str(row["subtask"]), _subtask(row)) for row in rows])
+            tasks = [task for culprit in culprits for task in culprit["tasks"]]
+            mine = {task["subtask"] for task in tasks if task["vertex_id"] == self._vertex_id}
+            self._table = subtasks_table(rows, mine)
+        self._fill(self.size.width)
 
-    def _say(self, where: str, text: str) -> None:
-        self.query_one(f"#{where}", Static).update(printable(text))
+    def _say_verdict(self, job: _Json, diagnosis: _Json, failures: Sequence[_Json]) -> None:
+        verdict = diagnosis["verdict"]
+        if not job["is_over"]:
+            _say(self._verdict, f"{verdict}: {diagnosis['sentence']}", _VERDICTS.get(verdict, ""))
+        elif job["state"] == "FAILED" and failures:
+            _say(self._verdict, f"the job has failed: {_cause(failures[0])}", f"bold {BAD}")
+        else:
+            _say(self._verdict, "the job has ended")
 
-    def _fill(self, columns: tuple[str, ...], rows: Sequence[tuple[str, list[str]]]) -> None:
-        """Write the table anew; the cursor stays where it is if it is the same table."""
-        table = self.query_one(DataTable)
-        cursor = table.cursor_row if columns == self._shown else 0
-        if columns != self._shown:
-            table.clear(columns=True)
-            table.add_columns(*columns)
-            self._shown = columns
-        table.clear()
-        for key, cells in rows:
-            table.add_row(*(Text(printable(cell)) for cell in cells), key=key)
-        table.move_cursor(row=min(cursor, max(0, len(rows) - 1)))
-
-
-def _job(row: _Json) -> list[str]:
-    tasks = row["tasks"]
-    runs = f"{tasks['running']} of {tasks['total']}"
-    return [row["name"], row["state"], f"{row['duration'] / 1000:,.0f} s", runs, row["jid"]]
-
-
-def _operator(row: _Json) -> list[str]:
-    is_live = row["reported"] > 0
-    return [
-        row["name"],
-        str(row["parallelism"]),
-        row["state"],
-        *(_share(row[name] if is_live else None) for name in ("busy", "backpressured")),
-        *(_number(row[f"{name}_per_s"] if is_live else None) for name in _MOVED),
-        *(_number(row[name]) for name in ("records_in", "records_out")),
-    ]
-
-
-def _subtask(row: _Json) -> list[str]:
-    return [
-        str(row["subtask"] + 1),
-        row["worker"],
-        row["state"],
-        *(_share(row[name]) for name in ("busy", "backpressured", "idle")),
-        row["level"] or "-",
-        *(_number(row[f"{name}_per_s"]) for name in ("records_in", "records_out")),
-        *(_share(row[name]) for name in ("in_pool", "out_pool")),
-        *(_number(row[name]) for name in ("backlog", "credit_announced")),
-    ]
+    def _fill(self, width: int) -> None:
+        """Write the table anew; the cursor stays on the row where it is, if it is still there."""
+        rows = self._rows
+        if self._table is None or not rows.is_attached:
+            return
+        table, left_out = fitting(self._table, width - rows.styles.scrollbar_size_vertical)
+        labels = tuple(column.heading for column in table.columns)
+        key = None
+        if rows.row_count:
+            key = rows.coordinate_to_cell_key(rows.cursor_coordinate).row_key.value
+        if labels != self._labels:
+            rows.clear(columns=True)
+            rows.add_columns(*(column.label for column in table.columns))
+            self._labels = labels
+        rows.clear()
+        for row_key, cells in table.rows:
+            rows.add_row(*cells, key=row_key)
+        keys = [row_key for row_key, _ in table.rows]
+        rows.move_cursor(row=keys.index(key) if key in keys else 0)
+        self._note.display = bool(left_out)
+        _say(self._note, f"in a wider terminal also: {', '.join(left_out)}")
 
 
-_MOVED = ("records_in", "records_out", "bytes_in", "bytes_out")
+def _say(where: Static, text: str, style: str = "") -> None:
+    where.update(Text(printable(text), style))
 
 
-def _share(part: float | None) -> str:
-    return "-" if part is None else f"{part:.0%}"
+def _cause(failure: _Json) -> str:
+    """What a traceback ends with, or all that is told of a failure without one."""
+    lines = failure["stacktrace"].strip().splitlines()
+    last = next((line for line in reversed(lines) if not line.startswith(" ")), "")
+    return f"{failure['taskName']}: {last}" if failure["taskName"] else last
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from itertools import cycle
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
+from flinknet.cli import top_screen
 from flinknet.cli.top_screen import Top
+from flinknet.cluster.control.submission import Submission
 from flinknet.errors import RemoteTransportError
 from tests.unit.cli.commands import run_endless_job
+from tests.unit.cluster.graphs import keyed_graph
 from tests.unit.cluster.running_cluster import Cluster, running_cluster
 
 
 def columns(top: Top) -> list[str]:
-    return [str(column.label) for column in top.query_one(DataTable).columns.values()]
+    labels = [str(column.label) for column in top.query_one(DataTable).columns.values()]
+    return [label.replace("\n", " ") for label in labels]
 
 
 def said(top: Top, where: str) -> str:
@@ -32,13 +39,27 @@ async def come_to(top: Top, pilot: Pilot[None], column: str) -> None:
         await pilot.pause()
 
 
+async def come_to_say(top: Top, pilot: Pilot[None], where: str, text: str) -> None:
+    """Return once a line has a text in it."""
+    while text not in said(top, where):
+        await pilot.pause()
+
+
+def keys(top: Top) -> dict[str, str]:
+    """Those that are shown, and what they do."""
+    bindings = (active.binding for active in top.screen.active_bindings.values())
+    return {each.key: each.description for each in bindings if each.show}
+
+
 async def test_it_goes_from_jobs_to_operators_to_subtasks_and_back() -> None:
     async with running_cluster() as cluster, cluster.served.client() as client:
         record = await run_endless_job(cluster)
         top = Top(client.read)
         async with top.run_test(size=(200, 30)) as pilot:
-            assert "2 workers, 2 of 4 slots free" in said(top, "head")
+            await come_to_say(top, pilot, "head", "2 workers, 2 of 4 slots free")
+            assert said(top, "verdict") == "1 job"
             assert cell(top, 0, "job") == "endless"
+            assert keys(top) == {"enter": "Open", "q": "End"}
             await pilot.press("enter")
             await come_to(top, pilot, "operator")
             assert "endless: RUNNING" in said(top, "head")
@@ -47,6 +68,8 @@ async def test_it_goes_from_jobs_to_operators_to_subtasks_and_back() -> None:
             assert cell(top, 1, "busy").endswith("%")
             await pilot.press("down", "enter")
             await come_to(top, pilot, "subtask")
+            assert said(top, "head").endswith("Map -> Sink: out")
+            assert keys(top) == {"escape": "Back", "q": "End"}
             assert {cell(top, row, "worker") for row in range(2)} == {"worker-0", "worker-1"}
             await pilot.press("escape")
             await come_to(top, pilot, "operator")
@@ -60,25 +83,96 @@ async def test_one_job_may_be_watched_from_the_start() -> None:
     async with running_cluster() as cluster, cluster.served.client() as client:
         record = await run_endless_job(cluster)
         top = Top(client.read, record.job_id)
-        async with top.run_test(size=(200, 30)):
-            assert columns(top)[0] == "operator"
+        async with top.run_test(size=(200, 30)) as pilot:
+            await come_to(top, pilot, "operator")
         await end(cluster, record)
 
 
 async def test_what_was_told_stays_when_nobody_answers() -> None:
-    answers: list[Any] = [ANSWER, RemoteTransportError("gone")]
+    answers = cycle([ANSWER, RemoteTransportError("gone")])
 
     async def read(path: str) -> Any:
-        answer = answers.pop(0)
+        answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     top = Top(read)
-    async with top.run_test(size=(120, 30)):
-        await top.ask()
-        assert said(top, "verdict") == "not reached: gone"
+    async with top.run_test(size=(120, 30)) as pilot:
+        await come_to_say(top, pilot, "verdict", "no jobs")
+        await come_to_say(top, pilot, "verdict", "gone")
+        assert re.fullmatch(r"not reached since \d\d:\d\d:\d\d: gone", said(top, "verdict"))
         assert "3 workers" in said(top, "head")
+        assert top.query_one(DataTable).has_class("old")
+        await come_to_say(top, pilot, "verdict", "no jobs")
+        assert not top.query_one(DataTable).has_class("old")
+
+
+async def test_who_waits_for_an_answer_may_end_it_and_hears_that_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(top_screen, "PATIENCE_S", 0.0)
+
+    async def read(path: str) -> Any:
+        await asyncio.Event().wait()
+
+    top = Top(read)
+    async with top.run_test(size=(120, 30)) as pilot:
+        await come_to_say(top, pilot, "verdict", "not reached: no answer for 0 s")
+        monkeypatch.setattr(top_screen, "PATIENCE_S", 3600.0)
+        await pilot.press("q")
+    assert not top.is_running
+
+
+async def test_a_job_that_is_cancelled_stays_to_be_seen() -> None:
+    async with running_cluster() as cluster, cluster.served.client() as client:
+        record = await run_endless_job(cluster)
+        top = Top(client.read, record.job_id)
+        async with top.run_test(size=(120, 30)) as pilot:
+            await come_to(top, pilot, "operator")
+            await end(cluster, record)
+            await come_to_say(top, pilot, "head", "endless: CANCELED")
+            assert cell(top, 0, "state") == "CANCELED"
+            assert said(top, "verdict") == "the job has ended"
+
+
+async def test_a_job_that_has_failed_says_why() -> None:
+    async with running_cluster() as cluster, cluster.served.client() as client:
+        graph = keyed_graph("broken", function=lambda record: record[7])
+        job_id = await client.submit(Submission.of_graph(graph))
+        top = Top(client.read, job_id)
+        async with top.run_test(size=(160, 30)) as pilot:
+            await come_to_say(top, pilot, "head", "broken: FAILED")
+            assert re.match(
+                r"the job has failed: Source: .* \(1/1\): .*IndexError: tuple index out of range$",
+                said(top, "verdict"),
+            )
+
+
+async def test_a_job_that_is_forgotten_leads_back_to_the_others() -> None:
+    async def read(path: str) -> Any:
+        return ANSWER
+
+    top = Top(read, "0815")
+    async with top.run_test(size=(120, 30)) as pilot:
+        await come_to_say(top, pilot, "verdict", "the job 0815 is not known any more; no jobs")
+        assert columns(top)[0] == "job"
+
+
+async def test_another_width_shows_other_columns() -> None:
+    async with running_cluster() as cluster, cluster.served.client() as client:
+        record = await run_endless_job(cluster)
+        top = Top(client.read, record.job_id)
+        async with top.run_test(size=(70, 24)) as pilot:
+            await come_to(top, pilot, "operator")
+            assert "records out" not in columns(top)
+            assert said(top, "note").endswith("records in, records out")
+            await pilot.press("down")
+            await pilot.resize_terminal(160, 24)
+            await come_to(top, pilot, "records out")
+            assert not top.query_one("#note").display
+            assert top.query_one(DataTable).cursor_row == 1
+        await end(cluster, record)
 
 
 ANSWER = {
