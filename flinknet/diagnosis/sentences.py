@@ -160,7 +160,10 @@ class Sentences:
 
     def _pools(self, task: TaskKey) -> list[str]:
         reading = self._readings.tasks.get(task)
-        return [] if reading is None else PoolUsage.of(reading.latest).sentences()
+        if reading is None:
+            return []
+        name = self._topology.task_name(task)
+        return [f"{name}: {one}" for one in PoolUsage.of(reading.latest).sentences()]
 
     def _connection(self, sender: str, receiver: str) -> list[str]:
         """What waits on the connection of two workers."""

@@ -33,7 +33,7 @@ def test_the_evidence_is_what_was_read() -> None:
         "Sink (1/1) was busy 75%, backpressured 25% and idle 0% of 10.0 s; 100 records/s in, "
         "100 out"
     )
-    assert evidence[1] == "out pool 25% and in pool 17% in use: normal"
+    assert evidence[1] == "Sink (1/1): out pool 25% and in pool 17% in use: normal"
     assert say(job).slow([(0, 0)])[1] == ["Source (1/1) has not been reported"]
 
 

@@ -7,6 +7,8 @@ import { Tabs } from "/page/tabs.js";
 
 export const COORDINATOR = "coordinator";
 
+const EMPTY = { log: "nothing has been logged", stdout: "nothing has been printed", "thread-dump": "nothing" };
+
 const TABS = [["log", "Log"], ["stdout", "Standard output"], ["thread-dump", "Threads and tasks"]];
 
 export function Process({ name, tab }) {
@@ -20,7 +22,7 @@ export function Process({ name, tab }) {
       const text = await ask(`${place}/${chosen}`);
       const blocks = chosen === "thread-dump"
         ? JSON.parse(text).threadInfos.map((one) => one.stringifiedThreadInfo)
-        : text.split(/(?<=\n)/);
+        : text ? text.split(/(?<=\n)/) : [];
       setAnswer({ state: "told", of: chosen, blocks });
     } catch (error) {
       setAnswer({ state: "refused", why: error.message });
@@ -35,8 +37,8 @@ export function Process({ name, tab }) {
     <p class="choices"><button type="button" onClick=${load}>read again</button>
       <label>Filter <input type="search" value=${sought} onInput=${(event) => setSought(event.target.value)} /></label>
       <span class="muted" role="status">${answer.state === "asked" ? "…" : answer.state === "refused" ? answer.why
-        : found.length ? `${found.length} of ${answer.blocks.length}` : "nothing"}</span></p>
-    ${answer.state === "told" && answer.of === chosen && html`
+        : found.length ? `${found.length} of ${answer.blocks.length}` : answer.blocks.length ? "nothing of that" : EMPTY[chosen]}</span></p>
+    ${found.length > 0 && answer.of === chosen && html`
       <pre class="text" tabindex="0" role="region" aria-label=${`${title} of ${name}`}>${found.join(chosen === "thread-dump" ? "\n" : "")}</pre>`}
   </section>`;
 }

@@ -89,7 +89,10 @@ export function Vertex({ jobId, vertex, tab, chart }) {
     get=${get} label=${label} initial=${initial} />`;
   const shown = {
     subtasks: () => subtasks(SUBTASKS, "Subtasks"),
-    watermarks: () => subtasks(WATERMARKS, "Watermarks by subtask"),
+    watermarks: () => vertex.rows.every((row) => get(row, "watermark_ms") === null)
+      ? html`<div>${subtasks(WATERMARKS, "Watermarks by subtask")}
+        <p class="muted">There is none: no record that comes here has a timestamp, as far as workers have reported.</p></div>`
+      : subtasks(WATERMARKS, "Watermarks by subtask"),
     backpressure: () => html`<${Backpressure} key=${vertex.id} job=${jobId} vertex=${vertex} get=${get} />`,
     buffers: () => subtasks(BUFFERS, "Buffers by subtask"),
     latency: () => html`<${Table} key="latency" columns=${LATENCY} rows=${vertex.latency} get=${byName}
@@ -144,7 +147,7 @@ function Metrics({ vertex, chart }) {
   };
   return html`<div>
     <form class="choices" onSubmit=${add}>
-      <label>Metric <input list="metric-names" value=${name} placeholder="numRecordsInPerSecond"
+      <label>Metric <input list="metric-names" class="metric" value=${name} placeholder="numRecordsInPerSecond"
         onInput=${(event) => setName(event.target.value)} /></label>
       <datalist id="metric-names">${vertex.metric_names.map((one) => html`<option value=${one} />`)}</datalist>
       <button type="submit">plot</button>
