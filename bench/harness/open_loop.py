@@ -17,7 +17,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import AsyncIterator, Iterator, Mapping
 from time import monotonic_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from bench.harness.alarm import Alarm
 from bench.harness.case import Block, Case, Tally
@@ -27,7 +27,16 @@ from bench.harness.side import Round
 from bench.harness.system import Contestant
 from bench.harness.trial import Plan, TimedMeasurement, open_ends
 
-__all__ = ["ArrivalTimes", "Load", "StampedFeed", "load_parameters", "measure_load"]
+__all__ = [
+    "LEAD_NS",
+    "TICK_NS",
+    "ArrivalTimes",
+    "Bursts",
+    "Load",
+    "StampedFeed",
+    "load_parameters",
+    "measure_load",
+]
 
 TICK_NS = 200_000
 """Short beside the latencies that matter, long beside the 25 µs of CPU that waking up costs."""
@@ -94,6 +103,17 @@ class Load(NamedTuple):
                 measuring = at_ns >= self.since_ns
 
 
+class Bursts(Protocol):
+    """What is to be sent, and from when on it counts."""
+
+    @property
+    def since_ns(self) -> int:
+        """Until when it is the warm-up."""
+
+    def bursts(self, most: int) -> Iterator[tuple[int, int]]:
+        """Return what is to be sent: when, and how many, ``most`` at a time."""
+
+
 class StampedFeed:
     """Hands out the records of a load when they are due, and counts: those of the block, which are
     triples, with the time in place of the second value.
@@ -101,7 +121,7 @@ class StampedFeed:
     Observes how late it was: the load's own part of the latencies, beside what the system holds up.
     """
 
-    def __init__(self, load: Load, block: Block) -> None:
+    def __init__(self, load: Bursts, block: Block) -> None:
         self._load = load
         self._length = len(block)
         self._rest = [(key, weight) for key, _, weight in block] * 2

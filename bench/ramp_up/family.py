@@ -23,6 +23,8 @@ from bench.harness.trial import Plan, TimedMeasurement
 from bench.latency.cases import MAXIMUM
 from bench.latency.system import SYSTEM
 from bench.ramp_up.figure import draw_ramp_up
+from bench.ramp_up.rising import RISING, print_rising, rising_row
+from bench.ramp_up.rising_load import measure_rising
 
 __all__ = ["RampUpFamily", "ramp_row"]
 
@@ -48,32 +50,36 @@ class RampUpFamily:
 
     name = "ramp-up"
     summary = "CPU, packets and latency of each buffer timeout, from 100 records/s to a million"
-    cases: Mapping[str, str] = summaries(CASES)
+    cases: Mapping[str, str] = summaries((*CASES, RISING))
     systems: Mapping[str, str] = {}
 
     def run(self, selection: Selection, progress: Progress) -> list[Row]:
         """Measure load by load; the timeouts of one run by run."""
         plan, pinning = selection.plan, selection.pinning
         contestants = [Contestant(SYSTEM, variant) for variant in SYSTEM.variants]
-        cases = chosen(CASES, selection.cases)
+        cases = chosen((*CASES, RISING), selection.cases)
         progress.expect(plan.runs * len(contestants) * len(cases))
         rows = []
         for case in cases:
+            measure = measure_rising if case is RISING else _measure
             trials = {
-                f"{case.name} records/s, {each}": partial(_measure, each, case, plan, pinning)
+                f"{case.name} records/s, {each}": partial(measure, each, case, plan, pinning)
                 for each in contestants
             }
             outcomes = interleave(trials, plan.runs, progress).values()
             parameters = {**plan_parameters(selection), **SYSTEM.parameters(case)}
-            rows += [
-                replace(row, parameters={**parameters, **row.parameters})
-                for each, runs in zip(contestants, outcomes, strict=True)
-                for row in [ramp_row(each, case, runs)]
-            ]
+            for each, runs in zip(contestants, outcomes, strict=True):
+                if case is RISING:
+                    rows.append(rising_row(self.name, each, runs, parameters))
+                else:
+                    row = ramp_row(each, case, runs)
+                    rows.append(replace(row, parameters={**parameters, **row.parameters}))
         return rows
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
-        """Print what each timeout costs under each load."""
+        """Print what each timeout costs under each load, and while it rises."""
+        rising = [row for row in rows if row.case == RISING.name]
+        steady = [row for row in rows if row.case != RISING.name]
         columns = (
             KEPT,
             Column("CPU", lambda row: f"{row.parameters['cpu_share']:.1%}"),
@@ -81,7 +87,9 @@ class RampUpFamily:
             Column("/ record", lambda row: f"{row.parameters['segments_per_record']:.3g}"),
             *latency_columns("p50", "p99"),
         )
-        print_table(rows, columns, KEY, console, name="timeout")
+        if steady:
+            print_table(steady, columns, KEY, console, name="timeout")
+        print_rising(rising, console)
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Draw all three over the load."""
