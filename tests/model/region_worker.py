@@ -1,16 +1,17 @@
 """A worker of a world with regions: what its subtasks do, and what it says of them.
 
-Each region is a source and a sink with a channel between them. A subtask is no more than how many
-records it has emitted or processed; a barrier in the channel is the number of its checkpoint. What
-a worker says over its control connection arrives in order; results are uploaded beside that, and
-may arrive after whatever it says later.
+Each region is a source and a sink with a channel between them, or a source alone. A subtask is no
+more than how many records it has emitted or processed; a barrier in the channel is the number of
+its checkpoint. The other end of a channel may be on another worker, and gone: what is emitted then
+is lost. What a worker says over its control connection arrives in order; results are uploaded
+beside that, and may arrive after whatever it says later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.messages import (
@@ -57,6 +58,14 @@ class Subtask:
         return self.key[0] % 2 == 0
 
 
+class Emitted(NamedTuple):
+    """What a source has emitted, on its way to its sink, which may be on another worker."""
+
+    number: int
+    sink: SubtaskKey
+    item: str | int
+
+
 @dataclass(frozen=True)
 class Upload:
     """A result on its way, beside the control connection."""
@@ -81,6 +90,7 @@ class RegionWorker:
         self.inbox: list[Message] = []
         self.outbox: list[Message] = []
         self.uploads: list[Upload] = []
+        self.emitted: list[Emitted] = []
         self.subtasks: dict[tuple[int, SubtaskKey], Subtask] = {}
 
     # -- what its subtasks do
@@ -125,9 +135,23 @@ class RegionWorker:
             self._send(source, END)
 
     def _send(self, source: Subtask, item: str | int) -> None:
-        sink = self.subtasks[source.number, (source.key[0] + 1, source.key[1])]
-        sink.channel.append(item)
-        if sink.key[0] in self._prompt:
+        vertex, index = source.key
+        self.emitted.append(Emitted(source.number, (vertex + 1, index), item))
+
+    @property
+    def running(self) -> set[SubtaskKey]:
+        """Which subtasks run here, under any number."""
+        return {one.key for one in self.subtasks.values() if one.state == RUNNING}
+
+    def has(self, number: int, key: SubtaskKey) -> bool:
+        """Whether a subtask is here."""
+        return (number, key) in self.subtasks
+
+    def arrive(self, emitted: Emitted) -> None:
+        """A sink of this worker gets something into its channel."""
+        sink = self.subtasks[emitted.number, emitted.sink]
+        sink.channel.append(emitted.item)
+        if sink.key[0] in self._prompt and sink.state == RUNNING:
             self._read(sink)
 
     def _read(self, sink: Subtask) -> None:
@@ -178,6 +202,8 @@ class RegionWorker:
                 for subtask in self._of(number):
                     if subtask.state == OPEN:
                         subtask.state = RUNNING
+                    while subtask.channel and subtask.key[0] in self._prompt:
+                        self._read(subtask)
             case Cancel(attempt=number, subtasks=rows):
                 self._cancel(number, rows)
             case TriggerCheckpoint(attempt=number, checkpoint_id=checkpoint_id, subtasks=rows):

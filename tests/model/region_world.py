@@ -1,16 +1,20 @@
-"""A world of two regions, one of which fails while checkpoints of the whole job are taken.
+"""A world of regions, of which some fail while checkpoints of the whole job are taken.
 
 The dispatcher is the real one, with its job record, execution, regions and checkpoint coordinator.
 What is added are the workers (``region_worker.py``), the connections to them, a store that keeps
 what a checkpoint has, and the clock, which goes only as far as the dispatcher asks for, and not
 beyond the last checkpoint that is to be triggered. Records, barriers and the refusal of results
 under an old number are the world's own: how channels carry barriers ``test_checkpoints.py`` has.
-Each region is on one worker, whose words arrive in order; no region is split over two.
+The words of one worker arrive in order. Regions are on one worker, on one each, or *spread*: all
+sources on one, all sinks on another one, and each channel from there to here.
+
+What fails is a subtask of the region on the right; or the worker is lost that has the sinks of two
+spread regions, while a third one, a source alone, goes on elsewhere, and a fourth worker is free.
 
 Each checkpoint that is completed must be a consistent cut, of every region: what its source has
 emitted is what its sink has processed. What a region continues from must be there; nothing runs
 twice at a time; and when nothing can happen any more, the job has finished, each record having been
-processed once, and no checkpoint is under way. The region that does not fail never begins again.
+processed once, and no checkpoint is under way. A region that does not fail never begins again.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ from flinknet.errors import FlinknetError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.task.graph import JobGraph
 from tests.model.explorer import ViolationFoundError
-from tests.model.region_worker import RegionWorker, SubtaskKey
+from tests.model.region_worker import FINISHED, RegionWorker, SubtaskKey
 from tests.model.shape import BrokenInvariantError
 
 JOB = "job"
@@ -62,8 +66,11 @@ RESULT: dict[str, Any] = {
     "committables": b"",
     "collected": b"",
 }
-LEFT, RIGHT = (0, 1), (2, 3)
+LEFT, RIGHT, ALONE = (0, 1), (2, 3), (4,)
 """The vertices of each region."""
+
+SOURCES, SINKS, OTHER, SPARE = "a", "b", "c", "d"
+"""The workers where regions are spread: slots are filled in the order of their names."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +85,34 @@ class RegionShape:
     """Of subtasks of the region on the right."""
     apart: bool = False
     """Whether each region has a worker of its own."""
+    spread: bool = False
+    """Whether all sources are on one worker, and all sinks on another one."""
+    loses: bool = False
+    """Whether what fails is the worker with the sinks of regions that are spread."""
     concurrent: int = 1
     """Checkpoints that may be under way at a time."""
     ended: bool = False
     """Whether the region on the left has finished before; if not, it does so after the other."""
 
     def __str__(self) -> str:
-        where = "a worker each" if self.apart else "one worker"
+        where = "a worker each" if self.apart else "spread" if self.spread else "one worker"
+        fails = "lost" if self.loses else "fail"
         return (
-            f"{self.records}r {self.checkpoints}c {self.failures} fail {self.concurrent} at a "
+            f"{self.records}r {self.checkpoints}c {self.failures} {fails} {self.concurrent} at a "
             f"time, {where}{', left has ended' if self.ended else ''}"
         )
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Those that there are at first, each with one slot; the spare one has two."""
+        if self.spread:
+            return (SOURCES, SINKS, OTHER, SPARE) if self.loses else (SOURCES, SINKS)
+        return ("left", "right") if self.apart else ("both",)
+
+    @property
+    def goes_on(self) -> tuple[int, ...]:
+        """The vertices of the region that never fails."""
+        return ALONE if self.loses else LEFT
 
 
 class RegionStep(NamedTuple):
@@ -104,25 +128,30 @@ class RegionStep(NamedTuple):
         return f"{self.worker or 'coordinator'} {self.name}{where}"
 
 
-def two_regions(shape: RegionShape) -> JobGraph:
-    """Two pipelines that never meet."""
+def regions(shape: RegionShape) -> JobGraph:
+    """Two pipelines that never meet; and a third one, if there is to be one that goes on."""
     environment = StreamExecutionEnvironment().set_parallelism(1)
     for side in ("left", "right"):
         stream = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
         if shape.apart:
             stream = stream.slot_sharing_group(side)
-        stream.key_by(lambda record: record[0]).map(lambda record: None).sink_to(
-            lambda record: None
-        ).name(side)
+        if shape.spread:
+            stream = stream.slot_sharing_group("sources")
+        read = stream.key_by(lambda record: record[0]).map(lambda record: None)
+        if shape.spread:
+            read = read.slot_sharing_group("sinks")
+        read.sink_to(lambda record: None).name(side)
+    if shape.loses:
+        environment.from_source(GeneratorSource(lambda number: number)).slot_sharing_group(
+            "alone"
+        ).sink_to(lambda record: None)
     checkpointing = JobCheckpointingConfig(
         interval_ms=INTERVAL_S * 1000,
         timeout_ms=NEVER_MS,
         max_concurrent=shape.concurrent,
     )
     restart = FixedDelayRestart(attempts=shape.failures, delay_ms=0.0)
-    return replace(
-        environment.job_graph("two regions"), checkpointing=checkpointing, restart=restart
-    )
+    return replace(environment.job_graph("regions"), checkpointing=checkpointing, restart=restart)
 
 
 CONFIG = ClusterConfig(
@@ -155,12 +184,15 @@ class RegionWorld:
         self.dispatcher = Dispatcher(
             CONFIG, now=0.0, send=self.send, keep=self.keep, seek=self.seek, epoch_s=0.0
         )
-        names = ("left", "right") if shape.apart else ("both",)
-        prompt = frozenset(LEFT)
-        self.workers = {name: RegionWorker(name, JOB, shape.records, prompt) for name in names}
-        for place, name in enumerate(names):
-            self.dispatcher.register(Register(name, 100 + place, f"127.0.0.1:{place + 1}", 1), 0.0)
-        submission = Submission.from_bytes(Submission.of_graph(two_regions(shape)).to_bytes())
+        prompt = frozenset((*LEFT, *RIGHT) if shape.loses else LEFT)
+        self.workers = {
+            name: RegionWorker(name, JOB, shape.records, prompt) for name in shape.workers
+        }
+        for place, name in enumerate(self.workers):
+            self.dispatcher.register(
+                Register(name, 100 + place, f"127.0.0.1:{place + 1}", 1 + (name == SPARE)), 0.0
+            )
+        submission = Submission.from_bytes(Submission.of_graph(regions(shape)).to_bytes())
         self.record = self.dispatcher.submit(submission.without_graph(), 0.0, job_id=JOB)
         while not self.record.execution.all_run or any(map(_was_told, self.workers.values())):
             # It runs, of which nothing is to be explored.
@@ -175,7 +207,8 @@ class RegionWorld:
         """A message goes out to a worker; what it would do nothing about is left out."""
         if isinstance(message, AbortCheckpoint | CompleteCheckpoint):
             return
-        self.workers[worker_id].inbox.append(message)
+        if worker_id in self.workers:
+            self.workers[worker_id].inbox.append(message)
 
     def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
         """A checkpoint is to be kept, or removed, in this order."""
@@ -190,20 +223,24 @@ class RegionWorld:
 
     # -- steps
 
-    def steps(self) -> Iterator[RegionStep]:
-        """Everything that can happen next."""
+    def steps(self) -> list[RegionStep]:
+        """Everything that can happen next; where a worker is lost, what the region that goes on
+        does, and that on the left once it may, waits for nothing, nor do results."""
+        every = [*self._steps()]
+        eager = [step for step in every if self.shape.loses and _is_eager(step)]
+        return eager[:1] or every
+
+    def _steps(self) -> Iterator[RegionStep]:
         for name, worker in self.workers.items():
             if worker.inbox:
                 yield RegionStep("is told", name)
             for upload in worker.uploads:
                 yield RegionStep("uploads", name, upload.number, upload.key)
             for what, number, key in worker.steps():
-                if key[0] in RIGHT or self._left_may_end:
+                if self._may_go_on(key):
                     yield RegionStep(what, name, number, key)
             if self.failures < self.shape.failures:
-                for what, number, key in worker.failing():
-                    if key[0] in RIGHT:
-                        yield RegionStep(what, name, number, key)
+                yield from self._failing(name, worker)
             for number in worker.done():
                 yield RegionStep("releases", name, number)
         if self.keeping:
@@ -213,11 +250,21 @@ class RegionWorld:
         if self.dispatcher.deadline <= INTERVAL_S * self.shape.checkpoints:
             yield RegionStep("looks at the clock")
 
+    def _failing(self, name: str, worker: RegionWorker) -> Iterator[RegionStep]:
+        if not self.shape.loses:
+            for what, number, key in worker.failing():
+                if key[0] in RIGHT:
+                    yield RegionStep(what, name, number, key)
+        elif name == SINKS:
+            yield RegionStep("is lost", name)
+
     def take(self, step: RegionStep) -> None:
         """Do one step, and check what must hold."""
         worker = self.workers.get(step.worker)
         if worker is None:
             self._coordinate(step.name)
+        elif step.name == "is lost":
+            self._lose(step.worker)
         elif step.name == "is told":
             self._tell(worker, worker.inbox.pop(0))
         elif step.name == "uploads":
@@ -230,12 +277,34 @@ class RegionWorld:
             worker.fail(step.number, step.key)
         else:
             worker.release(step.number)
-        while worker is not None and worker.outbox:
-            # That a word is on its way for long is the same as that it was said later.
-            self.dispatcher.receive(worker.worker_id, worker.outbox.pop(0), self.now)
+        self._carry()
         self.record.checkpoints.check_invariants()
         if self.record.execution.state in (JobState.FAILING, JobState.FAILED):
             raise BrokenInvariantError(f"all of the job fails: {self.record.execution.cause}")
+
+    def _carry(self) -> None:
+        """Deliver what was emitted, and what was said: that it is on its way for long is the same
+        as that it happened later, or stands in the channel."""
+        for worker in self.workers.values():
+            for emitted in worker.emitted:
+                for other in self.workers.values():
+                    if other.has(emitted.number, emitted.sink):
+                        other.arrive(emitted)
+            worker.emitted.clear()
+        for worker in self.workers.values():
+            while worker.outbox:
+                self.dispatcher.receive(worker.worker_id, worker.outbox.pop(0), self.now)
+
+    def _lose(self, name: str) -> None:
+        """A worker's process ends, with all that it has not said."""
+        self.failures += 1
+        lost = self.workers.pop(name)
+        runs = any(
+            self.record.execution.number_of(key) == number and subtask.state != FINISHED
+            for (number, key), subtask in lost.subtasks.items()
+        )
+        self.seen.add("failed" if runs else "lost in vain")
+        self.dispatcher.worker_exited(name, "exit status 1", self.now)
 
     def _coordinate(self, what: str) -> None:
         match what:
@@ -278,15 +347,19 @@ class RegionWorld:
         self.newest = self._directory(checkpoint_id)
         places = self.stored[self.newest]
         for source, sink in (LEFT, RIGHT):
-            if places.get((source, 0)) != places.get((sink, 0)):
+            if (source, 0) not in places or places[source, 0] != places.get((sink, 0)):
                 raise BrokenInvariantError(f"checkpoint {checkpoint_id} is no cut: {places}")
 
-    @property
-    def _left_may_end(self) -> bool:
-        """Worlds are fewer if it does not do so at any time."""
+    def _may_go_on(self, key: SubtaskKey) -> bool:
+        """Worlds are fewer if what does not fail ends last, and one of two regions that fail
+        together does so after the other."""
         states = self.record.execution.subtask_states()
-        right = {states[vertex, 0] for vertex in RIGHT}
-        return self.shape.ended or right == {SubtaskState.FINISHED}
+        first: set[int] = set()
+        if key[0] in self.shape.goes_on and not self.shape.ended:
+            first = {vertex for vertex, _ in states} - {*self.shape.goes_on}
+        elif self.shape.loses and key[0] in LEFT:
+            first = {*RIGHT}
+        return all(states[vertex, 0] is SubtaskState.FINISHED for vertex in first)
 
     @property
     def _has_restarted(self) -> bool:
@@ -298,9 +371,12 @@ class RegionWorld:
             return
         # What a worker asks for when it is to deploy.
         attempt, number = self.record.present, message.attempt
-        if number > 0 and worker.worker_id == "left":
-            raise BrokenInvariantError("the region that goes on begins again")
         placed = attempt.placement.deployed(worker.worker_id, number)
+        if number > 0 and any(one.vertex in self.shape.goes_on for one in placed):
+            raise BrokenInvariantError("the region that goes on begins again")
+        keys = {(one.vertex, one.index) for one in placed}
+        if twice := keys & {key for other in self.workers.values() for key in other.running}:
+            raise BrokenInvariantError(f"{twice} run, and are to begin again")
         directory = attempt.restored_for(number).directory
         if number > 0:
             if directory != self.newest:
@@ -309,7 +385,7 @@ class RegionWorld:
         places = self.stored[directory] if directory else {}
         worker.deploy(
             number,
-            {(one.vertex, one.index): places.get((one.vertex, one.index), 0) for one in placed},
+            {key: places.get(key, 0) for key in sorted(keys)},
         )
 
     def _take_result(self, worker: RegionWorker, number: int, key: SubtaskKey) -> None:
@@ -340,6 +416,10 @@ def _is_left(step: RegionStep) -> bool:
     return step.key[0] in LEFT and step.name != "fails"
 
 
+def _is_eager(step: RegionStep) -> bool:
+    return step.worker == OTHER or step.key[0] in LEFT or step.name == "uploads"
+
+
 def _was_told(worker: RegionWorker) -> bool:
     return bool(worker.inbox)
 
@@ -363,7 +443,7 @@ def explore_regions(shape: RegionShape, states_max: int) -> Explored:
     while waiting:
         digest, frozen = waiting.popleft()
         here: RegionWorld = _thaw(frozen)
-        possible = list(here.steps())
+        possible = here.steps()
         if not possible:
             seen |= here.seen
             _checked(here.check_end, known, digest, RegionStep("has nothing to do"))

@@ -1,4 +1,4 @@
-"""One region fails while another goes on: every checkpoint is a consistent cut; bugs are found."""
+"""Regions fail while another goes on: every checkpoint is a consistent cut; bugs are found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from flinknet.checkpoint.coordinator import CheckpointCoordinator, Order
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.job_execution import JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.region_failover import RegionFailover
 from flinknet.cluster.coordinator.restore_point import RestorePoint
 from tests.model.conftest import Tell
 from tests.model.explorer import ViolationFoundError
@@ -21,6 +22,8 @@ STATES_MAX = 2_000_000
 PLAIN = RegionShape()
 ENDED = RegionShape(ended=True)
 APART = RegionShape(apart=True)
+SPREAD = RegionShape(spread=True, ended=True)
+LOSS = RegionShape(spread=True, loses=True)
 
 RESTARTED = {
     "failed",
@@ -30,7 +33,12 @@ RESTARTED = {
     "restored",
     "from the start",
 }
-SEEN = {PLAIN: {*RESTARTED, "a late result"}, ENDED: RESTARTED}
+SEEN = {
+    PLAIN: {*RESTARTED, "a late result"},
+    ENDED: RESTARTED,
+    SPREAD: RESTARTED,
+    LOSS: {*RESTARTED, "lost in vain"},
+}
 """What happens in each, on the way to one end at least. Where one region has ended, the other one
 waits for its slot, and so for whatever is on its way."""
 
@@ -39,9 +47,9 @@ Original = Callable[..., Any]
 
 @pytest.mark.parametrize("shape", SEEN, ids=str)
 def test_what_goes_on_and_what_begins_again_make_one_cut(shape: RegionShape, tell: Tell) -> None:
-    """A subtask of one region fails at any moment of a checkpoint of the job: only its region is
-    restarted, from the last checkpoint that was completed; nothing of it runs twice, or counts
-    under the number before; nobody waits for ever."""
+    """A subtask of one region fails at any moment of a checkpoint of the job, or a worker is lost
+    that has parts of two: only these are restarted, from the last checkpoint that was completed;
+    nothing of them runs twice, or counts under the number before; nobody waits for ever."""
     began = perf_counter()
     explored = explore_regions(shape, STATES_MAX)
     tell(explored.states, explored.steps, perf_counter() - began, shape)
@@ -80,6 +88,40 @@ def _has_one_number(original: Original) -> Original:
     return number_of
 
 
+def _runs_what_one_worker_has_opened(original: Original) -> Original:
+    def opened(self: JobExecution, worker_id: str, number: int) -> Commands:
+        part = worker_id, number
+        self._unopened = {one for one in self._unopened if one == part or one[1] != number}
+        return original(self, worker_id, number)
+
+    return opened
+
+
+def _cancels_on_one_worker(original: Original) -> Original:
+    def cancels_of(self: JobExecution, subtasks: Any) -> Any:
+        return original(self, subtasks)[:1]
+
+    return cancels_of
+
+
+def _waits_for_nobody(original: Original) -> Any:
+    return property(lambda self: True)
+
+
+def _waits_for_the_lost(original: Original) -> Original:
+    def is_held(self: JobExecution, key: SubtaskKey) -> bool:
+        return True
+
+    return is_held
+
+
+def _gives_up_one(original: Original) -> Original:
+    def broken(self: JobExecution) -> frozenset[str]:
+        return frozenset(sorted(original(self))[:1])
+
+    return broken
+
+
 def _restores_what_the_attempt_began_with(original: Original) -> Original:
     def restored_for(self: AttemptRecord, number: int) -> RestorePoint:
         return RestorePoint(self.restored_from, self.restored_finished)
@@ -88,19 +130,25 @@ def _restores_what_the_attempt_began_with(original: Original) -> Original:
 
 
 @pytest.mark.parametrize(
-    ("owner", "method", "plant"),
+    ("shape", "owner", "method", "plant"),
     [
-        (CheckpointCoordinator, "suspend", _keeps_what_is_under_way),
-        (JobExecution, "_cancels_of", _cancels_all_there_is),
-        (JobExecution, "number_of", _has_one_number),
-        (AttemptRecord, "restored_for", _restores_what_the_attempt_began_with),
+        (PLAIN, CheckpointCoordinator, "suspend", _keeps_what_is_under_way),
+        (PLAIN, JobExecution, "_cancels_of", _cancels_all_there_is),
+        (PLAIN, JobExecution, "number_of", _has_one_number),
+        (PLAIN, AttemptRecord, "restored_for", _restores_what_the_attempt_began_with),
+        (SPREAD, JobExecution, "opened", _runs_what_one_worker_has_opened),
+        (SPREAD, JobExecution, "_cancels_of", _cancels_on_one_worker),
+        (LOSS, RegionFailover, "is_released", _waits_for_nobody),
+        (LOSS, JobExecution, "_is_held", _waits_for_the_lost),
+        (LOSS, JobExecution, "_broken", _gives_up_one),
     ],
     ids=lambda one: getattr(one, "__name__", str(one)).strip("_"),
 )
 def test_a_planted_bug_is_found(
+    shape: RegionShape,
     owner: type,
     method: str,
-    plant: Callable[[Original], Original],
+    plant: Callable[[Original], Any],
     monkeypatch: pytest.MonkeyPatch,
     tell: Tell,
 ) -> None:
@@ -108,8 +156,8 @@ def test_a_planted_bug_is_found(
     monkeypatch.setattr(owner, method, plant(getattr(owner, method)))
     began = perf_counter()
     with pytest.raises(ViolationFoundError) as found:
-        explore_regions(PLAIN, STATES_MAX)
+        explore_regions(shape, STATES_MAX)
     assert "more than" not in str(found.value)
     name = plant.__name__.strip("_")
-    tell(found.value.states, 0, perf_counter() - began, f"{PLAIN}: {name}")
+    tell(found.value.states, 0, perf_counter() - began, f"{shape}: {name}")
     print(f"{name}: {found.value}")
