@@ -26,6 +26,8 @@ from flinknet.cluster.control.messages import (
     Run,
     TriggerCheckpoint,
 )
+from flinknet.errors import RemoteError
+from tests.model.region_channel import NetworkMemory, RegionChannel
 from tests.model.shape import BrokenInvariantError
 
 SubtaskKey: TypeAlias = tuple[int, int]
@@ -79,10 +81,17 @@ class RegionWorker:
     """One worker, and its ends of the control connection."""
 
     def __init__(
-        self, worker_id: str, job_id: str, records: int, prompt: frozenset[int] = frozenset()
+        self,
+        worker_id: str,
+        job_id: str,
+        records: int,
+        prompt: frozenset[int] = frozenset(),
+        *,
+        real: bool = False,
+        unaligned: bool = False,
     ) -> None:
         """Sinks of the vertices in ``prompt`` read what is emitted at once: there are fewer worlds
-        then."""
+        then. Channels may be ``real``, and their barriers ``unaligned``."""
         self.worker_id = worker_id
         self._prompt = prompt
         self.job_id = job_id
@@ -91,6 +100,10 @@ class RegionWorker:
         self.outbox: list[Message] = []
         self.uploads: list[Upload] = []
         self.emitted: list[Emitted] = []
+        self.memory = NetworkMemory() if real else None
+        self.channels: dict[tuple[int, SubtaskKey], RegionChannel] = {}
+        """Real ones, by their sinks."""
+        self._unaligned = unaligned
         self.subtasks: dict[tuple[int, SubtaskKey], Subtask] = {}
 
     # -- what its subtasks do
@@ -101,7 +114,7 @@ class RegionWorker:
             ("goes on", number, key)
             for (number, key), subtask in self.subtasks.items()
             if subtask.state == RUNNING
-            and (subtask.is_source or (subtask.channel and key[0] not in self._prompt))
+            and (subtask.is_source or (self._has_input(subtask) and key[0] not in self._prompt))
         ]
 
     def failing(self) -> list[tuple[str, int, SubtaskKey]]:
@@ -112,18 +125,27 @@ class RegionWorker:
             if subtask.state == RUNNING
         ]
 
+    def _has_input(self, sink: Subtask) -> bool:
+        channel = self.channels.get((sink.number, sink.key))
+        return bool(sink.channel) if channel is None else channel.has_input
+
     def go_on(self, number: int, key: SubtaskKey) -> None:
         """Emit the next record, or read what comes next in the channel."""
         subtask = self.subtasks[number, key]
         if subtask.is_source:
             self._emit(subtask)
-        else:
+            return
+        try:
             self._read(subtask)
+        except RemoteError:
+            self.fail(number, key, Gravity.SYMPTOM)
 
-    def fail(self, number: int, key: SubtaskKey) -> None:
-        """A subtask fails, and says so."""
+    def fail(self, number: int, key: SubtaskKey, gravity: Gravity = Gravity.CAUSE) -> None:
+        """A subtask fails, and says so; the one that reads it from a real channel does so, too,
+        when it comes to that."""
         self.subtasks[number, key].state = GONE
-        cause = FailureCause(Gravity.CAUSE, self.worker_id, 100, "ValueError", "boom", "one")
+        self._close(number, key)
+        cause = FailureCause(gravity, self.worker_id, 100, "ValueError", "boom", "one")
         self.outbox.append(Failed(self.job_id, number, *key, cause.to_dict()))
 
     def _emit(self, source: Subtask) -> None:
@@ -150,12 +172,28 @@ class RegionWorker:
     def arrive(self, emitted: Emitted) -> None:
         """A sink of this worker gets something into its channel."""
         sink = self.subtasks[emitted.number, emitted.sink]
-        sink.channel.append(emitted.item)
-        if sink.key[0] in self._prompt and sink.state == RUNNING:
+        channel = self.channels.get((sink.number, sink.key))
+        if channel is None:
+            sink.channel.append(emitted.item)
+        elif emitted.item == RECORD:
+            channel.write_record()
+        elif emitted.item == END:
+            channel.write_end()
+        else:
+            channel.write_barrier(int(emitted.item))
+        self._read_promptly(sink)
+
+    def _read_promptly(self, sink: Subtask) -> None:
+        while sink.key[0] in self._prompt and sink.state == RUNNING and self._has_input(sink):
             self._read(sink)
 
     def _read(self, sink: Subtask) -> None:
-        match sink.channel.pop(0):
+        channel = self.channels.get((sink.number, sink.key))
+        for item in [sink.channel.pop(0)] if channel is None else channel.read():
+            self._take(sink, item)
+
+    def _take(self, sink: Subtask, item: str | int) -> None:
+        match item:
             case "record":
                 sink.position += 1
                 if sink.position > self.records:
@@ -173,7 +211,11 @@ class RegionWorker:
         if checkpoint_id <= subtask.taken:
             return
         subtask.taken = checkpoint_id
-        handle = str(subtask.position).encode()
+        channel = self.channels.get((subtask.number, subtask.key))
+        position = subtask.position
+        if channel is not None and channel.has_taken(checkpoint_id):
+            position = channel.stored(checkpoint_id)
+        handle = str(position).encode()
         self.outbox.append(
             AcknowledgeCheckpoint(
                 self.job_id, subtask.number, checkpoint_id, *subtask.key, handle, []
@@ -192,7 +234,12 @@ class RegionWorker:
             others = [one.number for one in self.subtasks.values() if one.key == key]
             if others:
                 raise BrokenInvariantError(f"{key} is here under {others} and under {number}")
-            self.subtasks[number, key] = Subtask(key, number, position)
+            self.subtasks[number, key] = subtask = Subtask(key, number, position)
+            if self.memory is not None and not subtask.is_source:
+                name = f"{number} to {key}"
+                self.channels[number, key] = RegionChannel(
+                    name, self.memory, position, unaligned=self._unaligned
+                )
         self.outbox.append(Opened(self.job_id, number))
 
     def receive(self, message: Message) -> None:
@@ -202,8 +249,7 @@ class RegionWorker:
                 for subtask in self._of(number):
                     if subtask.state == OPEN:
                         subtask.state = RUNNING
-                    while subtask.channel and subtask.key[0] in self._prompt:
-                        self._read(subtask)
+                    self._read_promptly(subtask)
             case Cancel(attempt=number, subtasks=rows):
                 self._cancel(number, rows)
             case TriggerCheckpoint(attempt=number, checkpoint_id=checkpoint_id, subtasks=rows):
@@ -222,8 +268,24 @@ class RegionWorker:
         named = [tuple(row) for row in rows]
         for subtask in self._of(number):
             if not named or subtask.key in named:
-                del self.subtasks[number, subtask.key]
+                self._drop(subtask)
         self.outbox.append(Released(self.job_id, number, [list(row) for row in named]))
+
+    def _drop(self, subtask: Subtask) -> None:
+        self._close(subtask.number, subtask.key)
+        del self.subtasks[subtask.number, subtask.key]
+        self.channels = {
+            (number, key): channel
+            for (number, key), channel in self.channels.items()
+            if (number, key) in self.subtasks or (number, (key[0] - 1, key[1])) in self.subtasks
+        }
+
+    def _close(self, number: int, key: SubtaskKey) -> None:
+        vertex, index = key
+        if (number, key) in self.channels:
+            self.channels[number, key].close_sink()
+        if (number, (vertex + 1, index)) in self.channels:
+            self.channels[number, (vertex + 1, index)].close_source()
 
     def _trigger(self, subtask: Subtask, checkpoint_id: int) -> None:
         if subtask.state != RUNNING:
@@ -249,5 +311,5 @@ class RegionWorker:
     def release(self, number: int) -> None:
         """Say that nothing is left of it."""
         for subtask in self._of(number):
-            del self.subtasks[number, subtask.key]
+            self._drop(subtask)
         self.outbox.append(Released(self.job_id, number))

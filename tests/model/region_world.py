@@ -4,7 +4,9 @@ The dispatcher is the real one, with its job record, execution, regions and chec
 What is added are the workers (``region_worker.py``), the connections to them, a store that keeps
 what a checkpoint has, and the clock, which goes only as far as the dispatcher asks for, and not
 beyond the last checkpoint that is to be triggered. Records, barriers and the refusal of results
-under an old number are the world's own: how channels carry barriers ``test_checkpoints.py`` has.
+under an old number are the world's own, unless channels are *real* (``region_channel.py``): a
+partition, a gate and a barrier handler for each sink, in the network memory of the worker, all of
+which must come back. How several channels carry barriers ``test_checkpoints.py`` has.
 The words of one worker arrive in order. Regions are on one worker, on one each, or *spread*: all
 sources on one, all sinks on another one, and each channel from there to here.
 
@@ -53,7 +55,8 @@ from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import FlinknetError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.task.graph import JobGraph
-from tests.model.explorer import ViolationFoundError
+from tests.model.explorer import REDUCTIONS, ViolationFoundError
+from tests.model.region_channel import NetworkMemory, RegionChannel
 from tests.model.region_worker import FINISHED, RegionWorker, SubtaskKey
 from tests.model.shape import BrokenInvariantError
 
@@ -89,6 +92,10 @@ class RegionShape:
     """Whether all sources are on one worker, and all sinks on another one."""
     loses: bool = False
     """Whether what fails is the worker with the sinks of regions that are spread."""
+    real: bool = False
+    """Whether channels are real objects; then no region is spread."""
+    unaligned: bool = False
+    """Whether barriers overtake what is in real ones."""
     concurrent: int = 1
     """Checkpoints that may be under way at a time."""
     ended: bool = False
@@ -100,6 +107,7 @@ class RegionShape:
         return (
             f"{self.records}r {self.checkpoints}c {self.failures} {fails} {self.concurrent} at a "
             f"time, {where}{', left has ended' if self.ended else ''}"
+            f"{', real channels' if self.real else ''}{', unaligned' if self.unaligned else ''}"
         )
 
     @property
@@ -186,7 +194,10 @@ class RegionWorld:
         )
         prompt = frozenset((*LEFT, *RIGHT) if shape.loses else LEFT)
         self.workers = {
-            name: RegionWorker(name, JOB, shape.records, prompt) for name in shape.workers
+            name: RegionWorker(
+                name, JOB, shape.records, prompt, real=shape.real, unaligned=shape.unaligned
+            )
+            for name in shape.workers
         }
         for place, name in enumerate(self.workers):
             self.dispatcher.register(
@@ -410,6 +421,9 @@ class RegionWorld:
             raise BrokenInvariantError("a checkpoint is under way for ever")
         if any(worker.subtasks for worker in self.workers.values()):
             raise BrokenInvariantError("a worker has kept subtasks")
+        memories = [worker.memory for worker in self.workers.values() if worker.memory is not None]
+        if not all(memory.is_unused for memory in memories):
+            raise BrokenInvariantError("a worker has kept network memory, or partitions")
 
 
 def _is_left(step: RegionStep) -> bool:
@@ -474,7 +488,7 @@ def _checked(what: Any, known: dict[bytes, Any], origin: bytes, step: RegionStep
 
 _CONSTANT = (Submission, ClusterConfig, JobCheckpointingConfig)
 _CONSTANTS: dict[str, Any] = {}
-_LEFT_OUT = (MethodType, CheckpointHistory, *_CONSTANT)
+_LEFT_OUT = (MethodType, CheckpointHistory, NetworkMemory, *_CONSTANT)
 """What never changes, or what nothing depends on."""
 
 
@@ -493,9 +507,11 @@ class _Thawer(pickle.Unpickler):
         return _CONSTANTS[pid]
 
 
-def _freeze(world: RegionWorld) -> bytes:
+def _freeze(world: Any) -> bytes:
     target = io.BytesIO()
-    _Freezer(target, protocol=5).dump(world)
+    freezer = _Freezer(target, protocol=5)
+    freezer.dispatch_table = REDUCTIONS
+    freezer.dump(world)
     return target.getvalue()
 
 
@@ -505,6 +521,9 @@ def _thaw(frozen: bytes) -> RegionWorld:
 
 
 def _digest(world: RegionWorld) -> bytes:
+    for worker in world.workers.values():
+        if worker.memory is not None:
+            worker.memory.scrub()
     return blake2b(repr(_content(world)).encode(), digest_size=16).digest()
 
 
@@ -523,6 +542,8 @@ def _content(value: Any) -> Any:
             return [_content(one) for one in value]
     if isinstance(value, _LEFT_OUT):
         return None
+    if isinstance(value, RegionChannel):
+        return _freeze(value)
     if hasattr(value, "__dict__"):
         fields = list(vars(value).values())
     else:

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
+from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.checkpoint.barrier_handler import BarrierHandler
 from flinknet.checkpoint.coordinator import CheckpointCoordinator, Order
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.region_failover import RegionFailover
 from flinknet.cluster.coordinator.restore_point import RestorePoint
+from flinknet.consumer.input_gate import InputGate
+from flinknet.partition.registry import PartitionRegistry
+from flinknet.wire.events import CheckpointBarrier
 from tests.model.conftest import Tell
 from tests.model.explorer import ViolationFoundError
 from tests.model.region_world import RegionShape, explore_regions
@@ -24,6 +29,8 @@ ENDED = RegionShape(ended=True)
 APART = RegionShape(apart=True)
 SPREAD = RegionShape(spread=True, ended=True)
 LOSS = RegionShape(spread=True, loses=True)
+REAL = RegionShape(real=True, ended=True)
+UNALIGNED = RegionShape(real=True, unaligned=True, ended=True)
 
 RESTARTED = {
     "failed",
@@ -38,6 +45,8 @@ SEEN = {
     ENDED: RESTARTED,
     SPREAD: RESTARTED,
     LOSS: {*RESTARTED, "lost in vain"},
+    REAL: RESTARTED,
+    UNALIGNED: RESTARTED,
 }
 """What happens in each, on the way to one end at least. Where one region has ended, the other one
 waits for its slot, and so for whatever is on its way."""
@@ -122,6 +131,25 @@ def _gives_up_one(original: Original) -> Original:
     return broken
 
 
+def _does_nothing(original: Original) -> Original:
+    def nothing(*arguments: Any) -> None:
+        pass
+
+    nothing.__name__ = original.__name__  # by which a method that is remembered is found again
+    return nothing
+
+
+def _drops_what_is_overtaken(original: Original) -> Original:
+    def overtake(self: BarrierHandler, barrier: CheckpointBarrier) -> None:
+        assert isinstance(self._gate, InputGate)
+        polled = self._gate.poll()
+        if polled is not None:
+            polled[1].recycle()
+        original(self, barrier)
+
+    return overtake
+
+
 def _restores_what_the_attempt_began_with(original: Original) -> Original:
     def restored_for(self: AttemptRecord, number: int) -> RestorePoint:
         return RestorePoint(self.restored_from, self.restored_finished)
@@ -141,6 +169,10 @@ def _restores_what_the_attempt_began_with(original: Original) -> Original:
         (LOSS, RegionFailover, "is_released", _waits_for_nobody),
         (LOSS, JobExecution, "_is_held", _waits_for_the_lost),
         (LOSS, JobExecution, "_broken", _gives_up_one),
+        (REAL, PartitionRegistry, "_forget", _does_nothing),
+        (REAL, NetworkBufferPool, "release_local_pool", _does_nothing),
+        (REAL, BarrierHandler, "_let_go", _does_nothing),
+        (UNALIGNED, BarrierHandler, "_overtake", _drops_what_is_overtaken),
     ],
     ids=lambda one: getattr(one, "__name__", str(one)).strip("_"),
 )
