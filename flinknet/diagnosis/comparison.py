@@ -1,4 +1,8 @@
-"""How a task compares with others: who has much more to do, and who makes much more of it."""
+"""How a task compares with others: who has much more to do, and who makes much more of it.
+
+What is compared is per second: workers report at different times, so that one task may have been
+looked at for twice as long as another when a job is young.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +45,9 @@ class Comparison:
         siblings = self.read(self._topology.siblings(task))
         if not siblings or task not in self._readings.tasks:
             return False
-        received = self._readings.tasks[task].records_in
-        return received >= SKEW * max(1, median(one.records_in for one in siblings))
+        reading = self._readings.tasks[task]
+        others = median(one.per_second(one.records_in) for one in siblings)
+        return _is_much(reading, reading.records_in, others)
 
     def uneven_producers(self, exchange: Exchange) -> list[TaskKey]:
         """The producers that make many more records than the others do."""
@@ -50,16 +55,17 @@ class Comparison:
             (exchange.source, index)
             for index in range(self._topology.vertices[exchange.source].parallelism)
         ]
-        made = {
-            task: self._readings.tasks[task].records_out
-            for task in every
-            if task in self._readings.tasks
+        readings = {
+            task: self._readings.tasks[task] for task in every if task in self._readings.tasks
         }
+        made = {task: one.per_second(one.records_out) for task, one in readings.items()}
         return [
             task
-            for task, records in made.items()
+            for task, reading in readings.items()
             if len(made) > 1
-            and records >= SKEW * max(1, fmean(made[other] for other in made if other != task))
+            and _is_much(
+                reading, reading.records_out, fmean(made[one] for one in made if one != task)
+            )
         ]
 
     def hot_key_groups(self, tasks: Iterable[TaskKey]) -> tuple[int, ...]:
@@ -84,3 +90,8 @@ class Comparison:
         pools = [one.pool for one in reading.latest.partitions]
         pools += [one.floating_pool for one in reading.latest.gates]
         return [pool for pool in pools if pool.size < pool.maximum]
+
+
+def _is_much(reading: TaskReading, records: int, others_per_s: float) -> bool:
+    """Whether a task's records are many beside what others had in as long, one at the least."""
+    return records >= SKEW * max(1.0, others_per_s * reading.seconds)

@@ -65,6 +65,7 @@ class Job:
         starved: bool = False,
         credit: int = 4,
         backlog: int = 0,
+        seconds: float = SECONDS,
     ) -> Job:
         """``busy`` and ``waits`` are parts of its time; ``queues`` says how many buffers each
         subpartition of its one partition holds."""
@@ -84,9 +85,9 @@ class Job:
         )
         self._tasks[vertex, index] = TaskReading(
             worker_id=worker,
-            idle_s=SECONDS * (1 - busy - waits),
-            busy_s=SECONDS * busy,
-            backpressured_s=SECONDS * waits,
+            idle_s=seconds * (1 - busy - waits),
+            busy_s=seconds * busy,
+            backpressured_s=seconds * waits,
             records_in=records[0],
             records_out=records[1],
             bytes_in=10 * records[0],

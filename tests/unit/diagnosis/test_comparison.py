@@ -42,6 +42,18 @@ def test_uneven_producers_make_twice_as_much_as_the_mean_of_the_others() -> None
     assert comparison(Job(pipeline(1, 1)).task(0)).uneven_producers(exchange) == []
 
 
+def test_who_was_looked_at_for_longer_is_not_hot_because_of_it() -> None:
+    """Workers report at different times: of a young job one may have told of twice as long."""
+    job = Job(pipeline(2, 2)).task(1, 0, records=(500, 0), seconds=10.0)
+    job.task(1, 1, records=(250, 0), seconds=5.0)
+    job.task(0, 0, records=(0, 500), seconds=10.0).task(0, 1, records=(0, 250), seconds=5.0)
+    compared = comparison(job)
+    assert [compared.is_hot((1, index)) for index in range(2)] == [False, False]
+    assert compared.uneven_producers(job.topology.exchanges[0]) == []
+    job.task(1, 1, records=(500, 0), seconds=4.0)
+    assert comparison(job).is_hot((1, 1))
+
+
 def test_hot_key_groups_have_a_quarter_of_what_was_looked_at() -> None:
     job = Job(pipeline(1, 1)).task(1, key_groups={3: 50, 4: 25, 5: 24, 6: 1})
     assert comparison(job).hot_key_groups([(1, 0)]) == (3, 4)
