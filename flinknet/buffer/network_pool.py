@@ -29,7 +29,7 @@ from flinknet.buffer.local_pool import (
     LargeRecordLimits,
     LocalBufferPool,
 )
-from flinknet.buffer.segment import MemorySegment
+from flinknet.buffer.segment import MemorySegment, allocate_segments
 from flinknet.errors import (
     BufferPoolDestroyedError,
     InsufficientNetworkBuffersError,
@@ -131,9 +131,7 @@ class NetworkBufferPool:
     def __init__(self, segments: int, segment_bytes: int) -> None:
         self.segment_bytes = segment_bytes
         self.total = segments
-        self._free: deque[MemorySegment] = deque(
-            MemorySegment(segment_bytes) for _ in range(segments)
-        )
+        self._free: deque[MemorySegment] = deque(allocate_segments(segments, segment_bytes))
         self._pools: list[LocalBufferPool] = []
         self._required = 0
         self._exclusive = 0

@@ -1,7 +1,13 @@
 from libc.stdint cimport uint8_t
 
 
+cdef class Stretch:
+    cdef Py_buffer memory
+
+
 cdef class Memory:
+    cdef Stretch stretch
+    cdef uint8_t *own
     cdef uint8_t *start
     cdef Py_ssize_t size
     cdef Py_ssize_t views

@@ -23,7 +23,7 @@ from io import BytesIO
 
 from flinknet.interpreter import COMPILES_PYTHON
 
-__all__ = ["ARRAY_HEADER_BYTES", "MemorySegment"]
+__all__ = ["ARRAY_HEADER_BYTES", "MemorySegment", "allocate_segments"]
 
 ARRAY_HEADER_BYTES = 5
 """A msgpack array of up to 2^32 - 1 elements: a marker and four bytes."""
@@ -84,6 +84,13 @@ class MemorySegment:
         else:
             self._stream = BytesIO(bytes(size))
             self._memory = self._stream.getbuffer
+
+
+def allocate_segments(number: int, capacity: int) -> list[MemorySegment]:
+    """Return so many segments, in memory of their own; compiled, all in one stretch of it, in huge
+    pages where the operating system has them, because thousands of buffers that are written to in
+    turn are in as many small ones."""
+    return [MemorySegment(capacity) for _ in range(number)]
 
 
 def _view_of(mapped: mmap.mmap) -> memoryview:

@@ -1,7 +1,12 @@
 # cython: binding=False
 """The memory segment in C: ``segment.py`` with memory of its own in place of a ``BytesIO``, which
 counts its views as that does.
+
+The segments of a pool are in one stretch of memory, whose end is that of its last one. Where a
+segment takes new memory, its part of that is left empty until then.
 """
+
+import mmap
 
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
@@ -20,26 +25,50 @@ from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
-__all__ = ["ARRAY_HEADER_BYTES", "MemorySegment"]
+__all__ = ["ARRAY_HEADER_BYTES", "MemorySegment", "allocate_segments"]
 
 cdef enum:
     ROOM = 5
+    CACHE_LINE_BYTES = 64
+    HUGE_PAGE_BYTES = 1 << 21
 
 ARRAY_HEADER_BYTES = ROOM
+
+
+cdef class Stretch:
+    """Memory of the operating system's, all zeros, that goes with the last who has a part of it."""
+
+    def __cinit__(self, Py_ssize_t size):
+        mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            try:
+                mapped.madvise(mmap.MADV_HUGEPAGE)
+            except OSError:
+                pass  # a kernel without them
+        PyObject_GetBuffer(mapped, &self.memory, PyBUF_SIMPLE)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.memory)
 
 
 cdef class Memory:
     """Some memory; whoever has a view of it keeps it."""
 
-    def __cinit__(self, Py_ssize_t size):
-        self.start = <uint8_t *>PyMem_Calloc(1, size)
-        if self.start is NULL:
-            raise MemoryError
+    def __cinit__(self, Py_ssize_t size, Stretch stretch=None, Py_ssize_t place=0):
+        if stretch is not None:
+            if not 0 <= place <= stretch.memory.len - size:
+                raise ValueError(f"no memory of {size} bytes is {place} bytes from the start")
+            self.start = <uint8_t *>stretch.memory.buf + place
+            self.stretch = stretch
+        else:
+            self.own = self.start = <uint8_t *>PyMem_Calloc(1, size)
+            if self.start is NULL:
+                raise MemoryError
         self.size = size
         self.view_size = size
 
     def __dealloc__(self):
-        PyMem_Free(self.start)
+        PyMem_Free(self.own)
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         PyBuffer_FillInfo(
@@ -61,11 +90,14 @@ cdef class Memory:
 cdef class MemorySegment:
     """See ``segment.py``."""
 
-    def __init__(self, Py_ssize_t capacity):
+    def __init__(self, Py_ssize_t capacity, Memory memory=None):
         if capacity < 0:
             raise ValueError(f"a segment of {capacity} bytes")
         self.capacity = capacity
-        self.renew()
+        if memory is None:
+            self.renew()
+        else:
+            self._memory = memory
 
     def __reduce__(self):
         content = PyBytes_FromStringAndSize(<char *>self._memory.start, self._memory.size)
@@ -118,6 +150,17 @@ cdef class MemorySegment:
 
     cpdef renew(self):
         self._memory = Memory(ROOM + self.capacity)
+
+
+def allocate_segments(Py_ssize_t number, Py_ssize_t capacity):
+    cdef Py_ssize_t size = ROOM + capacity
+    cdef Py_ssize_t distance = -(-size // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+    if number * distance < HUGE_PAGE_BYTES:
+        return [MemorySegment(capacity) for _ in range(number)]
+    stretch = Stretch(number * distance)
+    return [
+        MemorySegment(capacity, Memory(size, stretch, distance * index)) for index in range(number)
+    ]
 
 
 def _restored(Py_ssize_t capacity, bytes content not None, Py_ssize_t written):

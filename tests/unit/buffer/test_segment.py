@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES, MemorySegment, allocate_segments
 from flinknet.compiled_modules import COMPILED
 from flinknet.interpreter import COMPILES_PYTHON
 from tests.plain_module import plain_module
@@ -141,3 +142,38 @@ def test_compiled_a_segment_is_pickled_with_its_content() -> None:
     restore: Any = segment.__reduce__()[0]
     with pytest.raises(ValueError, match="no segment"):
         restore(8, b"short", 0)
+
+
+# -- the segments of a pool ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "capacity"), [(3, 100), (40, 100_000)], ids=["few", "many"])
+def test_segments_of_a_pool_share_no_byte(kind: str, number: int, capacity: int) -> None:
+    """However close they stand to each other, from the room in front to the last byte."""
+    allocate = allocate_segments
+    if kind != "compiled":
+        allocate = plain_module("flinknet.buffer.segment").allocate_segments
+    segments = allocate(number, capacity)
+    assert [segment.capacity for segment in segments] == [capacity] * number
+    for segment in segments:
+        assert not any(segment.content(0, capacity))
+    for index, segment in enumerate(segments):
+        with segment.view_with_room(capacity) as view:
+            view[:] = bytes((index + 1,)) * len(view)
+    for index, segment in enumerate(segments):
+        with segment.view_with_room(capacity) as view:
+            assert bytes(view) == bytes((index + 1,)) * (ARRAY_HEADER_BYTES + capacity)
+
+
+def test_the_memory_of_a_pool_stays_as_long_as_somebody_looks_at_it(kind: str) -> None:
+    allocate = allocate_segments
+    if kind != "compiled":
+        allocate = plain_module("flinknet.buffer.segment").allocate_segments
+    segments = allocate(40, 100_000)
+    segments[7].writer()(b"here")
+    view = segments[7].view(4)
+    segments[7].renew()
+    segments[7].writer()(b"gone")
+    del segments
+    gc.collect()
+    assert bytes(view) == b"here"
