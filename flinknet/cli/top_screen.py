@@ -136,16 +136,19 @@ class Top(App[None]):
         """Show how it stands, or that nobody says so."""
         query = {"job": self._job_id, "vertex": self._vertex_id}
         asked = urlencode({name: value for name, value in query.items() if value is not None})
+        told, why = None, ""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 told = await self._read(f"/api/v1/page?{asked}")
         except FlinknetError as error:
-            self._say_not_reached(text_of(error))
-            return
+            why = text_of(error)
         except TimeoutError:
-            self._say_not_reached(f"no answer for {PATIENCE_S:g} s")
-            return
-        if query == {"job": self._job_id, "vertex": self._vertex_id}:
+            why = f"no answer for {PATIENCE_S:g} s"
+        if not self._rows.is_attached:
+            return  # it has ended meanwhile
+        if told is None:
+            self._say_not_reached(why)
+        elif query == {"job": self._job_id, "vertex": self._vertex_id}:
             self._told_at = datetime.now(UTC).astimezone()
             self._rows.remove_class("old")
             self._show(told)
@@ -200,7 +203,7 @@ class Top(App[None]):
     def _fill(self, width: int) -> None:
         """Write the table anew; the cursor stays on the row where it is, if it is still there."""
         rows = self._rows
-        if self._table is None or not rows.is_attached:
+        if self._table is None:
             return
         table, left_out = fitting(self._table, width - rows.styles.scrollbar_size_vertical)
         labels = tuple(column.heading for column in table.columns)

@@ -159,6 +159,23 @@ async def test_a_job_that_is_forgotten_leads_back_to_the_others() -> None:
         assert columns(top)[0] == "job"
 
 
+async def test_an_answer_may_come_when_it_has_ended() -> None:
+    async def read(path: str) -> Any:
+        if answers:
+            return answers.pop()
+        raise RemoteTransportError("gone")
+
+    answers = [ANSWER, ANSWER]
+    top = Top(read)
+    async with top.run_test(size=(120, 30)) as pilot:
+        await come_to_say(top, pilot, "verdict", "no jobs")
+    answers.append(ANSWER)
+    await top.look()
+    answers.clear()
+    await top.look()
+    assert not top.is_running
+
+
 async def test_another_width_shows_other_columns() -> None:
     async with running_cluster() as cluster, cluster.served.client() as client:
         record = await run_endless_job(cluster)
