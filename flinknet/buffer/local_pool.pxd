@@ -18,7 +18,8 @@ cdef class LocalBufferPool:
     cdef public list recyclers
     cdef public Py_ssize_t _quota
     cdef public Py_ssize_t _large_quota
-    cdef public list _quotas
+    cdef public Py_ssize_t _small_quota
+    cdef public set _with_large_records
     cdef public Py_ssize_t _extra
     cdef public bint _widened
     cdef public list _per_subpartition
@@ -36,6 +37,7 @@ cdef class LocalBufferPool:
     cpdef expect(self, Py_ssize_t subpartition, bint has_large_records)
     cpdef expect_backlog(self, Py_ssize_t backlog)
     cpdef widen(self)
+    cdef _set_quota(self, Py_ssize_t quota)
     cdef bint _should_be_available(self)
     cdef _update_availability(self)
     cdef _fetch(self)

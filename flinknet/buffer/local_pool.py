@@ -13,9 +13,11 @@ size, so the next one waits until that is paid back.
 
 A buffer that holds a few *large* records costs as much to hand on as one of a thousand small ones,
 so with as many buffers as those have, both ends mostly wait for each other. A pool that meets large
-records therefore *widens*: its maximum grows once, and stays; the quota of a subpartition is larger
-for as long as its records are. Neither adds to what the pool requires, so where memory is short
-nothing changes.
+records therefore *widens*: its maximum grows once, and stays; the quota is larger for as long as the
+records of any subpartition are. It is the same for all of them: one with small buffers, whose
+consumer is slow (debloating), would else be at its quota, and stop the writer, before others with
+large records have what they can use. Neither adds to what the pool requires, so where memory is
+short nothing changes.
 
 Listeners are gates' channels waiting for a floating buffer: first come, first served, one segment
 each.
@@ -57,7 +59,8 @@ class LargeRecordLimits(NamedTuple):
     """What a pool may use beyond its other limits while records are large."""
 
     buffers_per_subpartition_max: int
-    """Quota of a subpartition whose records are large, if that is more than its ordinary one."""
+    """Quota of each subpartition while the records of one are large, if that is more than the
+    ordinary one."""
     extra_buffers: int
     """By how many segments the pool's maximum grows when it widens."""
 
@@ -157,9 +160,10 @@ class LocalBufferPool:
         self.size = required
         self.availability = Availability()
         self.recyclers = [SubpartitionRecycler(self, index) for index in range(subpartitions)]
-        self._quota = buffers_per_subpartition_max
+        self._small_quota = buffers_per_subpartition_max
         self._large_quota = max(buffers_per_subpartition_max, large.buffers_per_subpartition_max)
-        self._quotas = [self._quota] * subpartitions
+        self._quota = self._small_quota
+        self._with_large_records: set[int] = set()
         self._extra = large.extra_buffers
         self._widened = self._extra == 0
         self._per_subpartition = [0] * subpartitions
@@ -196,7 +200,7 @@ class LocalBufferPool:
             segment = overdraft
         if subpartition is not None:
             in_use = self._per_subpartition[subpartition] = self._per_subpartition[subpartition] + 1
-            if in_use == self._quotas[subpartition]:
+            if in_use == self._quota:
                 self._at_quota += 1
                 self._update_availability()
         if not idle:
@@ -222,7 +226,7 @@ class LocalBufferPool:
         """Take back a segment that a subpartition accounts for."""
         in_use = self._per_subpartition[subpartition]
         self._per_subpartition[subpartition] = in_use - 1
-        if in_use == self._quotas[subpartition]:
+        if in_use == self._quota:
             self._at_quota -= 1
         self.recycle(segment)
 
@@ -247,21 +251,21 @@ class LocalBufferPool:
 
     def expect(self, subpartition: int, has_large_records: bool) -> None:
         """What a subpartition is about to be given will hold large records, or small ones, as what
-        it was given before did: its quota follows, and the pool widens for large ones."""
-        quota = self._large_quota if has_large_records else self._quota
-        before = self._quotas[subpartition]
-        if quota != before:
-            self._quotas[subpartition] = quota
-            in_use = self._per_subpartition[subpartition]
-            self._at_quota += (in_use >= quota) - (in_use >= before)
-            self._update_availability()
+        it was given before did: the quota follows, and the pool widens for large ones."""
+        large = self._with_large_records
+        if has_large_records != (subpartition in large):
+            if has_large_records:
+                large.add(subpartition)
+            else:
+                large.remove(subpartition)
+            self._set_quota(self._large_quota if large else self._small_quota)
         if has_large_records:
             self.widen()
 
     def expect_backlog(self, backlog: int) -> None:
         """A producer has so many buffers queued for a channel of this pool: widen if that is more
         than an ordinary quota lets it have."""
-        if backlog > self._quota:
+        if backlog > self._small_quota:
             self.widen()
 
     def widen(self) -> None:
@@ -341,14 +345,24 @@ class LocalBufferPool:
         assert not (self._listeners and self._idle), "a listener waits while a segment is idle"
         assert min(self._per_subpartition, default=0) >= 0, "a subpartition returned too much"
         assert sum(self._per_subpartition) <= self.held - len(self._idle), "quotas exceed use"
-        assert self._at_quota == sum(
-            count >= quota
-            for count, quota in zip(self._per_subpartition, self._quotas, strict=True)
-        ), "subpartitions at their quota are miscounted"
-        assert set(self._quotas) <= {self._quota, self._large_quota}, "a quota is neither of both"
+        assert self._at_quota == self._count_at_quota(), (
+            "subpartitions at their quota are miscounted"
+        )
+        assert self._quota == (
+            self._large_quota if self._with_large_records else self._small_quota
+        ), "the quota is not that of the records"
         assert self.availability.available == self._should_be_available(), "availability is stale"
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _set_quota(self, quota: int) -> None:
+        if quota != self._quota:
+            self._quota = quota
+            self._at_quota = self._count_at_quota()
+            self._update_availability()
+
+    def _count_at_quota(self) -> int:
+        return sum([count >= self._quota for count in self._per_subpartition])
 
     def _should_be_available(self) -> bool:
         return bool(self._idle) and not self._at_quota and not self._overdraft

@@ -23,7 +23,7 @@ from cpython.bytes cimport (
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport uint8_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 __all__ = ["ARRAY_HEADER_BYTES", "MemorySegment", "allocate_segments"]
 
@@ -46,6 +46,7 @@ cdef class Stretch:
             except OSError:
                 pass  # a kernel without them
         PyObject_GetBuffer(mapped, &self.memory, PyBUF_SIMPLE)
+        memset(self.memory.buf, 0, self.memory.len)  # the machine has it from now on, or not at all
 
     def __dealloc__(self):
         PyBuffer_Release(&self.memory)

@@ -213,11 +213,11 @@ class NetworkConfig:
     it all. Flink: taskmanager.network.memory.max-buffers-per-channel (10)."""
 
     large_record_buffers_max: int = 32
-    """The same quota for a subpartition whose buffers hold 64 records or fewer, or parts of one;
-    its partition and its gate may use as many buffers more as this is more. To hand on such a
-    buffer takes as long as to fill or to read it, so both ends wait for each other sooner: records
-    of 1 KiB move 1.3 to 1.5 times as fast with 32 as with 10, those of 32 KiB 1.2 to 1.3 times, and
-    more gain nothing. 0: no difference."""
+    """The same quota while buffers of a partition hold 64 records or fewer, or parts of one; it and
+    its gates may use as many buffers more as this is more. To hand on such a buffer takes as long
+    as to fill or to read it, so both ends wait for each other sooner: records of 1 KiB move 1.3 to
+    1.5 times as fast with 32 as with 10, those of 32 KiB 1.2 to 1.3 times, and more gain nothing.
+    0: no difference."""
 
     overdraft_buffers_per_partition: int = 5
     """Buffers over the pool's size that a record in progress may take, so that it never blocks

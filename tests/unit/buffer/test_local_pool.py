@@ -335,8 +335,7 @@ def test_a_recycler_returns_to_the_quota_of_its_subpartition() -> None:
 # -- large records ---------------------------------------------------------------------------------
 
 
-def test_a_subpartition_with_large_records_has_a_larger_quota() -> None:
-    """Only that one, and only for as long as its records are large."""
+def test_the_quota_is_larger_while_the_records_of_a_subpartition_are_large() -> None:
     pool, _ = pool_of(
         8, subpartitions=2, buffers_per_subpartition_max=2, large=LargeRecordLimits(4, 0)
     )
@@ -346,14 +345,12 @@ def test_a_subpartition_with_large_records_has_a_larger_quota() -> None:
     taken += take(pool, 1, 0)
     assert not pool.availability.available, "at the larger quota"
     pool.recycle_from(0, taken.pop())
-    others = take(pool, 2, 1)
-    assert not pool.availability.available, "the other one has the smaller quota"
-    while others:
-        pool.recycle_from(1, others.pop())
-    assert pool.availability.available
+    pool.expect(1, has_large_records=True)
+    pool.expect(0, has_large_records=False)
+    assert pool.availability.available, "the records of the other one are large"
 
     woken = wakes(pool)
-    pool.expect(0, has_large_records=False)
+    pool.expect(1, has_large_records=False)
     assert not pool.availability.available, "over the smaller quota now"
     pool.recycle_from(0, taken.pop())
     assert not pool.availability.available, "still at it"
@@ -361,6 +358,22 @@ def test_a_subpartition_with_large_records_has_a_larger_quota() -> None:
     assert pool.availability.available
     assert len(woken) == 1
     pool.recycle_from(0, taken.pop())
+
+
+def test_a_subpartition_with_small_buffers_stops_no_other_with_large_records() -> None:
+    """Debloating keeps the buffers small whose consumer is slow; the other one may have all of the
+    larger quota meanwhile."""
+    pool, _ = pool_of(
+        8, subpartitions=2, buffers_per_subpartition_max=2, large=LargeRecordLimits(4, 0)
+    )
+    slow = take(pool, 2, 0)
+    assert not pool.availability.available
+    pool.expect(1, has_large_records=True)
+    fast = take(pool, 3, 1)
+    assert pool.availability.available
+    for subpartition, segments in enumerate((slow, fast)):
+        for segment in segments:
+            pool.recycle_from(subpartition, segment)
 
 
 def test_what_is_over_its_quota_may_go_on_when_its_records_are_large() -> None:

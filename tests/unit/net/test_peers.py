@@ -804,7 +804,8 @@ async def test_a_worker_that_finds_another_one_full_tries_again_and_says_why() -
                 await consume(late, full.address, "p")
             assert isinstance(refused.value.__cause__, HandshakeError)
             assert peers(full).refused_total > 1
-        await until(lambda: peers(full).admitted == 0)
+        # A try that had begun goes on to its end, and may have found that there is room now.
+        await until(lambda: peers(full).admitted == 0 or peers(late).established == 1)
         assert await consume(late, full.address, "p") == [1]
         await producing
 
