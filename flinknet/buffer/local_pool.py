@@ -13,8 +13,8 @@ size, so the next one waits until that is paid back.
 
 A buffer that holds a few *large* records costs as much to hand on as one of a thousand small ones,
 so with as many buffers as those have, both ends mostly wait for each other. A pool that meets large
-records therefore *widens*: its maximum grows once, and stays; the quota is larger for as long as the
-records of any subpartition are. It is the same for all of them: one with small buffers, whose
+records therefore *widens*: its maximum grows once, and stays; the quota is larger for as long as
+the records of any subpartition are. It is the same for all of them: one with small buffers, whose
 consumer is slow (debloating), would else be at its quota, and stop the writer, before others with
 large records have what they can use. Neither adds to what the pool requires, so where memory is
 short nothing changes.
