@@ -327,6 +327,7 @@ def test_an_event_finishes_the_buffer_before_it() -> None:
         assert polled.next_data_type is following
         counts = arranged.subpartition.statistics()
         assert (counts.buffers_out, counts.bytes_out) == (number, bytes_out)
+        assert arranged.subpartition.bytes_out == bytes_out
 
 
 def test_an_event_with_nothing_before_it_is_all_there_is() -> None:
