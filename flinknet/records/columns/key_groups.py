@@ -53,6 +53,8 @@ _SIGNED = (
 _FIXEXT8_MARKER = 0xD7
 _DAY_MILLISECONDS = 86_400_000
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_UNSORTED_PER_ROW = 8
+"""So many possible numbers per row cost what sorting the rows costs: a pass over each."""
 _POSITIVE_FIXINT_MAX, _NEGATIVE_FIXINT_MIN = 127, -32
 
 
@@ -92,12 +94,26 @@ def _hashes_of_numbers(column: pa.Array) -> Words | None:
 
 def _hashes_of_tuples(columns: Sequence[pa.Array]) -> Words:
     distinct = [_distinct(column) for column in columns]
-    combined = np.zeros(len(columns[0]), np.intp)
+    tuples, place = np.zeros(1, np.intp), np.zeros(len(columns[0]), np.intp)
     for values, places in distinct:
-        _, combined = np.unique(combined * max(len(values), 1) + places, return_inverse=True)
-    _, first, place = np.unique(combined, return_index=True, return_inverse=True)
-    parts = [[values[index] for index in places[first]] for values, places in distinct]
+        count = max(len(values), 1)
+        tuples, place = _numbered(place * count + places, len(tuples) * count)
+    row = np.empty(len(tuples), np.intp)  # one that has the tuple, whichever
+    row[place] = np.arange(len(place))
+    parts = [[values[index] for index in places[row]] for values, places in distinct]
     return np.array([key_hash(key) for key in zip(*parts, strict=True)], np.uint32)[place]
+
+
+def _numbered(
+    numbers: npt.NDArray[np.intp], bound: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the numbers that occur, each below ``bound``, and for every row the place of its own
+    among them."""
+    if bound > len(numbers) * _UNSORTED_PER_ROW:
+        return np.unique(numbers, return_inverse=True)
+    occurs = np.zeros(bound, bool)
+    occurs[numbers] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[numbers]
 
 
 def _distinct(column: pa.Array) -> tuple[list[Any], npt.NDArray[np.intp]]:
