@@ -1,8 +1,8 @@
 """The demo from end to end: Spark prepares, workers exchange, Spark evaluates and verifies.
 
-Two runs of one job on one cluster. The saturation run goes as fast as it can and measures
-throughput. The open-loop run sends by a schedule, at a share of that throughput, and measures
-latency. Spark's JVM is idle while they run.
+Runs of one job on one cluster. The saturation run goes as fast as it can and measures throughput,
+and so does one in columns. The open-loop run sends by a schedule, at a share of the first one's
+throughput, and measures latency. Spark's JVM is idle while they run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from flinknet.cluster import JobProgress, LocalCluster
 from flinknet.config import FlinknetConfig
 from flinknet.demo.analysis import RunFacts, RunFigures, analyse
-from flinknet.demo.flights_job import AGGREGATES, FlightsJob
+from flinknet.demo.flight_totals import AGGREGATES
+from flinknet.demo.flights_job import FlightsJob
 from flinknet.demo.kill import CHECKPOINT_INTERVAL_MS, RUN_S, Kill, WorkerKiller
 from flinknet.demo.progress import DemoProgress
 from flinknet.demo.result import (
+    COLUMNS,
     KILLED,
     OPEN_LOOP,
     SATURATION,
@@ -44,9 +46,10 @@ SOURCE_VERTEX, KEYED_VERTEX = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """What the two runs leave beside their files."""
+    """What the runs leave beside their files."""
 
     saturation: RunFigures
+    columns: RunFigures
     offered_records_per_s: float
     open_loop_facts: RunFacts
     kill: Kill | None
@@ -64,7 +67,7 @@ def run_demo(
     find_java()
     output = parameters.output
     claim_directory(output)
-    for name in (SATURATION, OPEN_LOOP, KILLED):
+    for name in (SATURATION, COLUMNS, OPEN_LOOP, KILLED):
         shutil.rmtree(output / name, ignore_errors=True)
     with ExitStack() as stack:
         with progress.phase("Spark starts"):
@@ -75,21 +78,18 @@ def run_demo(
             open_loop = analyse(spark, output / OPEN_LOOP, exchange.open_loop_facts)
         with progress.phase("Spark verifies the runs"):
             expected = expected_aggregates(spark, workload)
-            first, second = (
-                verify(spark, expected, output / name / AGGREGATES)
-                for name in (SATURATION, OPEN_LOOP)
-            )
-            killed = None
-            if exchange.kill is not None:
-                third = verify(spark, expected, output / KILLED / AGGREGATES)
-                killed = KilledRun(exchange.kill, third)
+            verified = {
+                name: verify(spark, expected, output / name / AGGREGATES)
+                for name in (SATURATION, COLUMNS, OPEN_LOOP, *([KILLED] if exchange.kill else []))
+            }
     return DemoResult(
         parameters,
         machine_facts(),
         progress.phases,
-        Run(SATURATION, None, exchange.saturation, first),
-        Run(OPEN_LOOP, exchange.offered_records_per_s, open_loop, second),
-        killed,
+        Run(SATURATION, None, exchange.saturation, verified[SATURATION]),
+        Run(COLUMNS, None, exchange.columns, verified[COLUMNS]),
+        Run(OPEN_LOOP, exchange.offered_records_per_s, open_loop, verified[OPEN_LOOP]),
+        None if exchange.kill is None else KilledRun(exchange.kill, verified[KILLED]),
     )
 
 
@@ -118,6 +118,11 @@ async def _exchange(
             facts = await _run(cluster, job, workload, progress)
         with progress.phase("Spark evaluates the saturation run"):
             figures = await asyncio.to_thread(analyse, spark, output / SATURATION, facts)
+        with progress.phase("Saturation run in columns"):
+            job = FlightsJob(files, keyed, output / COLUMNS, in_columns=True)
+            facts = await _run(cluster, job, workload, progress)
+        with progress.phase("Spark evaluates the run in columns"):
+            in_columns = await asyncio.to_thread(analyse, spark, output / COLUMNS, facts)
         offered = figures.records_per_s * parameters.load
         with progress.phase("Open-loop run", f"{parameters.load:.0%} = {offered:,.0f} records/s"):
             job = FlightsJob(files, keyed, output / OPEN_LOOP, offered)
@@ -128,7 +133,7 @@ async def _exchange(
             with progress.phase("Run with a worker killed", f"{rate:,.0f} records/s"):
                 job = FlightsJob(files, keyed, output / KILLED, rate, CHECKPOINT_INTERVAL_MS)
                 kill = await _run_and_kill(cluster, job, progress)
-    return _Exchange(figures, offered, facts, kill)
+    return _Exchange(figures, in_columns, offered, facts, kill)
 
 
 async def _run_and_kill(cluster: LocalCluster, job: FlightsJob, progress: DemoProgress) -> Kill:

@@ -71,8 +71,10 @@ def draw(result: DemoResult, path: Path) -> None:
 
 def _headline(result: DemoResult) -> str:
     rate, latency = result.saturation.figures.records_per_s, result.open_loop.figures.latency_us
+    in_columns = result.columns.figures.records_per_s
     return (
-        f"flinknet: {rate / 1e6:.2f} M records/s; at {result.parameters.load:.0%} of that, "
+        f"flinknet: {rate / 1e6:.2f} M records/s, in columns {in_columns / 1e6:.1f} M; "
+        f"at {result.parameters.load:.0%} of the first, "
         f"latency p50 {format_latency(latency.p50_us)}, p99 {format_latency(latency.p99_us)}, "
         f"p99.9 {format_latency(latency.p999_us)}"
     )

@@ -13,42 +13,43 @@ A record is a tuple ``(id, origin, dest, distance, arr_delay, intended_ns)`` of 
 ``arr_delay`` is None for a flight that never arrived, ``intended_ns`` is on the monotonic clock of
 the host. In the saturation run a record is intended for the moment at which its source has read it,
 in the open-loop run for the moment that the schedule gives it, however late it is sent.
+
+In columns a record is an Arrow record batch of such rows, with ``source``, the index of the subtask
+that has read them, as another column; it is cut by the pairs of its rows (``ColumnTotals``).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
 from flinknet.datastream.environment import StreamExecutionEnvironment
 from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.sources import RateLimitedSource, append_time
-from flinknet.demo.measurement import BATCH_RECORDS, FIELDS, Measurement
-from flinknet.records.key_groups import key_group, key_group_range
-from flinknet.task.context import ProcessContext, RuntimeContext
-from flinknet.task.functions import KeyedProcessFunction
+from flinknet.demo.flight_totals import (
+    AGGREGATES,
+    ARRIVALS,
+    INTENDED,
+    LATENCY,
+    PAIR,
+    SOURCE,
+    ColumnTotals,
+    FlightTotals,
+)
+from flinknet.task.context import RuntimeContext
 from flinknet.task.graph import JobGraph
 from flinknet.task.source import Source
-from flinknet.task.state.checkpointed_function import (
-    CheckpointedFunction,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-)
-from flinknet.task.state.descriptors import ListStateDescriptor
-from flinknet.task.state.operator_state import OperatorListState
 
-__all__ = [
-    "AGGREGATES",
-    "ARRIVALS",
-    "LATENCY",
-    "FlightTotals",
-    "FlightsJob",
-    "ReadTimeSource",
-]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flinknet.datastream.streams import DataStream
+
+__all__ = ["FlightsJob", "ReadTimeColumns", "ReadTimeSource"]
 
 CHECKPOINTS = "checkpoints"
 """Beside the results of a run."""
@@ -56,8 +57,8 @@ CHECKPOINTS = "checkpoints"
 RESTARTS_MAX = 3
 """More than a worker that is killed takes, and an end for what fails each time."""
 
-AGGREGATES, LATENCY, ARRIVALS = "aggregates", "latency", "arrivals"
-"""Directories of a run's results, and tags of the rows on their way to the sinks."""
+FIELDS = ("id", "origin", "dest", "distance", "arr_delay")
+"""Columns of the workload that a source reads."""
 
 COLUMNS = {
     AGGREGATES: {
@@ -74,10 +75,6 @@ COLUMNS = {
 }
 
 
-TOTALS = ListStateDescriptor("totals")
-"""(origin, dest, and the five sums) of each pair."""
-
-
 @dataclass(frozen=True, slots=True)
 class FlightsJob:
     """One run of the job; ``records_per_s`` is the schedule's rate, None is as fast as it goes."""
@@ -89,6 +86,8 @@ class FlightsJob:
     results: Path
     records_per_s: float | None = None
     checkpoint_interval_ms: float = 1_000.0
+    in_columns: bool = False
+    """Whether its records are Arrow record batches; without a schedule."""
 
     @property
     def checkpoints(self) -> Path:
@@ -102,13 +101,7 @@ class FlightsJob:
         environment.enable_checkpointing(self.checkpoint_interval_ms)
         environment.get_checkpoint_config().set_checkpoint_storage_dir(str(self.checkpoints))
         environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(RESTARTS_MAX, 0.0))
-        rows = (
-            environment.from_source(self._source(), name="flights")
-            .set_parallelism(len(self.files))
-            .key_by(route)
-            .process(FlightTotals(len(self.files)))
-            .name("flight totals")
-        )
+        rows = self._totals(environment).name("flight totals")
         for tag, columns in COLUMNS.items():
             (
                 rows.filter(HasTag(tag))
@@ -120,9 +113,18 @@ class FlightsJob:
             )
         return environment.job_graph("flights")
 
+    def _totals(self, environment: StreamExecutionEnvironment) -> DataStream:
+        sources = len(self.files)
+        flights = environment.from_source(self._source(), name="flights").set_parallelism(sources)
+        if self.in_columns:
+            return flights.key_by_columns(*PAIR).map_batch(ColumnTotals(sources))
+        return flights.key_by(route).process(FlightTotals(sources))
+
     def _source(self) -> Source:
-        columns = ["id", "origin", "dest", "distance", "arr_delay"]
-        source = FileSource(self.files, columns=columns, split="file")
+        records: Literal["batch", "tuple"] = "batch" if self.in_columns else "tuple"
+        source = FileSource(self.files, columns=FIELDS, split="file", records=records)
+        if self.in_columns:
+            return ReadTimeColumns(source)
         if self.records_per_s is None:
             return ReadTimeSource(source)
         return RateLimitedSource(source, self.records_per_s, stamp=append_time)
@@ -144,64 +146,20 @@ class ReadTimeSource(Source):
             yield [(*record, read_ns) for record in batch]
 
 
-class FlightTotals(KeyedProcessFunction, CheckpointedFunction):
-    """Adds up the flights of every pair, and measures when and how late each record arrived.
+class ReadTimeColumns(ReadTimeSource):
+    """The same for record batches: that time, and the number of their source, are columns."""
 
-    All results come when the input has ended, as ``(tag, *row)``. The sums are state, as rows of
-    which a subtask takes those of its own pairs; what was measured is not, so that after a failure
-    it is of the last attempt.
-    """
+    def batches(self, context: RuntimeContext) -> Iterator[list[pa.RecordBatch]]:
+        import numpy as np
 
-    def __init__(self, sources: int) -> None:
-        self._sources = sources
-        self._saved: OperatorListState | None = None
-
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
-        self._saved = context.get_operator_state_store().get_union_list_state(TOTALS)
-
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        if self._saved is not None:
-            self._saved.update([(*pair, *totals) for pair, totals in self._totals.items()])
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        groups, parallelism = runtime_context.max_parallelism, runtime_context.parallelism
-        own = key_group_range(groups, parallelism, runtime_context.index)
-        self._totals: dict[tuple[str, str], list[int]] = {
-            (origin, dest): totals
-            for origin, dest, *totals in (() if self._saved is None else self._saved.get())
-            if key_group((origin, dest), groups) in own
-        }
-        self._measurement = Measurement(runtime_context.index, self._sources)
-        self._taken = self._measurement.taken
-        self._taken_max = BATCH_RECORDS * FIELDS
-
-    def process_element(self, value: Any, ctx: ProcessContext) -> None:
-        arrival_ns = time.monotonic_ns()
-        record_id, _, _, distance, arr_delay, intended_ns = value
-        taken = self._taken
-        taken.append(arrival_ns)
-        taken.append(intended_ns)
-        taken.append(ctx.channel)  # with one input, the index of the source subtask
-        if len(taken) >= self._taken_max:
-            self._measurement.count()
-        try:
-            totals = self._totals[ctx.current_key]
-        except KeyError:
-            totals = self._totals[ctx.current_key] = [0, 0, 0, 0, 0]
-        totals[0] += 1
-        totals[1] += distance
-        if arr_delay is not None:
-            totals[2] += arr_delay
-            totals[3] += 1
-        totals[4] += record_id
-
-    def finish(self) -> Iterable[tuple[Any, ...]]:
-        for (origin, dest), totals in self._totals.items():
-            yield AGGREGATES, origin, dest, *totals
-        for latency in self._measurement.latency_rows():
-            yield LATENCY, *latency
-        for arrivals in self._measurement.arrival_rows():
-            yield ARRIVALS, *arrivals
+        for batches in self._source.read_share(context):
+            read_ns = time.monotonic_ns()
+            yield [
+                batch.append_column(INTENDED, np.full(batch.num_rows, read_ns)).append_column(
+                    SOURCE, np.full(batch.num_rows, context.index)
+                )
+                for batch in batches
+            ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flinknet.demo.histogram import BUCKETS, bucket_index, bucket_upper
 
@@ -34,6 +35,8 @@ BATCH_RECORDS: Final = 16_384
 """Records between two numpy passes: 400 KB, and about 1 ms of counting."""
 
 FIELDS: Final = 3
+
+Integers = NDArray[np.int64]
 
 
 class LatencyRow(NamedTuple):
@@ -72,7 +75,13 @@ class Measurement:
             return
         batch = np.array(self.taken, np.int64).reshape(-1, FIELDS)
         del self.taken[:]
-        arrival, intended, source = batch.T
+        self._add(*batch.T)
+
+    def add(self, arrival_ns: int, intended_ns: Integers, sources: Integers) -> None:
+        """Count records that have arrived together; of each, when it was to be sent, and where."""
+        self._add(np.full(len(intended_ns), arrival_ns), intended_ns, sources)
+
+    def _add(self, arrival: Integers, intended: Integers, source: Integers) -> None:
         latency = np.maximum(arrival - intended, 0)
         channel_bucket = source * BUCKETS + bucket_index(latency)
         counted = np.bincount(channel_bucket, minlength=self._latency.size)

@@ -46,10 +46,12 @@ def print_report(result: DemoResult, console: Console) -> None:
     )
     console.print(_runs_table(result))
     console.print(
-        "Throughput is the saturation run's. Latency is the open-loop run's: from the instant at "
-        "which the schedule sends a record to the instant at which the keyed operator takes it, so "
-        "a source that falls behind adds to it. Figures in brackets are no results: at saturation, "
-        "latency is the time in full buffers; the rate of an open loop is chosen.",
+        "Throughput is the saturation run's, whose records are Python tuples, and the one in "
+        "columns, whose records are Arrow record batches: their rows are counted. Latency is the "
+        "open-loop run's: from the instant at which the schedule sends a record to the instant at "
+        "which the keyed operator takes it, so a source that falls behind adds to it. Figures in "
+        "brackets are no results: at saturation, latency is the time in full buffers; the rate of "
+        "an open loop is chosen.",
         style="dim",
         highlight=False,
     )
@@ -132,27 +134,26 @@ def _runs_table(result: DemoResult) -> Table:
     """One column per run. What a run is not made to measure is in brackets."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
-    table.add_column("saturation run", justify="right", no_wrap=True)
-    table.add_column(
-        f"open-loop run at {result.parameters.load:.0%}", justify="right", no_wrap=True
-    )
-    saturation, open_loop = result.saturation.figures, result.open_loop.figures
-    offered = f"{result.open_loop.offered_records_per_s or 0.0:,.0f}"
-    table.add_row("records", f"{saturation.records:,}", f"{open_loop.records:,}")
-    table.add_row("seconds", f"{saturation.seconds:.2f}", f"{open_loop.seconds:.2f}")
-    table.add_row("records/s offered", "no limit", offered)
-    for name, first, second in (
-        ("records/s", f"{saturation.records_per_s:,.0f}", f"{open_loop.records_per_s:,.0f}"),
-        ("MB/s", f"{saturation.mb_per_s:.1f}", f"{open_loop.mb_per_s:.1f}"),
+    for heading in (
+        "saturation run",
+        "in columns",
+        f"open-loop run at {result.parameters.load:.0%}",
     ):
-        table.add_row(name, _RESULT.format(first), f"({second})")
-    for name, first, second in zip(
-        _PERCENTILES,
-        _latency_cells(saturation.latency_us),
-        _latency_cells(open_loop.latency_us),
-        strict=True,
+        table.add_column(heading, justify="right", no_wrap=True)
+    runs = [run.figures for run in result.runs]
+    offered = result.open_loop.offered_records_per_s or 0.0
+    table.add_row("records", *(f"{run.records:,}" for run in runs))
+    table.add_row("seconds", *(f"{run.seconds:.2f}" for run in runs))
+    table.add_row("records/s offered", "no limit", "no limit", f"{offered:,.0f}")
+    for name, (*measured, chosen) in (
+        ("records/s", [f"{run.records_per_s:,.0f}" for run in runs]),
+        ("MB/s", [f"{run.mb_per_s:.1f}" for run in runs]),
     ):
-        table.add_row(f"latency {name}", f"({first})", _RESULT.format(second))
+        table.add_row(name, *map(_RESULT.format, measured), f"({chosen})")
+    latencies = zip(*(_latency_cells(run.latency_us) for run in runs), strict=True)
+    for name, (*in_full_buffers, measured_one) in zip(_PERCENTILES, latencies, strict=True):
+        brackets = (f"({latency})" for latency in in_full_buffers)
+        table.add_row(f"latency {name}", *brackets, _RESULT.format(measured_one))
     return table
 
 

@@ -17,6 +17,7 @@ from flinknet.demo.workload import FLIGHTS, WorkloadParameters
 from flinknet.errors import ConfigurationError
 
 __all__ = [
+    "COLUMNS",
     "KILLED",
     "OPEN_LOOP",
     "SATURATION",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 SATURATION = "saturation"
+COLUMNS = "columns"
 OPEN_LOOP = "open-loop"
 KILLED = "killed"
 
@@ -111,18 +113,19 @@ class KilledRun:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """Both runs, and how long each phase took; and the one with a worker killed, if asked for."""
+    """The runs, and how long each phase took; and the one with a worker killed, if asked for."""
 
     parameters: DemoParameters
     machine: dict[str, Any]
     phases: dict[str, float]
     saturation: Run
+    columns: Run
     open_loop: Run
     killed: KilledRun | None = None
 
     @property
-    def runs(self) -> tuple[Run, Run]:
-        return self.saturation, self.open_loop
+    def runs(self) -> tuple[Run, Run, Run]:
+        return self.saturation, self.columns, self.open_loop
 
     @property
     def verified(self) -> bool:

@@ -50,5 +50,6 @@ def result(output: Path, *, keyed: int = 4, sources: int = 4) -> DemoResult:
         machine_facts(),
         {"Saturation run": 1.5},
         run("saturation", records_per_s=1_234_567.0, keyed=keyed, sources=sources),
+        run("columns", records_per_s=9_876_543.0, keyed=keyed, sources=sources),
         run("open-loop", records_per_s=617_283.5, keyed=keyed, sources=sources),
     )

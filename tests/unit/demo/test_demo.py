@@ -16,6 +16,7 @@ from flinknet.cli import main as cli
 from flinknet.config import FlinknetConfig
 from flinknet.demo import flights_job
 from flinknet.demo.demo import run_demo
+from flinknet.demo.flight_totals import ColumnTotals, FlightTotals
 from flinknet.demo.progress import DemoProgress
 from flinknet.demo.result import DemoParameters
 from flinknet.demo.workload import Workload
@@ -63,7 +64,7 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
 ) -> None:
     """The workers run a wrong operator; Spark finds the one pair that it gets wrong."""
 
-    class Wrong(flights_job.FlightTotals):
+    class Wrong(FlightTotals):
         """Loses one mile on every flight from Newark to Houston."""
 
         def process_element(self, value: tuple[Any, ...], ctx: Any) -> None:
@@ -71,7 +72,16 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
             distance -= (origin, dest) == ("EWR", "IAH")
             super().process_element((record_id, origin, dest, distance, *rest), ctx)
 
+    class WrongColumns(ColumnTotals):
+        """Does the same to their sum."""
+
+        def rows(self) -> Any:
+            for origin, dest, records, distance, *rest in super().rows():
+                lost = records * ((origin, dest) == ("EWR", "IAH"))
+                yield origin, dest, records, distance - lost, *rest
+
     monkeypatch.setattr(flights_job, "FlightTotals", Wrong)
+    monkeypatch.setattr(flights_job, "ColumnTotals", WrongColumns)
     monkeypatch.setattr("flinknet.demo.demo.spark_session", lambda log_file: nullcontext(spark))
     shutil.copytree(workload.directory.parent, tmp_path / "wrong")
     sizes = {"scale": SMALL.scale, "sources": SMALL.sources, "limit": SMALL.limit}

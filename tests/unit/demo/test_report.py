@@ -23,11 +23,12 @@ def printed(demo: DemoResult) -> str:
     return text.getvalue()
 
 
-def test_the_table_has_the_figures_of_both_runs(tmp_path: Path) -> None:
+def test_the_table_has_the_figures_of_all_runs(tmp_path: Path) -> None:
     text = printed(result(tmp_path))
     for expected in (
         f"flinknet {IMPLEMENTATION}",
         "1,234,567",
+        "9,876,543",
         "1.20 ms",
         "5.60 ms",
         "9.80 ms",
@@ -37,7 +38,7 @@ def test_the_table_has_the_figures_of_both_runs(tmp_path: Path) -> None:
         "TCP",
     ):
         assert expected in text
-    assert text.count("verified") == 2
+    assert text.count("verified") == 3
     assert "DIFFERENT" not in text
 
 
@@ -49,7 +50,7 @@ def test_a_run_that_falls_behind_its_schedule_is_not_passed_off_as_latency(tmp_p
     demo = replace(demo, open_loop=late)
     assert not demo.open_loop.kept_up
     assert "fell behind" in printed(demo)
-    assert demo.to_dict()["runs"][1]["kept_up"] is False
+    assert demo.to_dict()["runs"][2]["kept_up"] is False
 
 
 def test_a_difference_is_printed_with_both_values(tmp_path: Path) -> None:
@@ -93,8 +94,9 @@ def test_the_json_has_everything(tmp_path: Path) -> None:
     assert stored["machine"]["cores"] >= 1
     assert stored["machine"]["pyspark"]
     assert stored["parameters"]["records"] == 336_776
-    assert [each["name"] for each in stored["runs"]] == ["saturation", "open-loop"]
-    saturation, open_loop = stored["runs"]
+    assert [each["name"] for each in stored["runs"]] == ["saturation", "columns", "open-loop"]
+    saturation, columns, open_loop = stored["runs"]
+    assert columns["records_per_s"] == 9_876_543.0
     assert saturation["records_per_s"] == 1_234_567.0
     assert saturation["offered_records_per_s"] is None
     assert open_loop["offered_records_per_s"] == 617_283.5

@@ -48,11 +48,13 @@ def test_a_run_keeps_up_with_its_schedule_or_has_none(tmp_path: Path) -> None:
     assert not replace(made.open_loop, offered_records_per_s=1.1 * rate).kept_up
 
 
-def test_a_result_is_verified_if_both_runs_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["saturation", "columns", "open_loop"])
+def test_a_result_is_verified_if_all_runs_are(tmp_path: Path, name: str) -> None:
     made = result(tmp_path)
     assert made.verified
     different = Verification(224, 1_000, (Difference("EWR", "ANC", "distance", 1, 2),))
-    assert not replace(made, saturation=replace(made.saturation, verification=different)).verified
+    wrong = replace(getattr(made, name), verification=different)
+    assert not replace(made, **{name: wrong}).verified
 
 
 def test_the_machine_is_described() -> None:

@@ -1,0 +1,188 @@
+"""The demo's keyed operators: the flights of every (origin, dest) added up, and how late each came.
+
+Two forms of one operator. ``FlightTotals`` takes a record at a time, ``ColumnTotals`` Arrow record
+batches, of which no row becomes a Python object. Both keep the same sums as state, and say the same
+rows at the end of their input, as ``(tag, *row)``.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flinknet.demo.measurement import BATCH_RECORDS, FIELDS, Measurement
+from flinknet.records.key_groups import key_group, key_group_range
+from flinknet.task.context import ProcessContext, RuntimeContext
+from flinknet.task.functions import KeyedProcessFunction, MapBatchFunction
+from flinknet.task.state.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flinknet.task.state.descriptors import ListStateDescriptor
+from flinknet.task.state.operator_state import OperatorListState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "AGGREGATES",
+    "ARRIVALS",
+    "INTENDED",
+    "LATENCY",
+    "PAIR",
+    "SOURCE",
+    "ColumnTotals",
+    "FlightTotals",
+]
+
+AGGREGATES, LATENCY, ARRIVALS = "aggregates", "latency", "arrivals"
+"""Tags of the rows on their way to the sinks, and directories of a run's results."""
+
+INTENDED, SOURCE = "intended_ns", "source"
+"""Columns of a record batch: when its rows were to be sent, and by which source subtask."""
+
+TOTALS = ListStateDescriptor("totals")
+"""(origin, dest, and the five sums) of each pair."""
+
+PAIR = ("origin", "dest")
+
+SUMS = {
+    "records": ("id", "count"),
+    "distance": ("distance", "sum"),
+    "delay_sum": ("arr_delay", "sum"),
+    "delays": ("arr_delay", "count"),
+    "id_sum": ("id", "sum"),
+}
+"""Each sum: of which column, and how."""
+
+PARTS_MAX = 64
+"""Sums of batches that are kept side by side; each has a row for each pair of a subtask."""
+
+
+class Totals(CheckpointedFunction):
+    """The sums as state, as rows of which a subtask takes those of its own pairs. What was measured
+    is not state, so that after a failure it is of the last attempt."""
+
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+        self._saved: OperatorListState | None = None
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self._saved = context.get_operator_state_store().get_union_list_state(TOTALS)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        if self._saved is not None:
+            self._saved.update(list(self.rows()))
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        groups, parallelism = runtime_context.max_parallelism, runtime_context.parallelism
+        own = key_group_range(groups, parallelism, runtime_context.index)
+        saved = () if self._saved is None else self._saved.get()
+        self.restore([row for row in saved if key_group((row[0], row[1]), groups) in own])
+        self.measurement = Measurement(runtime_context.index, self._sources)
+
+    def finish(self) -> Iterable[tuple[Any, ...]]:
+        for row in self.rows():
+            yield AGGREGATES, *row
+        for latency in self.measurement.latency_rows():
+            yield LATENCY, *latency
+        for arrivals in self.measurement.arrival_rows():
+            yield ARRIVALS, *arrivals
+
+    @abstractmethod
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        """Return (origin, dest, and the five sums) of each pair that has come."""
+
+    @abstractmethod
+    def restore(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Begin with these rows."""
+
+
+class FlightTotals(Totals, KeyedProcessFunction):
+    """Takes a record at a time: ``(id, origin, dest, distance, arr_delay, intended_ns)``."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        super().open(runtime_context)
+        self._taken = self.measurement.taken
+        self._taken_max = BATCH_RECORDS * FIELDS
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        arrival_ns = time.monotonic_ns()
+        record_id, _, _, distance, arr_delay, intended_ns = value
+        taken = self._taken
+        taken.append(arrival_ns)
+        taken.append(intended_ns)
+        taken.append(ctx.channel)  # with one input, the index of the source subtask
+        if len(taken) >= self._taken_max:
+            self.measurement.count()
+        try:
+            totals = self._totals[ctx.current_key]
+        except KeyError:
+            totals = self._totals[ctx.current_key] = [0, 0, 0, 0, 0]
+        totals[0] += 1
+        totals[1] += distance
+        if arr_delay is not None:
+            totals[2] += arr_delay
+            totals[3] += 1
+        totals[4] += record_id
+
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        return ((*pair, *totals) for pair, totals in self._totals.items())
+
+    def restore(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._totals: dict[tuple[str, str], list[int]] = {
+            (origin, dest): totals for origin, dest, *totals in rows
+        }
+
+
+class ColumnTotals(Totals, MapBatchFunction):
+    """Takes Arrow record batches of the same columns, and of ``source``, that of the rows."""
+
+    def map_batch(self, values: list[Any]) -> Iterable[Any]:
+        import pyarrow
+
+        arrival_ns = time.monotonic_ns()
+        batches = pyarrow.Table.from_batches(values)
+        intended, sources = batches[INTENDED].to_numpy(), batches[SOURCE].to_numpy()
+        self.measurement.add(arrival_ns, intended, sources)
+        self._parts.append(_summed(batches, SUMS))
+        if len(self._parts) > PARTS_MAX:
+            self._merge()
+        return ()
+
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        if not self._parts:
+            return ()
+        self._merge()
+        columns = (self._parts[0][name].to_pylist() for name in (*PAIR, *SUMS))
+        return zip(*columns, strict=True)
+
+    def restore(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        import pyarrow
+
+        self._parts: list[pa.Table] = []
+        if rows:
+            columns = zip(*rows, strict=True)
+            self._parts.append(pyarrow.table(list(map(list, columns)), names=[*PAIR, *SUMS]))
+
+    def _merge(self) -> None:
+        import pyarrow
+
+        sums = {name: (name, "sum") for name in SUMS}
+        self._parts = [_summed(pyarrow.concat_tables(self._parts), sums)]
+
+
+def _summed(rows: pa.Table, sums: dict[str, tuple[str, str]]) -> pa.Table:
+    """Return the sums of each pair. The sum of no delays is 0, as in SQL it is not."""
+    import pyarrow
+    from pyarrow import compute
+
+    grouped = rows.group_by(list(PAIR), use_threads=False).aggregate(list(sums.values()))
+    columns = [grouped[name] for name in PAIR]
+    columns += [
+        compute.fill_null(grouped[f"{column}_{function}"], 0) for column, function in sums.values()
+    ]
+    return pyarrow.table(columns, names=[*PAIR, *sums])

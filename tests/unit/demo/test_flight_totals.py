@@ -1,0 +1,195 @@
+"""The demo's keyed operators, record by record and batch by batch, under the same cases."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flinknet.demo import flight_totals, measurement
+from flinknet.demo.flight_totals import (
+    AGGREGATES,
+    ARRIVALS,
+    INTENDED,
+    LATENCY,
+    SOURCE,
+    ColumnTotals,
+    FlightTotals,
+    Totals,
+)
+from flinknet.demo.flights_job import FIELDS, route
+from flinknet.records.key_groups import key_group, key_group_range
+from flinknet.task.context import ProcessContext, RuntimeContext
+from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.task.state.operator_state import OperatorListState
+
+FLIGHTS = [
+    (0, "EWR", "IAH", 1_400, 11),
+    (1, "LGA", "IAH", 1_416, -20),
+    (2, "EWR", "IAH", 1_400, None),
+    (3, "EWR", "LGA", 17, None),
+    (4, "EWR", "IAH", 1_400, -3),
+]
+SUMS = [
+    ("EWR", "IAH", 3, 4_200, 8, 2, 6),
+    ("EWR", "LGA", 1, 17, 0, 0, 3),
+    ("LGA", "IAH", 1, 1_416, -20, 1, 1),
+]
+TYPES = [pa.int64(), pa.string(), pa.string(), pa.int32(), pa.int32(), pa.int64(), pa.int64()]
+SCHEMA = pa.schema(list(zip([*FIELDS, INTENDED, SOURCE], TYPES, strict=True)))
+
+ROWS = 3
+"""Of a record batch; of which two come at once."""
+
+
+def context(index: int = 0) -> RuntimeContext:
+    return RuntimeContext(
+        operator_name="flight totals",
+        task_name="flight totals",
+        index=index,
+        parallelism=2,
+        max_parallelism=128,
+        processing_time=ProcessingTimeService(lambda action: None),
+    )
+
+
+class Form(ABC):
+    """One of the two operators, opened, and how it is fed; records alternate between sources."""
+
+    operator: Totals
+
+    @abstractmethod
+    def feed(self, records: Sequence[tuple[Any, ...]]) -> None: ...
+
+    def said(self) -> dict[str, list[tuple[Any, ...]]]:
+        """What the operator says at its end, by tag."""
+        rows: dict[str, list[tuple[Any, ...]]] = {AGGREGATES: [], LATENCY: [], ARRIVALS: []}
+        for tag, *row in self.operator.finish():
+            rows[tag].append(tuple(row))
+        return rows
+
+
+class Records(Form):
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+        self.operator = self._flights = FlightTotals(sources)
+
+    def feed(self, records: Sequence[tuple[Any, ...]]) -> None:
+        view = ProcessContext()
+        for number, record in enumerate(records):
+            view.channel, view.current_key = number % self._sources, route(record)
+            self._flights.process_element((*record, time.monotonic_ns()), view)
+
+
+class Columns(Form):
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+        self.operator = self._columns = ColumnTotals(sources)
+
+    def feed(self, records: Sequence[tuple[Any, ...]]) -> None:
+        rows = [
+            dict(zip(SCHEMA.names, (*record, time.monotonic_ns(), source), strict=True))
+            for record, source in zip(records, cycle(range(self._sources)), strict=False)
+        ]
+        batches = [
+            pa.RecordBatch.from_pylist(rows[start : start + ROWS], schema=SCHEMA)
+            for start in range(0, len(rows), ROWS)
+        ]
+        for start in range(0, len(batches), 2):
+            assert self._columns.map_batch(batches[start : start + 2]) == ()
+
+
+@pytest.fixture(params=[Records, Columns])
+def form(request: pytest.FixtureRequest) -> type[Records | Columns]:
+    kind: type[Records | Columns] = request.param
+    return kind
+
+
+def opened(form: type[Records | Columns], sources: int = 2, index: int = 1) -> Form:
+    made = form(sources)
+    made.operator.open(context(index))
+    return made
+
+
+def test_a_flight_without_arrival_delay_counts_but_not_in_the_mean(
+    form: type[Records | Columns],
+) -> None:
+    made = opened(form)
+    made.feed(FLIGHTS)
+    assert sorted(made.said()[AGGREGATES]) == SUMS
+
+
+def test_every_record_is_measured_on_its_channel(
+    form: type[Records | Columns], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flight_totals, "BATCH_RECORDS", 7)  # count in between
+    made = opened(form, sources=3)
+    made.feed([FLIGHTS[number % 5] for number in range(100)])
+    rows = made.said()
+    by_channel: Counter[int] = Counter()
+    for subtask, source, _, records in rows[LATENCY]:
+        assert subtask == 1
+        by_channel[source] += records
+    assert by_channel == {0: 34, 1: 33, 2: 33}
+    assert sum(row[3] for row in rows[ARRIVALS]) == 100
+
+
+def test_a_subtask_without_records_says_nothing(form: type[Records | Columns]) -> None:
+    assert opened(form).said() == {AGGREGATES: [], LATENCY: [], ARRIVALS: []}
+
+
+def test_a_subtask_goes_on_from_the_sums_of_its_own_pairs(
+    form: type[Records | Columns],
+) -> None:
+    before = opened(form)
+    before.feed(FLIGHTS)
+    saved = OperatorListState()
+    saved.update(list(before.operator.rows()))
+    for index in range(2):
+        after = form(2)
+        after.operator._saved = saved
+        after.operator.open(context(index))
+        after.feed(FLIGHTS[3:4])
+        own = key_group_range(128, 2, index)
+        kept = {row[:2]: row[2:] for row in SUMS if key_group(row[:2], 128) in own}
+        records, distance, delay_sum, delays, id_sum = kept.get(("EWR", "LGA"), (0, 0, 0, 0, 0))
+        kept["EWR", "LGA"] = (records + 1, distance + 17, delay_sum, delays, id_sum + 3)
+        said = after.said()[AGGREGATES]
+        assert {row[:2]: row[2:] for row in said} == kept
+        assert len(said) == len(kept)
+
+
+def test_the_measurement_is_counted_before_it_grows() -> None:
+    """Memory of a keyed subtask is bounded by a batch, however many records it takes."""
+    totals = FlightTotals(1)
+    totals.open(context())
+    view = ProcessContext()
+    longest = 0
+    for record_id in range(measurement.BATCH_RECORDS + 10):
+        record = (record_id, "EWR", "IAH", 1_400, None)
+        view.current_key = route(record)
+        totals.process_element((*record, 0), view)
+        longest = max(longest, len(totals._taken))
+    assert longest < measurement.BATCH_RECORDS * measurement.FIELDS
+
+
+def test_the_sums_of_batches_are_added_up_before_they_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flight_totals, "PARTS_MAX", 3)
+    made = Columns(2)
+    made.operator.open(context())
+    most = 0
+    for _ in range(20):
+        made.feed(FLIGHTS)
+        most = max(most, len(made._columns._parts))
+    assert most == 3
+    assert sorted(made.said()[AGGREGATES]) == [
+        (*row[:2], *(20 * value for value in row[2:])) for row in SUMS
+    ]
