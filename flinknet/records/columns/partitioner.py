@@ -1,8 +1,9 @@
 """The keyed exchange of columns: Arrow record batches, cut by the keys of their rows.
 
-No row becomes a Python object: the key groups of all rows are computed at once, the rows are put in
+No row becomes a Python object: the channels of all rows are computed at once, the rows are put in
 the order of their channels in one go, each channel's in the order they had, and a part is a slice
-of that. Needs ``flinknet[arrow]``.
+of that. The channels of keys that are not numbers are remembered, as those of records are. Needs
+``flinknet[arrow]``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.config import REMEMBERED_KEYS_BYTES
 from flinknet.errors import ConfigurationError, SerializationError
-from flinknet.records.columns.key_groups import key_groups
-from flinknet.records.key_groups import check_key_groups, operator_index
+from flinknet.records.columns.row_channels import row_channels
+from flinknet.records.key_groups import check_key_groups, key_group, operator_index
 from flinknet.records.partitioner import Partitioner
+from flinknet.records.remembered_channels import RememberedChannels
 
 __all__ = ["ColumnHashPartitioner"]
 
@@ -39,11 +42,13 @@ class ColumnHashPartitioner(Partitioner):
             raise ConfigurationError("a keyed exchange of columns needs the name of at least one")
         self._columns = columns
         self._max_parallelism = max_parallelism
+        self._remembered = RememberedChannels(_itself, self._owner, REMEMBERED_KEYS_BYTES)
 
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Check that there is a key group for every channel."""
         check_key_groups(channels, self._max_parallelism)
         super().setup(channels)
+        self._remembered.forget()
         groups = range(self._max_parallelism)
         self._channel_of_group = np.array(
             [operator_index(group, self._max_parallelism, channels) for group in groups],
@@ -64,10 +69,11 @@ class ColumnHashPartitioner(Partitioner):
                 f"a keyed exchange of columns takes Arrow record batches, not a record of type "
                 f"{type(record).__name__}"
             )
-        groups = key_groups(
-            [self._column(record, name) for name in self._columns], self._max_parallelism
+        channels = row_channels(
+            [self._column(record, name) for name in self._columns],
+            self._channel_of_group,
+            self._remembered.select,
         )
-        channels = self._channel_of_group[groups]
         rows = np.bincount(channels, minlength=self.channels).tolist()
         if record.num_rows in rows:
             return {rows.index(record.num_rows): record} if record.num_rows else {}
@@ -79,6 +85,13 @@ class ColumnHashPartitioner(Partitioner):
                 parts[channel] = ordered.slice(start, count)
                 start += count
         return parts
+
+    def remember_at_most(self, memory_bytes: int) -> None:
+        """Pass it on."""
+        self._remembered.memory_bytes = memory_bytes
+
+    def _owner(self, key: Any) -> int:
+        return int(self._channel_of_group[key_group(key, self._max_parallelism)])
 
     @staticmethod
     def _in_order(batch: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> pa.RecordBatch:
@@ -98,3 +111,7 @@ class ColumnHashPartitioner(Partitioner):
                 f"key of the exchange; its columns are {', '.join(batch.schema.names)}"
             )
         return batch.column(places[0])
+
+
+def _itself(key: Any) -> Any:
+    return key

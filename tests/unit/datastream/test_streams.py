@@ -174,7 +174,7 @@ def test_columns_without_their_extra(
     stream: DataStream, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Said where the program asks for them, and by whoever else would have to cut batches."""
-    for module in ("columns.partitioner", "columns.key_groups"):
+    for module in ("columns.partitioner", "columns.row_channels"):
         monkeypatch.delitem(sys.modules, f"flinknet.records.{module}", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
 

@@ -10,6 +10,7 @@ import pytest
 from flinknet.errors import ConfigurationError, LocalProtocolError, SerializationError
 from flinknet.records.columns.partitioner import ColumnHashPartitioner
 from flinknet.records.columns.record_batch import read_batch
+from flinknet.records.key_groups import key_group
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
     BroadcastPartitioner,
@@ -89,6 +90,42 @@ def test_rows_go_where_a_record_with_their_key_goes(
     for part in parts.values():
         part.validate(full=True)
         assert part.schema.equals(batch.schema, check_metadata=True)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The keys whose group was computed."""
+    keys: list[Any] = []
+
+    def noted(key: Any, max_parallelism: int) -> int:
+        keys.append(key)
+        return key_group(key, max_parallelism)
+
+    monkeypatch.setattr("flinknet.records.columns.partitioner.key_group", noted)
+    return keys
+
+
+def test_the_channel_of_a_text_is_remembered(asked: list[Any]) -> None:
+    """Until the channels are others."""
+    partitioner = set_up(8, "text", "kind")
+    first = partitioner.cut(numbered(1_000))
+    assert len(asked) == len(set(asked)) == 13 * 5
+    again = partitioner.cut(numbered(1_000))
+    assert len(asked) == 13 * 5
+    assert {channel: part.to_pylist() for channel, part in again.items()} == {
+        channel: part.to_pylist() for channel, part in first.items()
+    }
+    partitioner.setup(5)
+    assert set(partitioner.cut(numbered(1_000))) == set(range(5))
+    assert len(asked) == 2 * 13 * 5
+
+
+def test_what_is_remembered_has_its_bound(asked: list[Any]) -> None:
+    partitioner = set_up(8, "text")
+    partitioner.remember_at_most(0)
+    first, again = (partitioner.cut(numbered(1_000)) for _ in range(2))
+    assert len(asked) == 2 * 13
+    assert list(first) == list(again)
 
 
 @pytest.mark.parametrize("max_parallelism", [4, 5, 128, 1_000, 32_768])

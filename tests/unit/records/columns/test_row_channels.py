@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from math import inf, nan
 from random import Random
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.errors import SerializationError
-from flinknet.records.columns.key_groups import key_groups
+from flinknet.records.columns.row_channels import row_channels
 from flinknet.records.key_groups import key_group
 
 GROUPS = 32_768
@@ -38,6 +40,12 @@ FLOATS = [
 INTEGER_TYPES = [
     getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)
 ]
+
+
+def key_groups(columns: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray[Any]:
+    """The key group of each row: its channel, where each group has one."""
+    groups = np.arange(max_parallelism, dtype=np.uint32)
+    return row_channels(columns, groups, partial(key_group, max_parallelism=max_parallelism))
 
 
 def assert_groups_are_those_of_the_values(

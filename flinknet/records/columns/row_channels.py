@@ -1,16 +1,16 @@
-"""Key groups of whole columns: those of ``key_groups``, for every row of an Arrow array at once.
+"""The channels of whole columns: those of their keys, for every row of an Arrow array at once.
 
 Numbers, dates and times are hashed with numpy, as the checksum of the bytes that msgpack makes of
-their forms, one step for each byte of all rows. Whatever else can be a key is hashed in Python once
-for each value that occurs, not for each row; if Arrow cannot say which do, for each row. Either way
-the result is that of ``key_group`` for the value in a row, None for a null, so rows and columns of
-one key meet in one place. Times count to the microsecond, as far as Python's go. Needs
+their forms, one step for each byte of all rows. Whatever else can be a key is looked up in Python
+once for each value that occurs, not for each row; if Arrow cannot say which do, for each row.
+Either way the result is that of ``key_group`` for the value in a row, None for a null, so rows and
+columns of one key meet in one place. Times count to the microsecond, as far as Python's go. Needs
 ``flinknet[arrow]``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -29,9 +29,10 @@ from flinknet.records.key_forms import (
 )
 from flinknet.records.key_groups import key_hash, mixed
 
-__all__ = ["key_groups"]
+__all__ = ["row_channels"]
 
 Words = npt.NDArray[np.uint32]
+Channels = npt.NDArray[np.unsignedinteger[Any]]
 
 _CRC_POLYNOMIAL = 0xEDB88320
 _FLOAT64_MARKER = 0xCB
@@ -58,24 +59,32 @@ _UNSORTED_PER_ROW = 8
 _POSITIVE_FIXINT_MAX, _NEGATIVE_FIXINT_MIN = 127, -32
 
 
-def key_groups(columns: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray[np.intp]:
-    """Return the key group of every row, whose key is the value in a column or, of several columns,
+def row_channels(
+    columns: Sequence[pa.Array],
+    channel_of_group: Channels,
+    channel_of: Callable[[Any], int],
+) -> Channels:
+    """Return the channel of every row, whose key is the value in a column or, of several columns,
     the tuple of their values.
 
-    Raises SerializationError if a key cannot be hashed.
+    Args:
+        columns: of equal length.
+        channel_of_group: for each key group.
+        channel_of: of a key; the same as that of its group.
+
+    Raises SerializationError, from ``channel_of``, if a key cannot be hashed.
     """
-    hashes = _hashes_of(columns[0]) if len(columns) == 1 else _hashes_of_tuples(columns)
-    return (hashes % np.uint32(max_parallelism)).astype(np.intp)
-
-
-def _hashes_of(column: pa.Array) -> Words:
-    hashes = _hashes_of_numbers(column)
-    if hashes is None:
-        values, places = _distinct(column)
-        return np.array([key_hash(value) for value in values], np.uint32)[places]
-    if column.null_count:
-        hashes[_nulls(column)] = key_hash(None)
-    return hashes
+    if len(columns) > 1:
+        keys, places = _distinct_tuples(columns)
+    else:
+        hashes = _hashes_of_numbers(columns[0])
+        if hashes is not None:
+            if columns[0].null_count:
+                hashes[_nulls(columns[0])] = key_hash(None)
+            channels: Channels = channel_of_group[hashes % np.uint32(len(channel_of_group))]
+            return channels
+        keys, places = _distinct(columns[0])
+    return np.fromiter(map(channel_of, keys), channel_of_group.dtype, len(keys))[places]
 
 
 def _hashes_of_numbers(column: pa.Array) -> Words | None:
@@ -92,7 +101,10 @@ def _hashes_of_numbers(column: pa.Array) -> Words | None:
     return _mixed(_crc_of(values, (_FIXEXT8_MARKER, kind), 8))
 
 
-def _hashes_of_tuples(columns: Sequence[pa.Array]) -> Words:
+def _distinct_tuples(
+    columns: Sequence[pa.Array],
+) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.intp]]:
+    """Return the tuples that occur, and for every row the place of its own among them."""
     distinct = [_distinct(column) for column in columns]
     tuples, place = np.zeros(1, np.intp), np.zeros(len(columns[0]), np.intp)
     for values, places in distinct:
@@ -100,8 +112,8 @@ def _hashes_of_tuples(columns: Sequence[pa.Array]) -> Words:
         tuples, place = _numbered(place * count + places, len(tuples) * count)
     row = np.empty(len(tuples), np.intp)  # one that has the tuple, whichever
     row[place] = np.arange(len(place))
-    parts = [[values[index] for index in places[row]] for values, places in distinct]
-    return np.array([key_hash(key) for key in zip(*parts, strict=True)], np.uint32)[place]
+    parts = [[values[index] for index in places[row].tolist()] for values, places in distinct]
+    return list(zip(*parts, strict=True)), place
 
 
 def _numbered(
