@@ -11,12 +11,20 @@ from rich.console import Console
 
 from bench.harness.contest import Entrant, print_absences, run_case
 from bench.harness.family import Progress, Selection, chosen, summaries
-from bench.harness.row import Row
+from bench.harness.row import Row, ratio
 from bench.harness.system import SUBJECT
-from bench.harness.table import RATE_COLUMNS, Column, print_rows, print_table
+from bench.harness.table import (
+    CPU,
+    RATE_COLUMNS,
+    Column,
+    format_times,
+    print_rows,
+    print_table,
+)
 from bench.peers.cases import CASES, PING_PONG
 from bench.peers.figure import draw_cases
-from bench.peers.pypy import is_pypy
+from bench.peers.pure import PURE
+from bench.peers.pypy import PYPY
 from bench.peers.roster import FLINKNET, PEERS
 
 __all__ = ["PeersFamily"]
@@ -25,6 +33,12 @@ LATENCY_KEY = (
     "trips/s: round trips of one record per second, median of the interleaved runs. p50, p99: "
     "microseconds of a round trip, medians of the runs. record / row, and so on: the p50 of that "
     "variant of flinknet over the row's, so less than 1 is faster; pypy: run by PyPy."
+)
+
+
+PURE_KEY = (
+    "pure: as plain Python, with nothing compiled. records/s, low, high, CPU s/M: as above. "
+    "compiled / row: the median records/s of the same form compiled over the row's."
 )
 
 
@@ -55,12 +69,16 @@ class PeersFamily:
 
     def print(self, rows: Sequence[Row], console: Console) -> None:
         """Print throughput, a table for the cases that have the same variants of flinknet, and one
-        for flinknet with PyPy; then round trips, then who did not run and why."""
-        ran = [row for row in rows if row.runs]
+        for flinknet with PyPy; flinknet compiled beside plain Python; then round trips, then who
+        did not run and why."""
+        ran = [row for row in rows if row.runs and not PURE.runs(row.variant)]
+        pure = [row for row in rows if row.runs and PURE.runs(row.variant)]
         round_trips = [row for row in ran if row.case == PING_PONG.name]
         for cases in _cases_by_variants(row for row in ran if row.case != PING_PONG.name):
             for part in _by_interpreter([row for row in ran if row.case in cases]):
                 print_rows(part, console)
+        if pure:
+            _print_pure(pure, ran, console)
         if round_trips:
             _print_round_trips(round_trips, console)
         print_absences(rows, console)
@@ -87,12 +105,33 @@ def _cases_by_variants(rows: Iterable[Row]) -> list[list[str]]:
 def _by_interpreter(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows with flinknet's by CPython, and once more with its rows by PyPy if there are
     any: all their ratios together are too many for one table."""
-    without = [row for row in rows if not is_pypy(row.variant)]
-    cases = {row.case for row in rows if is_pypy(row.variant)}
+    without = [row for row in rows if not PYPY.runs(row.variant)]
+    cases = {row.case for row in rows if PYPY.runs(row.variant)}
     again = [
-        row for row in rows if is_pypy(row.variant) or (row.system != SUBJECT and row.case in cases)
+        row
+        for row in rows
+        if PYPY.runs(row.variant) or (row.system != SUBJECT and row.case in cases)
     ]
     return [without, again] if again else [without]
+
+
+def _print_pure(pure: Sequence[Row], ran: Sequence[Row], console: Console) -> None:
+    """Print each form of flinknet as plain Python below the same one compiled."""
+    of_pure = {(row.case, row.variant): row for row in pure}
+    pairs = [
+        (row, other)
+        for row in ran
+        if row.system == SUBJECT
+        and (other := of_pure.get((row.case, PURE.variant_name(row.variant))))
+    ]
+    compiled = {id(other): row for row, other in pairs}
+
+    def gained(row: Row) -> str:
+        return format_times(ratio(compiled[id(row)], row)) if id(row) in compiled else ""
+
+    columns = (*RATE_COLUMNS, CPU, Column("compiled\n/ row", gained, highlight=True))
+    rows = [row for pair in pairs for row in pair]
+    print_table(rows, columns, PURE_KEY, console, name="system", label=attrgetter("contestant"))
 
 
 def _print_round_trips(rows: Sequence[Row], console: Console) -> None:

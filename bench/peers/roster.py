@@ -20,7 +20,6 @@ from bench.peers import (
     flinknet_job,
     grpc_aio,
     keyby,
-    pypy,
     pyzmq,
     pyzmq_asyncio,
     sockets,
@@ -34,6 +33,8 @@ from bench.peers.flinknet_ends import LARGE_BUFFERS
 from bench.peers.pingpong import trial as ping_pong_trial
 from bench.peers.pingpong.busy_poll import busy
 from bench.peers.pingpong.system import PingPongSystem
+from bench.peers.pure import PURE
+from bench.peers.pypy import PYPY
 
 __all__ = ["FLINKNET", "PEERS", "Peer"]
 
@@ -44,8 +45,8 @@ LARGE = ("bytes-32k", "bytes-1m")
 JOBS = ("tuple", KEYBY.name)
 """Cases in which flinknet's job is compared with Flink's."""
 
-BY_PYPY = (*JOBS, PING_PONG.name)
-"""Cases in which PyPy is compared with CPython."""
+BY_OTHERS = ((PURE, JOBS), (PYPY, (*JOBS, PING_PONG.name)))
+"""Who else runs flinknet, in which cases."""
 
 NO_KEYS = "no exchange by key among several workers"
 NO_BATCHES = "no form for record batches but bytes, and those have their own cases"
@@ -123,18 +124,19 @@ class FlinknetPeer(PythonPeer):
             Entrant(self.name, variant, self.system.version, parameters, measure)
             for variant, parameters, measure in forms
         ]
-        if case.name in BY_PYPY:
-            entrants += [
-                Entrant(
-                    self.name,
-                    pypy.variant_name(variant),
-                    pypy.version,
-                    partial(pypy.parameters, parameters),
-                    partial(pypy.measure, variant),
-                )
-                for variant, parameters, _ in forms
-                if variant != COLUMNAR.name
-            ]
+        entrants += [
+            Entrant(
+                self.name,
+                interpreter.variant_name(variant),
+                interpreter.version,
+                partial(interpreter.parameters, parameters),
+                partial(interpreter.measure, variant),
+            )
+            for interpreter, cases in BY_OTHERS
+            if case.name in cases
+            for variant, parameters, _ in forms
+            if variant != COLUMNAR.name
+        ]
         return entrants
 
     def forms(self, case: Case) -> Iterator[tuple[str, Parameters, Measure]]:

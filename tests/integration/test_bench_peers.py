@@ -13,8 +13,10 @@ from bench.harness.pinning import choose_pinning
 from bench.harness.trial import Plan
 from bench.peers.cases import CASES
 from bench.peers.pingpong.trial import RoundTrips
-from bench.peers.pypy import is_pypy
+from bench.peers.pure import PURE
+from bench.peers.pypy import PYPY
 from bench.peers.roster import FLINKNET, PEERS, Peer
+from flinknet.compiled_modules import COMPILED
 
 pytestmark = pytest.mark.xdist_group("cores")
 
@@ -33,7 +35,8 @@ def test_a_peer_delivers_everything_in_every_variant(peer: Peer) -> None:
     ran = 0
     for case in map(BY_NAME.__getitem__, SAMPLE):
         for entrant in entrants(peer, case):
-            if is_pypy(entrant.variant):  # need not be there; unit/bench/test_pypy.py does without
+            # PyPy need not be there, nor what is compiled: tests/unit/bench does without.
+            if PYPY.runs(entrant.variant) or (PURE.runs(entrant.variant) and not COMPILED):
                 continue
             assert entrant.version()
             measured = entrant.measure(case, SHORT, choose_pinning())

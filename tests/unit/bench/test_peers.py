@@ -21,7 +21,8 @@ from bench.peers.cases import CASES, COLUMNAR, KEYBY, PING_PONG, RECORD_CASES
 from bench.peers.codec import END, PAYLOADS, codec_of
 from bench.peers.columns import ROW_CASES, ColumnBlock, tally_of
 from bench.peers.family import PeersFamily
-from bench.peers.pypy import is_pypy
+from bench.peers.pure import PURE
+from bench.peers.pypy import PYPY
 from bench.peers.roster import FLINKNET, PEERS, Peer
 from tests.unit.bench.contests import SELECTION, TUPLE, Log, contest, entrant, measured, trips
 
@@ -176,7 +177,37 @@ def test_pypy_has_a_table_of_its_own() -> None:
 )
 def test_pypy_runs_what_is_handled_record_by_record(case: Case, forms: tuple[str, ...]) -> None:
     variants = [each.variant for each in FLINKNET.enter(case) if isinstance(each, Entrant)]
-    assert [variant for variant in variants if is_pypy(variant)] == [
+    assert [variant for variant in variants if PYPY.runs(variant)] == [
         f"{form} pypy" for form in forms
     ]
-    assert not any(is_pypy(variant) for variant in ("record", "job", "bulk-132k"))
+    assert not any(PYPY.runs(variant) for variant in ("record", "job", "bulk-132k", "job pure"))
+
+
+def test_plain_python_runs_what_is_compared_with_flink() -> None:
+    variants = [each.variant for each in FLINKNET.enter(TUPLE) if isinstance(each, Entrant)]
+    assert [variant for variant in variants if PURE.runs(variant)] == [
+        "record pure",
+        "bulk pure",
+        "job pure",
+    ]
+
+
+def test_plain_python_stands_below_what_is_compiled() -> None:
+    def fast(case: Case, plan: Plan, pinning: Pinning) -> Measurement:
+        once = measured(case, plan, pinning)
+        return replace(once, records=4 * once.records)
+
+    rows = contest(
+        entrant("flinknet", fast),
+        replace(entrant("flinknet", fast), variant="bulk"),
+        replace(entrant("flinknet"), variant="record pure"),
+        entrant("pyzmq"),
+    )
+    console = Console(width=120, record=True, file=StringIO())
+    PeersFamily().print(rows, console)
+    lines = console.export_text().splitlines()
+    shown = [line.split() for line in lines if line.rstrip().endswith("yes")]
+    assert len(shown) == 5
+    assert shown[0][1:3] == shown[3][1:3] == ["flinknet", "record"]
+    assert shown[4][:3] == ["flinknet", "record", "pure"]
+    assert shown[4][-2] == "4.00x"
