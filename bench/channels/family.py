@@ -68,7 +68,7 @@ def floors(rows: Sequence[Row]) -> list[Floor]:
     """Return the ratios that are asked for, as far as both sides have been measured."""
     measured = {(row.case, row.variant): row for row in rows}
     asked = [
-        (f"{EVEN} at 1 ms over own channels-100 at 100 ms", (EVEN, "1 ms"), FEWER, 0.75),
+        (f"{EVEN} at 1 ms over own channels-100 at 100 ms", (EVEN, "1 ms"), FEWER, 0.9),
         *(
             (f"{SKEW} over own even load at {timeout}", (SKEW, timeout), (EVEN, timeout), 0.8)
             for timeout in TIMEOUTS_MS

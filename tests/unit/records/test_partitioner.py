@@ -426,6 +426,20 @@ def test_a_subclass_of_global_that_selects_otherwise_is_asked() -> None:
     assert not ToTheLast.selects_first
 
 
+@pytest.mark.parametrize("make", [RebalancePartitioner, RescalePartitioner])
+def test_with_one_channel_there_is_no_choice(make: Callable[[], Partitioner]) -> None:
+    assert set_up(make(), 1).selects_first
+    assert not set_up(make(), 2).selects_first
+
+
+def test_a_subclass_of_rebalance_is_asked_for_its_one_channel() -> None:
+    class Noted(RebalancePartitioner):
+        def select(self, record: object) -> int:
+            return super().select(record)
+
+    assert not set_up(Noted(), 1).selects_first
+
+
 def test_a_subclass_that_selects_otherwise_is_asked_for_every_record() -> None:
     """Also where its base knows how to divide many records at once."""
 
