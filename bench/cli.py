@@ -152,7 +152,10 @@ def draw_figures(
     if case is not None and len(chosen) != 1:
         raise UsageError(f"--case is {case!r}: name the one family whose cases these are")
     drawings = [(family, _stored_rows(family, case, results)) for family in chosen]
-    to.mkdir(parents=True, exist_ok=True)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--to is {to}: name a directory ({error.strerror})") from error
     console = _console()
     for family, rows in drawings:
         _draw(family, rows, to / f"{family.name}.png", console)

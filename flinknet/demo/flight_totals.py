@@ -36,6 +36,7 @@ __all__ = [
     "SOURCE",
     "ColumnTotals",
     "FlightTotals",
+    "Totals",
 ]
 
 AGGREGATES, LATENCY, ARRIVALS = "aggregates", "latency", "arrivals"

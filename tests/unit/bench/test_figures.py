@@ -75,6 +75,17 @@ def test_what_is_not_stored_is_refused_with_what_is(
     assert not drawn.exists()
 
 
+def test_a_place_that_is_no_directory_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "exchange.png"
+    path.write_bytes(b"a figure")
+    code, out, err = outcome(["exchange", "--to", str(path)], capsys)
+    assert (code, out) == (2, "")
+    assert f"--to is {path}: name a directory (File exists)" in err
+    assert path.read_bytes() == b"a figure"
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"machine": {}, "rows": [{}]}'])
 def test_a_file_of_something_else_is_named(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
