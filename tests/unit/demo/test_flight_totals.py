@@ -25,17 +25,10 @@ from flinknet.demo.flight_totals import (
 )
 from flinknet.demo.flights_job import FIELDS, route
 from flinknet.records.key_groups import key_group, key_group_range
-from flinknet.task.context import ProcessContext, RuntimeContext
-from flinknet.task.processing_time import ProcessingTimeService
+from flinknet.task.context import ProcessContext
 from flinknet.task.state.operator_state import OperatorListState
+from tests.unit.demo.flights import FLIGHTS, context
 
-FLIGHTS = [
-    (0, "EWR", "IAH", 1_400, 11),
-    (1, "LGA", "IAH", 1_416, -20),
-    (2, "EWR", "IAH", 1_400, None),
-    (3, "EWR", "LGA", 17, None),
-    (4, "EWR", "IAH", 1_400, -3),
-]
 SUMS = [
     ("EWR", "IAH", 3, 4_200, 8, 2, 6),
     ("EWR", "LGA", 1, 17, 0, 0, 3),
@@ -46,17 +39,6 @@ SCHEMA = pa.schema(list(zip([*FIELDS, INTENDED, SOURCE], TYPES, strict=True)))
 
 ROWS = 3
 """Of a record batch; of which two come at once."""
-
-
-def context(index: int = 0) -> RuntimeContext:
-    return RuntimeContext(
-        operator_name="flight totals",
-        task_name="flight totals",
-        index=index,
-        parallelism=2,
-        max_parallelism=128,
-        processing_time=ProcessingTimeService(lambda action: None),
-    )
 
 
 class Form(ABC):

@@ -11,27 +11,7 @@ import pytest
 
 from flinknet.datastream.connectors.arrow_files import FileSource
 from flinknet.demo.flights_job import FIELDS, FlightsJob, ReadTimeColumns, ReadTimeSource
-from flinknet.task.context import RuntimeContext
-from flinknet.task.processing_time import ProcessingTimeService
-
-FLIGHTS = [
-    (0, "EWR", "IAH", 1_400, 11),
-    (1, "LGA", "IAH", 1_416, -20),
-    (2, "EWR", "IAH", 1_400, None),
-    (3, "EWR", "LGA", 17, None),
-    (4, "EWR", "IAH", 1_400, -3),
-]
-
-
-def context(index: int = 0) -> RuntimeContext:
-    return RuntimeContext(
-        operator_name="flight totals",
-        task_name="flight totals",
-        index=index,
-        parallelism=2,
-        max_parallelism=128,
-        processing_time=ProcessingTimeService(lambda action: None),
-    )
+from tests.unit.demo.flights import FLIGHTS, context
 
 
 @pytest.fixture
