@@ -20,19 +20,41 @@ and the map is a copy of an empty one that has them, in which values take their 
 less for eight keys. Where a key differs the map goes on as any other. A shape is remembered when
 two maps with it have come one after the other in its place, so maps whose keys are data, as counts
 by word are, cost nothing more.
+
+Batches of flat records are kept, two for each length of a record, and the next one takes their
+records, if nobody has them any more (``recycled_records.pxd``). It is the last batch, or the one
+before if a reader still holds that. A batch that has any other record in it is not kept.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.datetime cimport import_datetime, timedelta_new
 from cpython.object cimport PyObject
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from datetime import UTC, datetime
 
 from msgpack import ExtraData, StackError
 from msgpack.exceptions import FormatError
+
+from flinknet.records.serialization.msgpack_bytes cimport (
+    get16,
+    get32,
+    get64,
+    get_double,
+    get_float,
+    get_signed,
+    get_unsigned,
+    is_ascii,
+)
+from flinknet.records.serialization.recycled_records cimport (
+    NESTING_OF_FLAT,
+    flat_array,
+    is_short_array,
+    number_in,
+)
+from flinknet.records.serialization.reused_values cimport REUSES_VALUES
 
 from flinknet.records.serialization.python_unpacker import DEPTH_MAX as PYTHON_DEPTH_MAX
 from flinknet.records.serialization.python_unpacker import INCOMPLETE
@@ -50,6 +72,11 @@ cdef extern from "Python.h":
     PyObject *PyBytes_FromStringAndSize(const char *content, Py_ssize_t size) except NULL
     PyObject *PyTuple_New(Py_ssize_t length) except NULL
     void PyTuple_SET_ITEM(PyObject *values, Py_ssize_t index, PyObject *value)
+    PyObject *PyTuple_GET_ITEM(PyObject *values, Py_ssize_t index)
+    Py_ssize_t PyTuple_GET_SIZE(PyObject *values)
+    void PyObject_GC_UnTrack(PyObject *value)
+    void PyErr_Clear()
+    Py_ssize_t Py_REFCNT(PyObject *value)
     dict PyDict_Copy(dict values)
     Py_ssize_t PyDict_GET_SIZE(PyObject *values)
     PyObject *PyList_GET_ITEM(PyObject *values, Py_ssize_t index)
@@ -74,6 +101,7 @@ cdef enum:
     DAYS_MAX = 999_999_999  # of a timedelta
     NANOSECONDS_MAX = 999_999_999
     DEPTH_OF_CALLS = 100  # Those in one another that take a call each, as in Python.
+    LENGTHS_KEPT = 16  # Of short arrays, and 0 for numbers.
 
 cdef struct _Key:
     Py_ssize_t size
@@ -87,6 +115,8 @@ cdef object EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 cdef PyObject *known_keys[KNOWN_KEYS]
 cdef list known_shapes = [None] * KNOWN_SHAPES
 cdef uint64_t last_keys_seen[KNOWN_SHAPES]
+cdef PyObject *last_batches[LENGTHS_KEPT]
+cdef PyObject *batches_before[LENGTHS_KEPT]
 
 import_datetime()
 
@@ -144,12 +174,51 @@ cdef class CUnpacker:
                 raise ValueError(f"{number} records cannot stand there")
             at = <const uint8_t *>memory.buf + start
             limit = <const uint8_t *>memory.buf + end
-            values = _owned(self._array(&at, limit, number, 1))
+            values = self._batch(&at, limit, number)
             if at < limit:
                 raise ExtraData(values, (<const char *>at)[:limit - at])
             return values
         finally:
             PyBuffer_Release(&memory)
+
+    cdef tuple _batch(self, const uint8_t **position, const uint8_t *end, Py_ssize_t number):
+        """Return so many records, of which the first ones, mostly all, are flat or numbers."""
+        cdef Py_ssize_t index = 0, old_number, length
+        cdef Py_ssize_t size_max = min(self._bytes_max, self._elements_max)
+        cdef PyObject *old = NULL
+        cdef PyObject *record
+        self._check_array(number, end - position[0])
+        if number == 0:
+            return ()
+        values = _owned(PyTuple_New(number))
+        end -= number
+        if REUSES_VALUES:
+            length = position[0][0] - 0x90 if is_short_array(position[0]) else 0
+            earlier = _take_batch(length)
+            old_number = PyTuple_GET_SIZE(<PyObject *>earlier)
+            while index < number:
+                old = NULL
+                if index < old_number:
+                    old = PyTuple_GET_ITEM(<PyObject *>earlier, index)
+                if not is_short_array(position[0]):
+                    record = number_in(old, position, end + 1)
+                else:
+                    record = flat_array(position, end + 1, old, size_max, NESTING_OF_FLAT)
+                if record is NULL:
+                    PyErr_Clear()  # what is wrong with it is found again
+                    break
+                if record is old:
+                    Py_INCREF(record)
+                PyTuple_SET_ITEM(<PyObject *>values, index, record)
+                end += 1
+                index += 1
+            else:
+                _keep_batch(length, <PyObject *>values)
+        while index < number:
+            end += 1
+            PyTuple_SET_ITEM(<PyObject *>values, index, self._value(position, end, 1))
+            index += 1
+        return values
 
     # Each of these returns a value that belongs to whoever calls. It begins at ``position``, which
     # is behind it then, and has to end before ``end``, where what follows begins at the earliest.
@@ -159,8 +228,6 @@ cdef class CUnpacker:
     ) except NULL:
         cdef const uint8_t *at = position[0]
         cdef int head
-        cdef uint64_t bits
-        cdef double number
         _check_left(end - at, 1)
         head = at[0]
         at += 1
@@ -172,19 +239,17 @@ cdef class CUnpacker:
             return PyLong_FromLongLong(head - 0x100)
         # What records have most of; it is there again with everything else that has a marker.
         if head == 0xCB and end - at >= 8:
-            bits = _get64(at)
-            memcpy(&number, &bits, 8)
             position[0] = at + 8
-            return PyFloat_FromDouble(number)
+            return PyFloat_FromDouble(get_double(at))
         if head == 0xCE and end - at >= 4:
             position[0] = at + 4
-            return PyLong_FromLongLong(_get32(at))
+            return PyLong_FromLongLong(get32(at))
         if head == 0xCF and end - at >= 8:
             position[0] = at + 8
-            return PyLong_FromUnsignedLongLong(_get64(at))
+            return PyLong_FromUnsignedLongLong(get64(at))
         if head == 0xCD and end - at >= 2:
             position[0] = at + 2
-            return PyLong_FromLongLong(_get16(at))
+            return PyLong_FromLongLong(get16(at))
         if head >= 0xC0:
             return self._marked(position, at, end, head, depth)
         if head >= 0xA0:
@@ -442,30 +507,36 @@ cdef class CUnpacker:
         return <PyObject *>value
 
 
+cdef tuple _take_batch(Py_ssize_t length):
+    """Return an earlier batch that nobody has any more, an empty one if there is none."""
+    cdef PyObject **place = &last_batches[length]
+    if place[0] is NULL or Py_REFCNT(place[0]) > 1:
+        place = &batches_before[length]
+    if place[0] is NULL or Py_REFCNT(place[0]) > 1:
+        return ()
+    batch = _owned(place[0])
+    place[0] = NULL
+    return batch
+
+
+cdef int _keep_batch(Py_ssize_t length, PyObject *batch) except -1:
+    cdef PyObject *dropped = batches_before[length]
+    PyObject_GC_UnTrack(batch)
+    Py_INCREF(batch)
+    batches_before[length] = last_batches[length]
+    last_batches[length] = batch
+    Py_XDECREF(dropped)
+    return 0
+
+
 cdef inline PyObject *_text(const uint8_t *at, Py_ssize_t size) except NULL:
     """Text of ASCII alone, which most is, is copied; what has one object for all is left to Python."""
     cdef PyObject *text
-    if size < 2 or not _is_ascii(at, size):
+    if size < 2 or not is_ascii(at, size):
         return PyUnicode_DecodeUTF8(<const char *>at, size, NULL)
     text = PyUnicode_New(size, 0x7F)
     memcpy(PyUnicode_1BYTE_DATA(text), at, size)
     return text
-
-
-cdef inline bint _is_ascii(const uint8_t *at, Py_ssize_t size) noexcept:
-    cdef uint64_t bits = 0, part = 0
-    if size >= 8:
-        memcpy(&part, at + size - 8, 8)
-        while size >= 8:
-            bits |= part
-            memcpy(&part, at, 8)
-            at += 8
-            size -= 8
-        return (bits | part) & 0x8080808080808080ULL == 0
-    while size > 0:
-        size -= 1
-        bits |= at[size]
-    return bits < 0x80
 
 
 cdef inline PyObject *_constant(int head) except NULL:
@@ -483,42 +554,30 @@ cdef inline PyObject *_constant(int head) except NULL:
 cdef inline PyObject *_float(
     const uint8_t **position, const uint8_t *at, const uint8_t *end, int head
 ) except NULL:
-    cdef uint32_t few_bits
-    cdef float short_number
-    cdef uint64_t bits
-    cdef double number
     if head == 0xCA:
         _check_left(end - at, 4)
-        few_bits = _get32(at)
-        memcpy(&short_number, &few_bits, 4)
         position[0] = at + 4
-        return PyFloat_FromDouble(short_number)
+        return PyFloat_FromDouble(get_float(at))
     _check_left(end - at, 8)
-    bits = _get64(at)
-    memcpy(&number, &bits, 8)
     position[0] = at + 8
-    return PyFloat_FromDouble(number)
+    return PyFloat_FromDouble(get_double(at))
 
 
 cdef inline PyObject *_integer(
     const uint8_t **position, const uint8_t *at, const uint8_t *end, int head
 ) except NULL:
     cdef int size = 1 << (head & 3)
-    cdef int64_t number
     _check_left(end - at, size)
     position[0] = at + size
-    if head == 0xCF:
-        return PyLong_FromUnsignedLongLong(_get64(at))
-    number = _get(at, size)
-    if head >= 0xD0:  # its highest bit is its sign
-        number = <int64_t>(<uint64_t>number << (64 - 8 * size)) >> (64 - 8 * size)
-    return PyLong_FromLongLong(number)
+    if head >= 0xD0:
+        return PyLong_FromLongLong(get_signed(at, size))
+    return PyLong_FromUnsignedLongLong(get_unsigned(at, size))
 
 
 cdef inline Py_ssize_t _length(const uint8_t *at, const uint8_t *end, int size) except -1:
     """Return what stands in so many bytes."""
     _check_left(end - at, size)
-    return _get(at, size)
+    return get_unsigned(at, size)
 
 
 cdef dict _mapped(list values):
@@ -535,14 +594,14 @@ cdef object _timestamp(const uint8_t *at, Py_ssize_t size):
     cdef uint64_t bits
     cdef uint32_t nanoseconds = 0
     if size == 4:
-        seconds = _get32(at)
+        seconds = get32(at)
     elif size == 8:
-        bits = _get64(at)
+        bits = get64(at)
         seconds = bits & ((<uint64_t>1 << 34) - 1)
         nanoseconds = bits >> 34
     elif size == 12:
-        nanoseconds = _get32(at)
-        seconds = <int64_t>_get64(at + 4)
+        nanoseconds = get32(at)
+        seconds = <int64_t>get64(at + 4)
     else:
         raise ValueError(f"invalid timestamp data (length {size})")
     if nanoseconds > NANOSECONDS_MAX:
@@ -646,24 +705,3 @@ cdef inline uint32_t _place(const uint8_t *at, Py_ssize_t size) noexcept:
     mixed *= 0x9E3779B97F4A7C15ULL
     return <uint32_t>(mixed >> 32) % KNOWN_KEYS
 
-
-cdef inline uint64_t _get(const uint8_t *at, int size) noexcept:
-    if size == 1:
-        return at[0]
-    if size == 2:
-        return _get16(at)
-    if size == 4:
-        return _get32(at)
-    return _get64(at)
-
-
-cdef inline uint16_t _get16(const uint8_t *at) noexcept:
-    return <uint16_t>(<uint32_t>at[0] << 8 | at[1])
-
-
-cdef inline uint32_t _get32(const uint8_t *at) noexcept:
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
-
-
-cdef inline uint64_t _get64(const uint8_t *at) noexcept:
-    return <uint64_t>_get32(at) << 32 | _get32(at + 4)
