@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
+
+from tests.free_port import free_port
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -23,8 +24,7 @@ def snippet(name: str) -> str:
 
 def write_snippets(directory: Path, *names: str) -> None:
     """Write snippets into a directory; the port that they name becomes one that is free."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     for name in names:
         (directory / name).write_text(re.sub(r"\b7001\b", port, snippet(name)))
 

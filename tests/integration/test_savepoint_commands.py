@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_port import free_port
 from tests.integration.cluster_runs import PATIENCE_S, environment, flinknet_run, start_run
-from tests.unit.net.stranger import free_port
 
 KEYS = 101
 RECORDS = 60_000

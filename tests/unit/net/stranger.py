@@ -273,11 +273,3 @@ class Host:
         mine = {"worker_id": "host", "address": self.address, "checksums": False, **changes}
         identity = replace(stranger.identity, **mine)
         stranger.say(Answer.encode(verdict, identity, reason, stranger.secret, stranger.transcript))
-
-
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as bare:
-        bare.bind(("127.0.0.1", 0))
-        port: int = bare.getsockname()[1]
-    return port

@@ -19,7 +19,8 @@ from flinknet.partition.registry import wire_partition_id
 from flinknet.records.partitioner import RebalancePartitioner
 from flinknet.wire.handshake_messages import Verdict
 from flinknet.wire.messages import MessageType
-from tests.unit.net.stranger import Host, Stranger, free_port, peers, quick, until
+from tests.free_port import free_port
+from tests.unit.net.stranger import Host, Stranger, peers, quick, until
 from tests.unit.wire.received import partition_request
 
 

@@ -20,7 +20,8 @@ from flinknet.errors import (
     RemoteTransportError,
 )
 from flinknet.net.network_environment import NetworkEnvironment
-from tests.unit.net.stranger import Host, assert_nothing_is_held, free_port, quick, until
+from tests.free_port import free_port
+from tests.unit.net.stranger import Host, assert_nothing_is_held, quick, until
 from tests.unit.wire.received import buffer_response
 
 

@@ -32,13 +32,13 @@ from flinknet.wire.handshake_messages import (
     WorkerIdentity,
 )
 from flinknet.wire.messages import MessageType
+from tests.free_port import free_port
 from tests.unit.connection.joined import messages
 from tests.unit.net.stranger import (
     NONCE,
     Host,
     Stranger,
     assert_nothing_is_held,
-    free_port,
     identity_for,
     peers,
     quick,
