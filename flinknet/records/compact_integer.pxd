@@ -1,21 +1,37 @@
-# The value of an int that has one digit, as most have: read where it stands. CPython 3.12 says how;
-# for 3.11 it is its layout.
+# The value of an int that has one digit or two, as most have: read where it stands. Up to CPython
+# 3.13 its layout is known here; for others CPython tells those of one digit.
 
 from cpython.object cimport PyObject
 
 
 cdef extern from *:
     """
+    #if PY_VERSION_HEX >= 0x030E0000 || PyLong_SHIFT != 30
     static inline int compact_integer(PyObject *value, long long *number) {
-    #if PY_VERSION_HEX >= 0x030C0000
         if (!PyUnstable_Long_IsCompact((PyLongObject *)value)) return 0;
         *number = PyUnstable_Long_CompactValue((PyLongObject *)value);
-    #else
-        Py_ssize_t size = Py_SIZE(value);
-        if (size < -1 || size > 1) return 0;
-        *number = size * (long long)((PyLongObject *)value)->ob_digit[0];
-    #endif
         return 1;
     }
+    #else
+    static inline int compact_integer(PyObject *value, long long *number) {
+    #if PY_VERSION_HEX >= 0x030C0000
+        uintptr_t tag = ((PyLongObject *)value)->long_value.lv_tag;
+        const digit *digits = ((PyLongObject *)value)->long_value.ob_digit;
+        uintptr_t count = tag >> 3;
+        int is_negative = (tag & 3) == 2;
+    #else
+        Py_ssize_t size = Py_SIZE(value);
+        const digit *digits = ((PyLongObject *)value)->ob_digit;
+        Py_ssize_t count = size < 0 ? -size : size;
+        int is_negative = size < 0;
+    #endif
+        long long absolute = 0;
+        if (count > 2) return 0;
+        if (count > 0) absolute = digits[0];
+        if (count > 1) absolute |= (long long)digits[1] << PyLong_SHIFT;
+        *number = is_negative ? -absolute : absolute;
+        return 1;
+    }
+    #endif
     """
     bint compact_integer(PyObject *value, long long *number) noexcept

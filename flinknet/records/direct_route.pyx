@@ -6,6 +6,7 @@ from cpython.object cimport PyObject
 from flinknet.records.output cimport Output
 from flinknet.records.route cimport RouteToChosen, RouteToOne
 from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly, raise_what_is_set
+from flinknet.records.serialization.flat_packing cimport write_flat
 from flinknet.records.tuple_channels cimport TupleChannels
 
 from flinknet.records.block import chunks
@@ -31,7 +32,11 @@ cdef class DirectRouteToOne(RouteToOne):
     cpdef emit(self, record):
         """Write a record to the output."""
         cdef CPacker direct = self._direct
-        cdef Py_ssize_t held = direct._size
+        cdef Py_ssize_t held
+        if write_flat(self._output.builder, <PyObject *>record):
+            self.records_out += 1
+            return self._written
+        held = direct._size
         if self._large and (pieces := large_form(record)) is not None:
             return self._emit_large(self._output, pieces)
         if pack_quietly(direct, <PyObject *>record) < 0:
@@ -63,6 +68,10 @@ cdef class DirectRouteToOne(RouteToOne):
         cdef Py_ssize_t held
         while index < len(records) and not self._large:
             record = records[index]
+            if write_flat(output.builder, <PyObject *>record):
+                self.records_out += 1
+                index += 1
+                continue
             held = direct._size
             if pack_quietly(direct, <PyObject *>record) < 0:
                 direct.release(held)
@@ -93,18 +102,21 @@ cdef class DirectRouteToChosen(RouteToChosen):
         cdef CPacker direct = self._direct
         cdef Py_ssize_t channel = -1
         cdef Py_ssize_t held = direct._size
-        cdef Output output
-        if self._large and (pieces := large_form(record)) is not None:
-            return self._emit_large(self._outputs[self._select(record)], pieces)
+        cdef Output output = None
         if self._tuple_channels is not None:
             channel = self._tuple_channels.find(<PyObject *>record)
-        if pack_quietly(direct, <PyObject *>record) < 0:
-            direct.release(held)
-            _raise_unserializable(record)
         # A channel that is found is one of those that there are.
         if channel >= 0:
             output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
-        else:
+            if write_flat(output.builder, <PyObject *>record):
+                self.records_out += 1
+                return self._written
+        if self._large and (pieces := large_form(record)) is not None:
+            return self._emit_large(self._outputs[self._select(record)], pieces)
+        if pack_quietly(direct, <PyObject *>record) < 0:
+            direct.release(held)
+            _raise_unserializable(record)
+        if output is None:
             output = self._output(record, held)
         data = direct.write(held, output.builder)
         if data is None:
@@ -163,19 +175,23 @@ cdef class DirectRouteToChosen(RouteToChosen):
         cdef CPacker direct = self._direct
         cdef Py_ssize_t channel
         cdef Py_ssize_t held
-        cdef Output output = only
+        cdef Output output
         while index < len(records) and not self._large:
             record = records[index]
-            channel = -1
+            output = only
             if only is None and self._tuple_channels is not None:
                 channel = self._tuple_channels.find(<PyObject *>record)
+                if channel >= 0:
+                    output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
+            if output is not None and write_flat(output.builder, <PyObject *>record):
+                self.records_out += 1
+                index += 1
+                continue
             held = direct._size
             if pack_quietly(direct, <PyObject *>record) < 0:
                 direct.release(held)
                 _raise_unserializable(record)
-            if channel >= 0:
-                output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
-            elif only is None:
+            if output is None:
                 output = self._output(record, held)
             self._rest = direct.write(held, output.builder)
             if self._rest is not None:

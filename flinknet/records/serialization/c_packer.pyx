@@ -22,6 +22,15 @@ from libc.string cimport memcpy
 from flinknet.buffer.builder cimport BufferBuilder
 from flinknet.buffer.segment cimport MemorySegment
 from flinknet.records.compact_integer cimport compact_integer
+from flinknet.records.serialization.msgpack_bytes cimport (
+    put16,
+    put32,
+    put_double,
+    put_negative,
+    put_short_text,
+    put_unsigned,
+)
+
 from flinknet.records.serialization.extension_types import NESTING_MAX
 from flinknet.records.serialization.value_forms import ValueForms
 
@@ -196,13 +205,7 @@ cdef class CPacker:
         return 0
 
     cdef inline int _pack_float(self, PyObject *value) except -1:
-        cdef uint8_t *at = self._room(9)
-        cdef double number = PyFloat_AS_DOUBLE(value)
-        cdef uint64_t bits
-        memcpy(&bits, &number, 8)
-        at[0] = 0xCB
-        _put64(at + 1, bits)
-        self._size += 9
+        self._size = put_double(self._room(9), PyFloat_AS_DOUBLE(value)) - self._scratch
         return 0
 
     cdef inline int _pack_int(self, PyObject *value) except -1:
@@ -223,49 +226,11 @@ cdef class CPacker:
             raise OverflowError(TOO_LONG)
         if number >= 0:
             return self._pack_unsigned(<uint64_t>number)
-        cdef uint8_t *at = self._room(9)
-        if number >= -0x20:
-            at[0] = <uint8_t>number
-            self._size += 1
-        elif number >= -0x80:
-            at[0] = 0xD0
-            at[1] = <uint8_t>number
-            self._size += 2
-        elif number >= -0x8000:
-            at[0] = 0xD1
-            _put16(at + 1, <uint16_t>number)
-            self._size += 3
-        elif number >= -0x80000000LL:
-            at[0] = 0xD2
-            _put32(at + 1, <uint32_t>number)
-            self._size += 5
-        else:
-            at[0] = 0xD3
-            _put64(at + 1, <uint64_t>number)
-            self._size += 9
+        self._size = put_negative(self._room(9), number) - self._scratch
         return 0
 
     cdef inline int _pack_unsigned(self, uint64_t value) except -1:
-        cdef uint8_t *at = self._room(9)
-        if value < 0x80:
-            at[0] = <uint8_t>value
-            self._size += 1
-        elif value < 0x100:
-            at[0] = 0xCC
-            at[1] = <uint8_t>value
-            self._size += 2
-        elif value < 0x10000:
-            at[0] = 0xCD
-            _put16(at + 1, <uint16_t>value)
-            self._size += 3
-        elif value < 0x100000000ULL:
-            at[0] = 0xCE
-            _put32(at + 1, <uint32_t>value)
-            self._size += 5
-        else:
-            at[0] = 0xCF
-            _put64(at + 1, value)
-            self._size += 9
+        self._size = put_unsigned(self._room(9), value) - self._scratch
         return 0
 
     cdef inline int _pack_text(self, PyObject *value) except -1:
@@ -278,12 +243,8 @@ cdef class CPacker:
         return self._put_text(PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
 
     cdef inline int _put_text(self, const char *content, Py_ssize_t size) except -1:
-        cdef uint8_t *at
         if size < 0x20:
-            at = self._room(0x20)
-            at[0] = 0xA0 | <uint8_t>size
-            _copy_short(at + 1, content, size)
-            self._size += 1 + size
+            self._size = put_short_text(self._room(0x20), content, size) - self._scratch
             return 0
         return self._put_content(0xD9, content, size)
 
@@ -405,48 +366,16 @@ cdef int pack_quietly(CPacker packer, PyObject *value) noexcept:
     return (<_Quietly>_pack_value)(packer, value)
 
 
-cdef inline void _put16(uint8_t *at, uint16_t value) noexcept:
-    at[0] = value >> 8
-    at[1] = value & 0xFF
-
-
-cdef inline void _put32(uint8_t *at, uint32_t value) noexcept:
-    _put16(at, value >> 16)
-    _put16(at + 2, value & 0xFFFF)
-
-
-cdef inline void _put64(uint8_t *at, uint64_t value) noexcept:
-    _put32(at, value >> 32)
-    _put32(at + 4, value & 0xFFFFFFFFULL)
-
-
 cdef inline int _put_length(uint8_t *at, int marker, Py_ssize_t length) noexcept:
     """Write a head with two bytes or, as the next marker, with four; return its size."""
     if length < 0x10000:
         at[0] = <uint8_t>marker
-        _put16(at + 1, <uint16_t>length)
+        put16(at + 1, <uint16_t>length)
         return 3
     at[0] = <uint8_t>(marker + 1)
-    _put32(at + 1, <uint32_t>length)
+    put32(at + 1, <uint32_t>length)
     return 5
 
 
 cdef int _raise_too_long(Py_ssize_t length) except -1:
     raise ValueError(f"{length} elements or bytes are more than msgpack can hold")
-
-
-cdef inline void _copy_short(uint8_t *to, const char *content, Py_ssize_t size) noexcept:
-    """Copy less than 32 bytes, by two copies of a known size that overlap."""
-    if size >= 16:
-        memcpy(to, content, 16)
-        memcpy(to + size - 16, content + size - 16, 16)
-    elif size >= 8:
-        memcpy(to, content, 8)
-        memcpy(to + size - 8, content + size - 8, 8)
-    elif size >= 4:
-        memcpy(to, content, 4)
-        memcpy(to + size - 4, content + size - 4, 4)
-    elif size > 0:
-        to[0] = content[0]
-        to[size >> 1] = content[size >> 1]
-        to[size - 1] = content[size - 1]

@@ -1,4 +1,4 @@
-# What stands in the bytes of msgpack, read a word at a time.
+# The bytes of msgpack, read and written a word at a time.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -60,3 +60,94 @@ cdef inline uint64_t get_unsigned(const uint8_t *at, Py_ssize_t size) noexcept:
 cdef inline int64_t get_signed(const uint8_t *at, Py_ssize_t size) noexcept:
     """The highest bit is the sign."""
     return <int64_t>(get_unsigned(at, size) << (64 - 8 * size)) >> (64 - 8 * size)
+
+
+cdef inline void put16(uint8_t *at, uint16_t value) noexcept:
+    at[0] = value >> 8
+    at[1] = value & 0xFF
+
+
+cdef inline void put32(uint8_t *at, uint32_t value) noexcept:
+    put16(at, value >> 16)
+    put16(at + 2, value & 0xFFFF)
+
+
+cdef inline void put64(uint8_t *at, uint64_t value) noexcept:
+    put32(at, value >> 32)
+    put32(at + 4, value & 0xFFFFFFFFULL)
+
+
+# Each of these returns what is behind the at most nine bytes that it writes.
+
+cdef inline uint8_t *put_unsigned(uint8_t *at, uint64_t value) noexcept:
+    if value < 0x80:
+        at[0] = <uint8_t>value
+        return at + 1
+    if value < 0x100:
+        at[0] = 0xCC
+        at[1] = <uint8_t>value
+        return at + 2
+    if value < 0x10000:
+        at[0] = 0xCD
+        put16(at + 1, <uint16_t>value)
+        return at + 3
+    if value < 0x100000000ULL:
+        at[0] = 0xCE
+        put32(at + 1, <uint32_t>value)
+        return at + 5
+    at[0] = 0xCF
+    put64(at + 1, value)
+    return at + 9
+
+
+cdef inline uint8_t *put_negative(uint8_t *at, int64_t number) noexcept:
+    if number >= -0x20:
+        at[0] = <uint8_t>number
+        return at + 1
+    if number >= -0x80:
+        at[0] = 0xD0
+        at[1] = <uint8_t>number
+        return at + 2
+    if number >= -0x8000:
+        at[0] = 0xD1
+        put16(at + 1, <uint16_t>number)
+        return at + 3
+    if number >= -0x80000000LL:
+        at[0] = 0xD2
+        put32(at + 1, <uint32_t>number)
+        return at + 5
+    at[0] = 0xD3
+    put64(at + 1, <uint64_t>number)
+    return at + 9
+
+
+cdef inline uint8_t *put_double(uint8_t *at, double number) noexcept:
+    cdef uint64_t bits
+    memcpy(&bits, &number, 8)
+    at[0] = 0xCB
+    put64(at + 1, bits)
+    return at + 9
+
+
+cdef inline uint8_t *put_short_text(uint8_t *at, const char *content, Py_ssize_t size) noexcept:
+    """Of less than 32 bytes."""
+    at[0] = 0xA0 | <uint8_t>size
+    copy_short(at + 1, content, size)
+    return at + 1 + size
+
+
+cdef inline void copy_short(uint8_t *to, const char *content, Py_ssize_t size) noexcept:
+    """Copy less than 32 bytes, by two copies of a known size that overlap."""
+    if size >= 16:
+        memcpy(to, content, 16)
+        memcpy(to + size - 16, content + size - 16, 16)
+    elif size >= 8:
+        memcpy(to, content, 8)
+        memcpy(to + size - 8, content + size - 8, 8)
+    elif size >= 4:
+        memcpy(to, content, 4)
+        memcpy(to + size - 4, content + size - 4, 4)
+    elif size > 0:
+        to[0] = content[0]
+        to[size >> 1] = content[size >> 1]
+        to[size - 1] = content[size - 1]

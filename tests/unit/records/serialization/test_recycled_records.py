@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from flinknet.compiled_modules import COMPILED
 from flinknet.records.serialization import c_unpacker
 from tests.traced_memory import traced_memory
+from tests.unit.records.serialization.flat_records import FLAT, NUMBERS, OTHERS
 from tests.unit.records.serialization.unpacking import read_extension
 
 if not COMPILED:
@@ -24,14 +25,6 @@ if not COMPILED:
 Unpacker: Any = c_unpacker.CUnpacker
 unpacker = Unpacker(1 << 16, 1 << 16, read_extension)
 
-NUMBERS = st.one_of(
-    st.integers(-(2**63), 2**64 - 1),
-    *(st.integers(max(-(2**63), -(2**bits) - 2), 2**bits + 2) for bits in (3, 8, 16, 30, 32, 60)),
-    st.floats(allow_nan=False),
-)
-SCALARS = NUMBERS | st.sampled_from([None, True, False, "", "a", "ä"]) | st.text(max_size=40)
-FLAT = st.lists(SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=15).map(tuple)
-OTHERS = st.sampled_from([b"bytes", {"a": 1}, (1, {"a": 1}), (1, (2, (3, (4, (5, (6,))))))])
 BATCHES = st.lists(
     st.lists(FLAT, max_size=4) | st.lists(NUMBERS, max_size=4) | st.lists(FLAT | OTHERS), max_size=9
 )
