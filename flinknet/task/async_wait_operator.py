@@ -187,7 +187,7 @@ class AsyncWaitOperator(FunctionOperator):
             self._begin_waiting()
 
     async def _emit_batch(self, batch: list[Any]) -> None:
-        for piece in in_pieces(iter(batch)):
+        for piece in in_pieces(batch):
             await self._emit(piece)
 
     async def _pass_event_time(self, element: Watermark | WatermarkStatus) -> None:

@@ -377,7 +377,7 @@ async def pieces_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator
     """
     returned = call(*arguments)
     if not inspect.isasyncgen(returned):
-        for piece in in_pieces(iter(records_in(await value_of(returned)))):
+        for piece in in_pieces(records_in(await value_of(returned))):
             yield piece
         return
     async with aclosing(returned):
@@ -391,10 +391,19 @@ async def pieces_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator
             yield piece
 
 
-def in_pieces(records: Iterator[Any]) -> Iterator[list[Any]]:
+def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
     """Cut records into lists of at most ``BATCH_RECORDS``; Arrow record batches come one by one."""
-    for first in records:
-        yield [first, *islice(records, _records_of_piece(first) - 1)]
+    if isinstance(records, list | tuple):
+        there = list(records) if isinstance(records, tuple) else records
+        start = 0
+        while start < len(there):
+            end = start + _records_of_piece(there[start])
+            yield there[start:end]
+            start = end
+        return
+    rest = iter(records)
+    for first in rest:
+        yield [first, *islice(rest, _records_of_piece(first) - 1)]
 
 
 def _records_of_piece(first: Any) -> int:

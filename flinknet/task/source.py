@@ -129,7 +129,7 @@ async def _pieces(batches: Batches) -> AsyncGenerator[list[Any], None]:
         async for batch in each:
             if not len(batch):
                 yield []
-            for piece in in_pieces(iter(batch)):
+            for piece in in_pieces(batch):
                 yield piece
 
 

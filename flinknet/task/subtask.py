@@ -548,7 +548,7 @@ class Subtask:
             if events is not None and events.pending:
                 for element in events.take():
                     await chain.head.process_stream_element(element)
-            records = list(batch)
+            records = list(batch.records)
             if records:
                 if self._key_groups is not None:
                     self._key_groups.take(batch.channel, records)
@@ -557,6 +557,7 @@ class Subtask:
                     await chain.head.process(records)
                 else:
                     await self._slices.work_off(records, chain.head.process, batch.channel)
+            del batch, records  # so that the next ones can take their memory
             if mailbox.mails:
                 await mailbox.run_mails()
 
