@@ -1,11 +1,12 @@
 """flinknet as a job of the DataStream API, as Flink takes part: what ExchangeJob.java is there.
 
 A source hands out the block over and over, a function is called for every record on its way out,
-and a sink's function for every record that has arrived. That is all a program says; the runtime
-takes the records of a network buffer together. The case ``keyby`` has two sources and two sinks, a
-worker each, as have those that other families make of it; any other one source and one sink, in
-slots of their own. Every run is two jobs, each on a new cluster of two worker processes: one block
-of which every field is checked, and the measured time, with the warm-up before it.
+and a sink's function for every record that has arrived; in the other variant both for every batch.
+That is all a program says; the runtime takes the records of a network buffer together. The case
+``keyby`` has two sources and two sinks, a worker each, as have those that other families make of
+it; any other one source and one sink, in slots of their own. Every run is two jobs, each on a new
+cluster of two worker processes: one block of which every field is checked, and the measured time,
+with the warm-up before it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,25 @@ from flinknet import FlinknetConfig, NetworkConfig
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.datastream import (
     DataStream,
+    Function,
     KeyedProcessFunction,
     RuntimeContext,
+    Sink,
     SinkFunction,
     StreamExecutionEnvironment,
 )
 from flinknet.errors import FlinknetError
 from flinknet.task.source import Source
 
-__all__ = ["VARIANT", "CountingSink", "Stage", "Variation", "measure", "parameters"]
+__all__ = [
+    "VARIANT",
+    "VARIANTS",
+    "CountingSink",
+    "Stage",
+    "Variation",
+    "measure",
+    "parameters",
+]
 
 VARIANT = "job"
 SOURCE, SINK = "source", "sink"
@@ -117,7 +128,7 @@ class BlockSource(Source):
             context.metrics.update(cpu_s=window.until_now().cpu)
 
 
-class CountingSink(SinkFunction):
+class CountingEnd(Function):
     """Counts records and adds up a field of each; on its CPU.
 
     The clock is read by a timer, between two batches, from the first record on.
@@ -135,11 +146,6 @@ class CountingSink(SinkFunction):
         self._context = runtime_context
         pin(self._stage.sink_cpus[runtime_context.index])
         self._look()
-
-    def invoke(self, value: tuple[int, int, float]) -> None:
-        """Take one record."""
-        self._records += 1
-        self._checksum += value[1]
 
     @property
     def measures(self) -> bool:
@@ -173,6 +179,24 @@ class CountingSink(SinkFunction):
             self._timer.cancel()
 
 
+class CountingSink(CountingEnd, SinkFunction):
+    """Is called for every record."""
+
+    def invoke(self, value: tuple[int, int, float]) -> None:
+        """Take one record."""
+        self._records += 1
+        self._checksum += value[1]
+
+
+class CountingBatchSink(CountingEnd, Sink):
+    """Is called for every batch."""
+
+    def write(self, records: Block) -> None:
+        """Take records."""
+        self._records += len(records)
+        self._checksum += sum(map(self._stage.case.weigh, records))
+
+
 class CheckingSink(SinkFunction):
     """Counts records and adds up a checksum of every field of each."""
 
@@ -191,9 +215,19 @@ class CheckingSink(SinkFunction):
         self._context.metrics.update(Tally(self._records, self._checksum)._asdict())
 
 
-def passed(record: Any) -> Any:
-    """The function that is called for every record on its way out."""
-    return record
+def passed(value: Any) -> Any:
+    """The function that is called on the way out, for every record or for every batch."""
+    return value
+
+
+def with_records_passed(stream: DataStream) -> DataStream:
+    """Call it for every record."""
+    return stream.map(passed)
+
+
+def with_batches_passed(stream: DataStream) -> DataStream:
+    """Call it for every batch."""
+    return stream.map_batch(passed)
 
 
 def leave(environment: StreamExecutionEnvironment) -> None:
@@ -203,15 +237,21 @@ def leave(environment: StreamExecutionEnvironment) -> None:
 @dataclass(frozen=True, slots=True)
 class Variation:
     """What another family does with the job: its cluster's configuration, what it asks of the
-    environment, a function between the edge and the sink, the sink of the run that counts."""
+    environment, what is called before the edge, a function between the edge and the sink, the sink
+    of the run that counts."""
 
     config: FlinknetConfig | None = None
     prepare: Callable[[StreamExecutionEnvironment], object] = leave
+    calls: Callable[[DataStream], DataStream] = with_records_passed
     function: Callable[[], KeyedProcessFunction] | None = None
-    sink: Callable[[Stage], CountingSink] = CountingSink
+    sink: Callable[[Stage], CountingSink | CountingBatchSink] = CountingSink
 
 
 AS_IT_IS = Variation()
+VARIANTS = {
+    VARIANT: AS_IT_IS,
+    f"{VARIANT}-bulk": Variation(calls=with_batches_passed, sink=CountingBatchSink),
+}
 
 
 def measure(
@@ -257,7 +297,7 @@ def _run(stage: Stage, variation: Variation) -> Result:
     sent = environment.from_source(BlockSource(stage), name=SOURCE)
     if not stage.is_keyed:
         sent.slot_sharing_group(SOURCE)
-    sent = sent.map(passed)
+    sent = variation.calls(sent)
     sink = CheckingSink() if stage.is_check else variation.sink(stage)
     received = _edge(sent, stage, variation).sink_to(sink).name(SINK)
     if not stage.is_keyed:
@@ -290,11 +330,12 @@ def _reports(result: JobResult, operator: str) -> list[dict[str, Any]]:
     return [each[operator] for each in metrics if operator in each]
 
 
-def parameters(case: Case) -> dict[str, Any]:
+def parameters(case: Case, variant: str = VARIANT) -> dict[str, Any]:
     """Return what matters for a fair reading."""
+    called_for = "record" if variant == VARIANT else "batch"
     return {
         "workers": 2,
-        "functions": "one for every record before the edge, one behind it",
+        "functions": f"one for every {called_for} before the edge, one behind it",
         "edge": "key groups" if is_keyed(case) else "forward",
         "credit": "on",
         **network_parameters(NetworkConfig()),

@@ -153,7 +153,12 @@ class FlinknetPeer(PythonPeer):
                 parameters = partial(flinknet_ends.parameters, variant)
                 yield variant, parameters, partial(trial.measure, contestant)
         if case.name in JOBS:
-            yield flinknet_job.VARIANT, flinknet_job.parameters, flinknet_job.measure
+            for variant, variation in flinknet_job.VARIANTS.items():
+                yield (
+                    variant,
+                    partial(flinknet_job.parameters, variant=variant),
+                    partial(flinknet_job.measure, variation=variation),
+                )
 
 
 class FlinkPeer:

@@ -172,7 +172,7 @@ def test_pypy_has_a_table_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("case", "forms"),
-    [(TUPLE, ("record", "bulk", "job")), (PING_PONG, ("record", "busy-poll"))],
+    [(TUPLE, ("record", "bulk", "job", "job-bulk")), (PING_PONG, ("record", "busy-poll"))],
     ids=lambda of: of.name if isinstance(of, Case) else "",
 )
 def test_pypy_runs_what_is_handled_record_by_record(case: Case, forms: tuple[str, ...]) -> None:
@@ -189,6 +189,7 @@ def test_plain_python_runs_what_is_compared_with_flink() -> None:
         "record pure",
         "bulk pure",
         "job pure",
+        "job-bulk pure",
     ]
 
 
