@@ -23,4 +23,4 @@ cdef class DirectRouteToChosen(RouteToChosen):
     cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index, Output only) except -1
     cdef bytes _let_go(self)
     cdef object _emit_to(self, Output output, record)
-    cdef object _output(self, record, Py_ssize_t held)
+    cdef Output _choose(self, record)

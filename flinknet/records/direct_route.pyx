@@ -108,16 +108,16 @@ cdef class DirectRouteToChosen(RouteToChosen):
         # A channel that is found is one of those that there are.
         if channel >= 0:
             output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
-            if write_flat(output.builder, <PyObject *>record):
-                self.records_out += 1
-                return self._written
-        if self._large and (pieces := large_form(record)) is not None:
-            return self._emit_large(self._outputs[self._select(record)], pieces)
+        if output is None:
+            if self._large and (pieces := large_form(record)) is not None:
+                return self._emit_large(self._outputs[self._select(record)], pieces)
+            output = self._choose(record)
+        if write_flat(output.builder, <PyObject *>record):
+            self.records_out += 1
+            return self._written
         if pack_quietly(direct, <PyObject *>record) < 0:
             direct.release(held)
             _raise_unserializable(record)
-        if output is None:
-            output = self._output(record, held)
         data = direct.write(held, output.builder)
         if data is None:
             self.records_out += 1
@@ -183,7 +183,9 @@ cdef class DirectRouteToChosen(RouteToChosen):
                 channel = self._tuple_channels.find(<PyObject *>record)
                 if channel >= 0:
                     output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
-            if output is not None and write_flat(output.builder, <PyObject *>record):
+            if output is None:
+                output = self._choose(record)
+            if write_flat(output.builder, <PyObject *>record):
                 self.records_out += 1
                 index += 1
                 continue
@@ -191,8 +193,6 @@ cdef class DirectRouteToChosen(RouteToChosen):
             if pack_quietly(direct, <PyObject *>record) < 0:
                 direct.release(held)
                 _raise_unserializable(record)
-            if output is None:
-                output = self._output(record, held)
             self._rest = direct.write(held, output.builder)
             if self._rest is not None:
                 self._full = output
@@ -205,11 +205,17 @@ cdef class DirectRouteToChosen(RouteToChosen):
         data, self._rest = self._rest, None
         return data
 
-    cdef object _output(self, record, Py_ssize_t held):
+    cdef Output _choose(self, record):
+        cdef CPacker direct = self._direct
+        cdef Py_ssize_t held = direct._size
         try:
             return self._outputs[self._select(record)]
         except BaseException:
-            self._direct.release(held)
+            # That it cannot be packed is why, rather, if both is so.
+            if pack_quietly(direct, <PyObject *>record) < 0:
+                direct.release(held)
+                _raise_unserializable(record)
+            direct.release(held)
             raise
 
 
