@@ -6,7 +6,7 @@ from cpython.object cimport PyObject
 
 cdef extern from *:
     """
-    #if PY_VERSION_HEX >= 0x030E0000 || PyLong_SHIFT != 30
+    #if PY_VERSION_HEX >= 0x030E0000
     static inline int compact_integer(PyObject *value, long long *number) {
         if (!PyUnstable_Long_IsCompact((PyLongObject *)value)) return 0;
         *number = PyUnstable_Long_CompactValue((PyLongObject *)value);

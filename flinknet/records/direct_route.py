@@ -3,9 +3,10 @@
 Theory of operation. The packer holds a record's bytes in memory of its own, and copies them to
 where the record goes, if they fit there; if they do not, they become ``bytes``, for the appender.
 In C that saves what it takes to make bytes, and to call the builder's ``write``; in Python it would
-be the same with one call more, so that ``RecordWriter`` takes the plain routes there. The channel
-of a tuple is found without calling the key's function, where that is known (``tuple_channels.py``).
-Everything else is as in ``route.py``.
+be the same with one call more, so that ``RecordWriter`` takes the plain routes there. In C a small
+record is even packed where it goes (``flat_packing.pxd``), so that its channel is chosen before.
+The channel of a tuple is found without calling the key's function, where that is known
+(``tuple_channels.py``). Everything else is as in ``route.py``.
 """
 
 from __future__ import annotations
