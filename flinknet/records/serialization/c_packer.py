@@ -16,6 +16,7 @@ import msgpack
 
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.records.serialization.extension_types import TIMESTAMP
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.record_types import RecordTypes
 from flinknet.records.serialization.value_forms import ValueForms
 
@@ -31,7 +32,8 @@ class CPacker:
     others, for ``pack_otherwise``. Who packs many saves a call.
 
     ``hold`` packs a value and keeps it until ``write`` has appended it to a builder, or
-    ``release``; what is held later is let go of before. Compiled, that makes no object of it.
+    ``release``; what is held later is let go of before. Compiled, that makes no object of it. A
+    long record is never appended: it is to be held against the limits.
     """
 
     def __init__(self, types: RecordTypes) -> None:
@@ -81,10 +83,12 @@ class CPacker:
         return len(self._held) - 1
 
     def write(self, held: int, builder: BufferBuilder) -> bytes | None:
-        """Let go of what is held: append it as a record, or return it if it does not fit."""
+        """Let go of what is held: append it as a record, or return it if it is long, or does not
+        fit."""
         data = self._held[held]
         self.release(held)
-        return None if builder.append_whole(data) else data
+        is_short = len(data) <= COUNTED_FROM_BYTES
+        return None if is_short and builder.append_whole(data) else data
 
     def release(self, held: int) -> None:
         """Let go of what is held."""

@@ -32,6 +32,7 @@ from flinknet.records.serialization.msgpack_bytes cimport (
 )
 
 from flinknet.records.serialization.extension_types import NESTING_MAX
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.value_forms import ValueForms
 
 __all__ = ["CPacker"]
@@ -67,6 +68,7 @@ cdef enum:
 
 cdef int DEPTH_MAX = NESTING_MAX
 cdef Py_ssize_t LENGTH_MAX = 0xFFFFFFFF
+cdef Py_ssize_t CHECKED_FROM_BYTES = COUNTED_FROM_BYTES
 cdef str TOO_DEEP = f"arrays and maps are nested more than {NESTING_MAX} levels deep"
 cdef str TOO_LONG = "an int has at most 64 bits, -2**63 to 2**64 - 1: make it text or a Decimal"
 
@@ -133,7 +135,7 @@ cdef class CPacker:
         cdef Py_ssize_t size = self._size - start
         cdef MemorySegment segment
         try:
-            if size > builder.remaining:
+            if size > builder.remaining or size > CHECKED_FROM_BYTES:
                 return PyBytes_FromStringAndSize(<char *>self._scratch + start, size)
             segment = builder._segment
             memcpy(segment._room(size), self._scratch + start, size)

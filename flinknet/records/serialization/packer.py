@@ -37,8 +37,7 @@ class RecordPacker:
     form: Callable[[Any], Any]
     options: int
     direct: CPacker | None = None
-    """The packer itself, if it is compiled, so that ``hold`` and ``write`` save something, and what
-    it packs need not be looked at."""
+    """The packer itself, if it is compiled, so that ``hold`` and ``write`` save something."""
 
     def __init__(self, types: Registered = None) -> None:
         known = RecordTypes.of(types)
@@ -77,12 +76,12 @@ class CheckedRecordPacker(RecordPacker):
     """Packs records that are held against limits when they are packed, for a writer to whose
     buffers one over a limit may fit.
 
-    All of it raises SerializationError for a record that is over one, too.
+    All of it raises SerializationError for a record that is over one, too; but ``direct`` does not,
+    whose ``write`` leaves those that have to be looked at to whoever appends them.
     """
 
     def __init__(self, types: Registered, limits: RecordLimits) -> None:
         super().__init__(types)
-        self.direct = None
         self._limits = limits
         self._encode = self.encode
         self.encode = self._encode_checked

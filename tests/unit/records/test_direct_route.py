@@ -16,6 +16,7 @@ from flinknet.records.partitioner import (
     Partitioner,
     RebalancePartitioner,
 )
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.serializer import LARGE_RECORD_BYTES
 from flinknet.records.written import WRITTEN
 from tests.unit.arrangements import run
@@ -157,6 +158,30 @@ def test_what_is_large_is_copied_nowhere_else(make: Any) -> None:
     made.writer.flush()
     channels = range(len(made.partition.subpartitions))
     assert [record for index in channels for record in made.take(index)] == records
+
+
+@pytest.mark.parametrize("make", each_way())
+@pytest.mark.parametrize("many", [True, False])
+def test_in_long_buffers_long_records_are_held_against_the_limits(make: Any, many: bool) -> None:
+    """As they would not fit the buffers that are there by default, nobody else looks at them."""
+    keys = dict.fromkeys(range(COUNTED_FROM_BYTES // 3))
+    fine, refused, short = (0, [0.5] * COUNTED_FROM_BYTES), (0, keys), (0, "short")
+    options: dict[str, Any] = {"record_bytes_max": 400_000, "record_elements_max": 400_000}
+    made = arranged(make(), segment_bytes=400_000, record_keys_max=1_000, **options)
+
+    def emit(record: Any) -> None:
+        run(made.writer.emit_many([record]) if many else made.writer.emit(record))
+
+    for record in (short, fine, short):
+        emit(record)
+    with pytest.raises(SerializationError, match="record_keys_max"):
+        emit(refused)
+    emit(short)
+    made.writer.flush()
+    channels = range(len(made.partition.subpartitions))
+    taken = [record for index in channels for record in made.take(index)]
+    assert sorted(len(value) for _, value in taken) == [5, 5, 5, COUNTED_FROM_BYTES]
+    assert made.writer.records_out == 4
 
 
 @pytest.mark.parametrize("make", each_way())

@@ -12,6 +12,7 @@ import pytest
 from flinknet.buffer.builder import BufferBuilder
 from flinknet.buffer.segment import MemorySegment
 from flinknet.records.serialization.c_packer import CPacker
+from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
 from flinknet.records.serialization.record_types import RecordTypes
 from tests.plain_module import plain_module
 from tests.unit.arrangements import Recycler
@@ -94,6 +95,11 @@ def test_a_packer_holds_one_value_behind_the_other(kind: str, packer: CPacker) -
     assert packer.write(first, builder) is None
     assert (builder.records, builder.remaining) == (2, 1)
     assert packer.write(packer.hold("four"), builder) == packer.pack("four")
+    roomy = BufferBuilder(MemorySegment(2 * COUNTED_FROM_BYTES), Recycler())
+    longest, longer = [None] * (COUNTED_FROM_BYTES - 3), [None] * (COUNTED_FROM_BYTES - 2)
+    assert packer.write(packer.hold(longest), roomy) is None
+    assert packer.write(packer.hold(longer), roomy) == packer.pack(longer)
+    assert (roomy.records, roomy.remaining) == (1, COUNTED_FROM_BYTES)
     released = packer.hold("five")
     packer.release(released)
     with pytest.raises(Exception, match="object"):
