@@ -11,7 +11,9 @@ it waits as long as nobody waits for it::
 
 - It is *due*, and queued to be sent, if the producer has data, or has less credit left than waits
   here; and while the gate has enough for a slow reader to do, only when three quarters of the
-  channel's buffers wait, which is when everything that the gate holds becomes due in one write.
+  channel's buffers wait, which is when everything that the gate holds becomes due in one write. It
+  may be a buffer that is polled which makes them so many: one that the channel borrows need not
+  come back to it.
 - Else it is *offered*: it goes along with whatever else is sent on the connection.
 - While the gate is busy it is offered and *held*: the gate announces it with that of others, when
   one cannot wait or when it is not busy any more.

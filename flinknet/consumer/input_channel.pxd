@@ -26,5 +26,6 @@ cdef class InputChannel:
 
     cpdef tuple poll(self)
     cpdef announce_credit(self)
+    cpdef settle_held_credit(self)
     cdef _count(self, Buffer buffer)
     cdef _take_step(self, Buffer buffer)

@@ -214,6 +214,9 @@ class InputChannel:
     def announce_credit(self) -> None:
         """Announce the credit that is held back; only a remote channel has any."""
 
+    def settle_held_credit(self) -> None:
+        """Look whether the credit that is held back is due by now: less is left to poll."""
+
     @property
     def released(self) -> bool:
         """Whether its gate has let go of it."""

@@ -30,6 +30,7 @@ cdef class InputGate(ChannelListener):
     cdef public list channels
     cdef public object debloating
 
+    cdef _settle_held_credit(self, InputChannel polled)
     cdef _wake(self)
     cdef _prioritize(self, InputChannel channel)
     @cython.locals(channel=InputChannel, polled=tuple, buffer=Buffer)

@@ -249,6 +249,13 @@ class InputGate(ChannelListener):
         for channel in held:
             channel.announce_credit()
 
+    def _settle_held_credit(self, polled: InputChannel) -> None:
+        """A buffer was polled: all may be due, or that of its channel."""
+        if not self.is_busy():
+            self.announce_held_credit()
+        elif polled in self._held:
+            polled.settle_held_credit()
+
     def fail(self, cause: BaseException) -> None:
         """End the reading with an error, which every poll raises; the first one counts."""
         if self.failure is None:
@@ -293,8 +300,8 @@ class InputGate(ChannelListener):
                 elif following is not _NONE:
                     channel.queued_in_gate = True
                     queue.append(channel)
-            if self._held and not self.is_busy():
-                self.announce_held_credit()
+            if self._held:
+                self._settle_held_credit(channel)
             if self.priority_availability.available and not queue.prioritized:
                 self.priority_availability.set(False)
             if polled is not None:

@@ -36,6 +36,7 @@ cdef class RemoteInputChannel(InputChannel):
     @cython.locals(credit=ChannelCredit, is_busy=bint)
     cdef _settle_credit(self, Py_ssize_t number)
     cpdef announce_credit(self)
+    cpdef settle_held_credit(self)
 
 
 cdef object _NONE
@@ -47,4 +48,5 @@ cdef object _OPEN
 cdef object _COMPLETE
 cdef object _RELEASED
 cdef object _NO_CREDIT
+cdef object _HELD
 cdef object _DUE

@@ -103,6 +103,7 @@ _OPEN = ChannelEnd.DATA
 _COMPLETE = ChannelEnd.END_OF_PARTITION
 _RELEASED = ChannelState.RELEASED
 _NO_CREDIT = CreditState.NONE
+_HELD = CreditState.HELD
 _DUE = CreditState.DUE
 _OVER = frozenset((ChannelState.FAILED, ChannelState.RELEASED))
 
@@ -435,6 +436,11 @@ class RemoteInputChannel(InputChannel):
         """Tell the client, if there is anything to tell; see InputChannel."""
         if self._client is not None and self.credit.announce():
             self._client.notify_credit_available(self)
+
+    def settle_held_credit(self) -> None:
+        """Look whether it is due by now; see InputChannel."""
+        if self.credit.state is _HELD:
+            self._settle_credit(0)
 
     def statistics(self) -> InputChannelStatistics:
         """Say what is queued, what has come so far, and what credit the producer has."""

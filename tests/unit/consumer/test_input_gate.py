@@ -702,6 +702,31 @@ def test_a_gate_that_has_enough_to_do_holds_credit_back() -> None:
     assert [channel.credit.take() for channel in gate.remote_channels] == [2] * 4
 
 
+def test_credit_is_announced_while_something_is_left_to_read() -> None:
+    """F8: though the borrowed buffers go back to the pool, and not to the channel: the producer is
+    to have sent more when the reader has read what is there."""
+    client = Client()
+    gate, _ = make_gate(THERE, client=client, buffers_per_channel=2, floating_buffers_per_gate=8)
+    (channel,) = gate.remote_channels
+    gate.reader_is_slow = True
+    deliver(channel, 0, backlog=9)
+    assert channel.credit.take() > 0
+    for sequence in range(1, 10):
+        deliver(channel, sequence, backlog=max(9 - sequence, 2))
+    left, announced = [], client.sent.count(("credit", 0))
+    for read in range(10):
+        polled = gate.poll()
+        assert polled is not None
+        if client.sent.count(("credit", 0)) > announced:
+            left.append(9 - read)
+            announced += 1
+            assert channel.credit.take() > 0
+        polled[1].recycle()
+        gate.check_invariants()
+    assert left
+    assert left[0] >= 1
+
+
 def test_the_failure_and_the_release_of_a_gate_are_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
