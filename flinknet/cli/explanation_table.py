@@ -36,6 +36,7 @@ _LIMITS = {
     "events": "wire.events_per_channel_max, wire.event_bytes_max",
     "reassembly": "reassembly_memory_bytes",
     "records_read": "record_bytes_max, record_elements_max",
+    "records_reused": "REUSED_RECORDS_BYTES",
     "records_written": "record_bytes_max",
     "remembered_keys": "remembered_keys_bytes",
     "objects": "channels, connections, segments",

@@ -18,6 +18,7 @@ __all__ = [
     "ADAPTIVE",
     "RECORD_KEYS_MAX",
     "REMEMBERED_KEYS_BYTES",
+    "REUSED_RECORDS_BYTES",
     "BufferDebloatConfig",
     "BufferTimeout",
     "Checksums",
@@ -31,6 +32,11 @@ RECORD_KEYS_MAX = 4_096
 
 REMEMBERED_KEYS_BYTES = 16 * MIB
 """Some 100,000 short keys."""
+
+REUSED_RECORDS_BYTES = 512 * KIB
+"""Serialised size of the records that nobody has any more and that the next ones are to fill, where
+that is compiled: two buffers for each of eight kinds of record. They belong to the process, which
+may have several environments, and are in the bound of each that reads."""
 
 ADAPTIVE: Literal["adaptive"] = "adaptive"
 BufferTimeout = float | Literal["adaptive"]

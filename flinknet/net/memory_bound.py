@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Self
 
-from flinknet.config import NetworkConfig, WireLimits
+from flinknet.config import REUSED_RECORDS_BYTES, NetworkConfig, WireLimits
 from flinknet.connection.outbox import PIECES_PER_WRITE_MAX
 from flinknet.consumer.input_gate import InputGate
 from flinknet.partition.registry import RELEASED_REMEMBERED_MAX
@@ -37,6 +37,10 @@ _WRITTEN_COPIES = 2
 
 _TEXT_FACTOR = 4
 """A text takes four bytes for each character, if one of them needs them; its bytes may be one."""
+
+_FLAT_RECORD_FACTOR = 48
+"""What a flat record takes for each of its bytes: most if it is arrays of one element, each in one
+another."""
 
 _ELEMENT_BYTES = 320
 """The most that an element of a record takes beside its text: a map of one entry, with its key."""
@@ -107,6 +111,8 @@ class MemoryBound(NamedTuple):
     """Records of which a part has arrived and that are not on disk."""
     records_read: int
     """Records of the largest size being handed out, one and the one before per gate."""
+    records_reused: int
+    """Records of the process that nobody has any more, which the next ones are to fill."""
     records_written: int
     """Records of the largest size being serialised, one per partition."""
     remembered_keys: int
@@ -140,6 +146,7 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         * event_bytes,
         reassembly=_reassembly(config) if shape.gates else 0,
         records_read=shape.gates * _records_read(config),
+        records_reused=_FLAT_RECORD_FACTOR * REUSED_RECORDS_BYTES if shape.gates else 0,
         records_written=shape.partitions * written_bytes,
         remembered_keys=shape.partitions * config.remembered_keys_bytes,
         objects=_objects(config, shape),

@@ -140,8 +140,8 @@ def test_a_thousand_channels_stay_within_the_bound(loop: str) -> None:
 
 
 def test_long_records_on_many_channels_stay_within_the_bound() -> None:
-    """36 records of 4 MiB are being put together at a time, in 8 MiB of memory."""
-    channels, records, record_bytes = 36, 2, 4 * MIB
+    """48 records of 4 MiB are being put together at a time, in 8 MiB of memory."""
+    channels, records, record_bytes = 48, 2, 4 * MIB
     config = {
         **SMALL,
         "network_memory_bytes": 8 * MIB,

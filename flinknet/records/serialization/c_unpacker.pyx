@@ -23,7 +23,8 @@ by word are, cost nothing more.
 
 Batches of flat records are kept, two for each length of a record, and the next one takes their
 records, if nobody has them any more (``recycled_records.pxd``). It is the last batch, or the one
-before if a reader still holds that. A batch that has any other record in it is not kept.
+before if a reader still holds that. A batch that has any other record in it is not kept; and those
+of other lengths are let go of where all of them would be more than ``REUSED_RECORDS_BYTES``.
 """
 
 cimport cython
@@ -56,6 +57,7 @@ from flinknet.records.serialization.recycled_records cimport (
 )
 from flinknet.records.serialization.reused_values cimport REUSES_VALUES
 
+from flinknet.config import REUSED_RECORDS_BYTES
 from flinknet.records.serialization.python_unpacker import DEPTH_MAX as PYTHON_DEPTH_MAX
 from flinknet.records.serialization.python_unpacker import INCOMPLETE
 
@@ -109,14 +111,20 @@ cdef struct _Key:
     uint8_t content[40]  # head and text, and a word of room
     uint64_t last_word  # which bits of its last word are the key's
 
+cdef struct _Kept:
+    PyObject *batch
+    Py_ssize_t size  # of what it was unpacked from
+
 
 cdef int DEPTH_MAX = PYTHON_DEPTH_MAX
 cdef object EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 cdef PyObject *known_keys[KNOWN_KEYS]
 cdef list known_shapes = [None] * KNOWN_SHAPES
 cdef uint64_t last_keys_seen[KNOWN_SHAPES]
-cdef PyObject *last_batches[LENGTHS_KEPT]
-cdef PyObject *batches_before[LENGTHS_KEPT]
+cdef _Kept last_batches[LENGTHS_KEPT]
+cdef _Kept batches_before[LENGTHS_KEPT]
+cdef Py_ssize_t bytes_kept = 0
+cdef Py_ssize_t BYTES_KEPT_MAX = REUSED_RECORDS_BYTES
 
 import_datetime()
 
@@ -185,6 +193,7 @@ cdef class CUnpacker:
         """Return so many records, of which the first ones, mostly all, are flat or numbers."""
         cdef Py_ssize_t index = 0, old_number, length
         cdef Py_ssize_t size_max = min(self._bytes_max, self._elements_max)
+        cdef const uint8_t *begin = position[0]
         cdef PyObject *old = NULL
         cdef PyObject *record
         self._check_array(number, end - position[0])
@@ -213,7 +222,7 @@ cdef class CUnpacker:
                 end += 1
                 index += 1
             else:
-                _keep_batch(length, <PyObject *>values)
+                _keep_batch(length, <PyObject *>values, position[0] - begin)
         while index < number:
             end += 1
             PyTuple_SET_ITEM(<PyObject *>values, index, self._value(position, end, 1))
@@ -509,23 +518,43 @@ cdef class CUnpacker:
 
 cdef tuple _take_batch(Py_ssize_t length):
     """Return an earlier batch that nobody has any more, an empty one if there is none."""
-    cdef PyObject **place = &last_batches[length]
-    if place[0] is NULL or Py_REFCNT(place[0]) > 1:
-        place = &batches_before[length]
-    if place[0] is NULL or Py_REFCNT(place[0]) > 1:
+    cdef _Kept *kept = &last_batches[length]
+    if kept.batch is NULL or Py_REFCNT(kept.batch) > 1:
+        kept = &batches_before[length]
+    if kept.batch is NULL or Py_REFCNT(kept.batch) > 1:
         return ()
-    batch = _owned(place[0])
-    place[0] = NULL
+    batch = <tuple>kept.batch
+    _let_go(kept)
     return batch
 
 
-cdef int _keep_batch(Py_ssize_t length, PyObject *batch) except -1:
-    cdef PyObject *dropped = batches_before[length]
+cdef int _keep_batch(Py_ssize_t length, PyObject *batch, Py_ssize_t size) except -1:
+    global bytes_kept
+    cdef Py_ssize_t other = length
+    _let_go(&batches_before[length])
+    batches_before[length] = last_batches[length]
+    last_batches[length].batch = NULL
+    if size > BYTES_KEPT_MAX:
+        return 0
+    while bytes_kept + size > BYTES_KEPT_MAX:  # in the end those of this length
+        other = (other + 1) % LENGTHS_KEPT
+        _let_go(&batches_before[other])
+        _let_go(&last_batches[other])
     PyObject_GC_UnTrack(batch)
     Py_INCREF(batch)
-    batches_before[length] = last_batches[length]
-    last_batches[length] = batch
-    Py_XDECREF(dropped)
+    last_batches[length].batch = batch
+    last_batches[length].size = size
+    bytes_kept += size
+    return 0
+
+
+cdef int _let_go(_Kept *kept) except -1:
+    global bytes_kept
+    cdef PyObject *batch = kept.batch
+    if batch is not NULL:
+        kept.batch = NULL
+        bytes_kept -= kept.size
+        Py_DECREF(batch)
     return 0
 
 

@@ -58,6 +58,14 @@ def test_a_worker_that_exchanges_nothing_holds_its_buffers_and_strangers() -> No
                 "requests": 2 * 65_536 * (1024 + 160),
             },
         ),
+        (
+            NOTHING._replace(gates=2),
+            {
+                "reassembly": 64 * MIB * 9 // 8 + CONFIG.record_spill_bytes,
+                "records_read": 2 * memory_bound(CONFIG, NOTHING._replace(gates=1)).records_read,
+                "records_reused": 24 * MIB,
+            },
+        ),
         (NOTHING._replace(remote_channels=3), {"events": 3 * 1_000 * (1024 + 256)}),
         (NOTHING._replace(local_channels=3), {"events": 0}),
         (NOTHING._replace(subpartitions=3), {"events": 3 * 1000 * (1024 + 256)}),

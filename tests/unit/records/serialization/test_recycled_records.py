@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.compiled_modules import COMPILED
+from flinknet.config import REUSED_RECORDS_BYTES, NetworkConfig
+from flinknet.net.memory_bound import ExchangeShape, memory_bound
 from flinknet.records.serialization import c_unpacker
 from tests.traced_memory import traced_memory
 from tests.unit.records.serialization.flat_records import FLAT, NUMBERS, OTHERS
@@ -149,6 +151,29 @@ def test_no_more_is_kept_than_two_batches_of_each_length() -> None:
             batch_of(rows(seed, 2_000))
         assert traced.now <= before + size
         assert before <= 3 * size
+
+
+def unpack_two(record: bytes, size: int) -> None:
+    """Two batches of that record, with ``size`` bytes each, side by side."""
+    number = size // len(record)
+    any_size = Unpacker(1 << 20, 1 << 20, read_extension)
+    both = [any_size.records(record * number, 0, len(record) * number, number) for _ in range(2)]
+    assert len(both[0]) == number
+
+
+@pytest.mark.parametrize("size", [20_000, 100_000, REUSED_RECORDS_BYTES // 2, 600_000])
+@pytest.mark.parametrize(
+    "record", [b"\x91\x91\x91\x91\x05", b"\x91\xa2ab", b"\x91\xcd\x10\x00", b"\xcd\x10\x00"]
+)
+def test_what_is_kept_of_all_lengths_takes_what_the_bound_says(record: bytes, size: int) -> None:
+    """With the records that take most for their bytes, however many lengths have come."""
+    bound = memory_bound(NetworkConfig(), ExchangeShape(0, 0, 0, 1, 0, 0)).records_reused
+    with traced_memory() as traced:
+        for length in range(1, 16):
+            unpack_two(bytes([0x90 + length]) + b"\xcd\x10\x00" * length, size)
+        unpack_two(record, size)
+        gc.collect()
+        assert traced.now <= bound
 
 
 @pytest.mark.parametrize(
