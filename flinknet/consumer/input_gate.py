@@ -250,10 +250,10 @@ class InputGate(ChannelListener):
             channel.announce_credit()
 
     def _settle_held_credit(self, polled: InputChannel) -> None:
-        """A buffer was polled: all may be due, or that of its channel."""
+        """A buffer was polled: all may be due, or that of its channel, if that has more to poll."""
         if not self.is_busy():
             self.announce_held_credit()
-        elif polled in self._held:
+        elif polled.queued_in_gate and polled in self._held:
             polled.settle_held_credit()
 
     def fail(self, cause: BaseException) -> None:
