@@ -305,6 +305,26 @@ def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
     assert notices == [0, 0, 0, 0, 0, 1, 1]
 
 
+def test_what_is_polled_makes_held_credit_due() -> None:
+    """F8: before it comes back, when what waits is three quarters of what else there is."""
+    arranged = Arranged(exclusive=4, borrowed=8)
+    for sequence in range(4):
+        deliver(arranged.channel, sequence)
+    arranged.gate.busy = True
+    arranged.channel.settle_held_credit()
+    for _ in range(2):
+        arranged.poll().recycle()
+    notices, polled = [], []
+    for _ in range(2):
+        polled.append(arranged.poll())
+        arranged.channel.settle_held_credit()
+        notices.append(arranged.credit_notices)
+    assert notices == [0, 1]
+    assert arranged.channel.credit.take() == 2
+    for buffer in polled:
+        buffer.recycle()
+
+
 def test_the_last_credit_of_a_producer_is_never_held_back() -> None:
     """F8: nor the only one."""
     arranged = Arranged(exclusive=2, borrowed=8)
