@@ -38,7 +38,8 @@ alarm_is_free = pytest.mark.timeout(method="thread")
 
 @pytest.fixture(autouse=True)
 def _a_look_comes_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many tasks a look comes to in its time must not depend on what else the machine does."""
+    """How many tasks a look comes to, and how many looks a sampling, must not depend on what the
+    machine does beside."""
     monkeypatch.setattr(stack_sampler, "LOOK_S", 3600.0)
     monkeypatch.setattr(stack_sampler, "GRACE_S", 3600.0)
 
