@@ -15,7 +15,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
@@ -261,4 +261,5 @@ def _move(pid: int, cpu: int | None) -> None:
     """Pin every thread of a process to another CPU; those to come inherit it."""
     if cpu is not None:
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cpu})
+            with suppress(ProcessLookupError):  # it has just ended
+                os.sched_setaffinity(int(thread.name), {cpu})
