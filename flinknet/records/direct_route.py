@@ -19,9 +19,9 @@ from flinknet.records.output import Output
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.route import RouteToChosen, RouteToOne
 from flinknet.records.serialization.c_packer import CPacker
+from flinknet.records.serialization.large_record import large_form
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker, unserializable
-from flinknet.records.serialization.serializer import large_form
 from flinknet.records.tuple_channels import NOT_KNOWN
 from flinknet.records.written import WRITTEN
 

@@ -11,7 +11,7 @@ from flinknet.records.tuple_channels cimport TupleChannels
 
 from flinknet.records.block import chunks
 from flinknet.records.serialization.packer import unserializable
-from flinknet.records.serialization.serializer import large_form
+from flinknet.records.serialization.large_record import large_form
 from flinknet.records.written import WRITTEN
 
 __all__ = ["DirectRouteToChosen", "DirectRouteToOne"]

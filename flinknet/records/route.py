@@ -33,13 +33,13 @@ from flinknet.records.block import BlockPacker, chunks
 from flinknet.records.division import Division
 from flinknet.records.output import Output
 from flinknet.records.partitioner import Partitioner
-from flinknet.records.serialization.limits import RecordLimits
-from flinknet.records.serialization.packer import RecordPacker
-from flinknet.records.serialization.serializer import (
+from flinknet.records.serialization.large_record import (
     LARGE_RECORD_BYTES,
     LargeForm,
     large_form,
 )
+from flinknet.records.serialization.limits import RecordLimits
+from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.written import WRITTEN
 
 __all__ = ["CutRoute", "RecordRoute", "RouteToChosen", "RouteToOne"]

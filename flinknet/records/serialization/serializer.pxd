@@ -13,9 +13,7 @@ cdef class RecordUnpacker:
     cdef public object _unpack_few_keys
     cdef public object _unpack_records_few_keys
 
-    @cython.locals(
-        size=Py_ssize_t, head_bytes=Py_ssize_t, content=Py_ssize_t, large=Py_ssize_t
-    )
+    @cython.locals(size=Py_ssize_t, content=Py_ssize_t)
     cpdef tuple whole_records(self, data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t number)
 
 

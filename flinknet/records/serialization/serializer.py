@@ -7,8 +7,7 @@ In CPython ``c_unpacker`` unpacks them; PyPy compiles ``python_unpacker``, which
 msgpack has no form for is an extension (``extension_reader.py``), and arrives as what it was; lists
 arrive as tuples.
 
-Large bytes and Arrow batches need no packer: a few bytes stand before what they are already
-(``large_form``), and they are not copied but into buffers and out of them.
+Large bytes and Arrow batches need no packer (``large_record.py``).
 
 Theory of operation of the deserializer (Flink's NonSpanningWrapper and SpanningWrapper). A buffer
 is the end of a record that was begun before, whole records, and the beginning of one that goes on,
@@ -40,39 +39,23 @@ from flinknet.records.serialization.elements import (
     UnpackRecords,
     check_elements,
 )
-from flinknet.records.serialization.extension_reader import ExtensionReader, read_arrow
-from flinknet.records.serialization.extension_types import ARROW_BATCH
+from flinknet.records.serialization.extension_reader import ExtensionReader
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES, FEW_KEYS, check_keys
+from flinknet.records.serialization.large_record import (
+    LARGE_RECORD_BYTES,
+    large_parts,
+    large_value,
+)
 from flinknet.records.serialization.python_unpacker import INCOMPLETE
 from flinknet.records.serialization.record_types import RecordTypes, Registered
 from flinknet.records.serialization.spanning_record import ReassemblyMemory, SpanningRecord
-from flinknet.records.serialization.value_forms import arrow_pieces, is_arrow_batch
 
-__all__ = [
-    "LARGE_RECORD_BYTES",
-    "UNPACK_ERRORS",
-    "LargeForm",
-    "RecordDeserializer",
-    "RecordUnpacker",
-    "large_form",
-]
+__all__ = ["UNPACK_ERRORS", "RecordDeserializer", "RecordUnpacker"]
 
 UNPACK_ERRORS = (TypeError, ValueError, OverflowError, msgpack.UnpackException)
 """What the unpacker raises for bytes that are no record: a key that cannot be hashed, text that is
 no UTF-8, a date that does not exist, and whatever is over the limits."""
 
-LARGE_RECORD_BYTES = 16_384
-"""From here on copying a record costs more than looking at what it is."""
-
-LargeForm = tuple[bytes, bytes | memoryview]
-"""A record in two pieces: its first bytes, if those are not in the second."""
-
-_BIN16_MARKER, _BIN32_MARKER, _EXT32_MARKER = 0xC5, 0xC6, 0xC9
-_BIN16, _BIN32, _EXT32 = Struct(">BH"), Struct(">BI"), Struct(">BIb")
-_LARGE_HEADS = {_BIN16_MARKER: _BIN16, _BIN32_MARKER: _BIN32, _EXT32_MARKER: _EXT32}
-_LARGE_CODES: tuple[list[int], ...] = ([], [ARROW_BATCH])
-"""None, of bytes, or that of the only extension whose content is no msgpack."""
-_UINT16_MAX, _UINT32_MAX = 2**16 - 1, 2**32 - 1
 _ARRAY32_MARKER, _ARRAY32 = 0xDD, Struct(">BI")
 _CUT = "the peer cut a record where it announced a record's end, or it counted its records wrongly"
 
@@ -100,45 +83,6 @@ def _record_unpacker(
         unpack, unpack_records = unpacker.unpack, unpacker.records
     extensions = ExtensionReader(types, unpack, keys_max)
     return unpack, unpack_records
-
-
-def large_form(record: Any) -> LargeForm | None:
-    """Return the pieces of large bytes or of an Arrow record batch, None for any other record.
-
-    Raises SerializationError for a batch that Arrow cannot write."""
-    kind = type(record)
-    if kind is bytes:
-        content = record
-    elif kind is bytearray or (kind is memoryview and record.c_contiguous):
-        content = memoryview(record).cast("B")
-    elif is_arrow_batch(record):
-        head, content = arrow_pieces(record)
-        size = len(head) + len(content)
-        return (_EXT32.pack(_EXT32_MARKER, size, ARROW_BATCH) + head, content)
-    else:
-        return None
-    size = len(content)
-    if size < LARGE_RECORD_BYTES or size > _UINT32_MAX:
-        return None
-    form, marker = (_BIN16, _BIN16_MARKER) if size <= _UINT16_MAX else (_BIN32, _BIN32_MARKER)
-    return form.pack(marker, size), content
-
-
-def _large_head_bytes(data: Serialised, start: int, end: int, size: int) -> int:
-    """How many bytes stand before the content if ``size`` bytes, which begin with a part of
-    ``data``, are one large record; 0 if they are something else."""
-    if size < LARGE_RECORD_BYTES or end - start < _EXT32.size:
-        return 0
-    form = _LARGE_HEADS.get(data[start])
-    if form is None:
-        return 0
-    _, length, *code = form.unpack_from(data, start)
-    return form.size if form.size + length == size and code in _LARGE_CODES else 0
-
-
-def _large_value(head: Serialised, content: bytes) -> Any:
-    """Return the record that has such a content. Raises ValueError."""
-    return read_arrow(content) if head[0] == _EXT32_MARKER else content
 
 
 class RecordUnpacker:
@@ -189,11 +133,11 @@ class RecordUnpacker:
         """
         size = end - start
         if number == 1 and LARGE_RECORD_BYTES <= size <= self._bytes_max:
-            head_bytes = _large_head_bytes(data, start, end, size)
-            if head_bytes:
-                content = start + head_bytes
+            parts = large_parts(data, start, end)
+            if parts is not None and sum(parts) == size:
+                content = start + parts[0]
                 head = bytes(data[start:content])
-                return (_large_value(head, bytes(data[content:end])),)
+                return (large_value(head, bytes(data[content:end])),)
         unpack_records = (
             self._unpack_records if size <= COUNTED_FROM_BYTES else self._unpack_records_few_keys
         )
@@ -228,19 +172,12 @@ class RecordUnpacker:
         check_keys(content, self._keys_max, records=records)
         return self._value(content)
 
-    def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
-        """Return the one record that begins in ``gathered`` and ends with ``rest``; what is
-        gathered belongs to the unpacker then."""
-        size = len(gathered) + len(rest)
-        head_bytes = _large_head_bytes(gathered, 0, len(gathered), size)
-        if head_bytes and size <= self._bytes_max:
-            with memoryview(gathered) as begun:
-                return _large_value(gathered, b"".join((begun[head_bytes:], rest)))
-        gathered += rest
-        return self.record(gathered)
+    def large_record(self, head: Serialised, content: bytes) -> Any:
+        """Return the large record that was put together from several buffers."""
+        return large_value(head, content)
 
     def record(self, content: Serialised) -> Any:
-        """Return the one record that was put together from several buffers."""
+        """Return any other one that was."""
         if len(content) > self._elements_max:
             check_elements(content, self._elements_max)
         if len(content) > COUNTED_FROM_BYTES:

@@ -6,12 +6,17 @@ memory* until it is longer than ``record_spill_bytes`` or the account cannot res
 piece; then it moves *to disk* with everything it has, and stays there. When its last piece has
 come its content is unpacked where it lies, and it is released.
 
+Of a *large* record the first piece says how long it will be. If the account can reserve all of it,
+its content goes where it will stay, piece by piece. A peer that sends more or less than it has said
+is found out as with any other record: what is there is gathered like one.
+
 What is there of a record can be handed out, as data that a barrier has overtaken, and be taken back
 by a fresh one (Flink's getUnconsumedBuffer).
 
-``ReassemblyMemory`` owns the counters. Reserved bytes are the bytes of the records in memory, and
-never more than ``reassembly_memory_bytes``, however many channels stand inside a record. The last
-piece is not reserved, because the record is gone before anybody else can ask.
+``ReassemblyMemory`` owns the counters. Reserved bytes are the bytes of the records in memory, of a
+large one those to come among them, and never more than ``reassembly_memory_bytes``, however many
+channels stand inside a record. The last piece of any other is not reserved, because the record is
+gone before anybody else can ask.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ from typing import Any, NamedTuple, Protocol, Self
 from flinknet.config import NetworkConfig
 from flinknet.errors import LocalProtocolError
 from flinknet.records.serialization.elements import Serialised
+from flinknet.records.serialization.large_content import LargeContent
+from flinknet.records.serialization.large_record import large_parts
 from flinknet.records.serialization.spill_file import SpillFile
 
 __all__ = ["ReassemblyMemory", "ReassemblyStatistics", "SpanningRecord"]
@@ -98,13 +105,13 @@ class ReassemblyMemory:
     def check_invariants(self) -> None:
         """Raise AssertionError unless the counters are what the records take."""
         in_memory = [record for record in self.records if not record.is_on_disk]
-        assert self.reserved == sum(record.size for record in in_memory)
+        assert self.reserved == sum(record.reserved for record in in_memory)
         assert self.reserved <= self.memory_bytes_max
         assert self.spill_file.extents == len(self.records) - len(in_memory)
         self.spill_file.check_invariants()
 
 
-def _pieces(content: bytearray | mmap) -> Iterator[bytes]:
+def _pieces(content: bytes | bytearray | mmap) -> Iterator[bytes]:
     for start in range(0, len(content), _PIECE_BYTES):
         yield bytes(content[start : start + _PIECE_BYTES])
 
@@ -112,9 +119,8 @@ def _pieces(content: bytearray | mmap) -> Iterator[bytes]:
 class WholeRecords(Protocol):
     """What makes a record of its bytes."""
 
-    def joined_record(self, gathered: bytearray, rest: memoryview) -> Any:
-        """Take the record that begins in ``gathered``, which may be changed, and ends with
-        ``rest``."""
+    def large_record(self, head: bytearray, content: bytes) -> Any:
+        """Take the large record that has such a head and content."""
 
     def record(self, content: Serialised) -> Any:
         """Take the record that ``content`` is."""
@@ -124,12 +130,14 @@ class SpanningRecord:
     """One record of one channel while its pieces come, of which ``size`` bytes are there; empty
     between two records."""
 
-    __slots__ = ("_extent", "_gathered", "_memory", "size")
+    __slots__ = ("_extent", "_gathered", "_large", "_memory", "size")
 
     def __init__(self, memory: ReassemblyMemory) -> None:
         self.size = 0
         self._memory = memory
         self._gathered = bytearray()
+        """What is there, of a large record the head."""
+        self._large: LargeContent | None = None
         self._extent: int | None = None
 
     @property
@@ -137,12 +145,27 @@ class SpanningRecord:
         """Whether it has moved to disk."""
         return self._extent is not None
 
+    @property
+    def reserved(self) -> int:
+        """What is reserved for it in memory."""
+        if self._large is not None:
+            return len(self._gathered) + self._large.length
+        return 0 if self.is_on_disk else self.size
+
     def append(self, data: memoryview, start: int, end: int) -> None:
         """Add a piece of a buffer behind which more will come; it is copied.
 
         Raises ValueError if the record becomes longer than ``record_bytes_max``,
         SerializationError if the disk refuses.
         """
+        if self._large is not None:
+            if end - start <= self._large.length - self._large.size:
+                self._large.append(data, start, end)
+                self.size += end - start
+                return
+            self._gather()
+        elif not self.size and self._begin_large(data, start, end):
+            return
         memory = self._memory
         size = self.size + end - start
         if self._extent is None:
@@ -160,13 +183,46 @@ class SpanningRecord:
         memory.spill_file.write(self._extent, self.size, data, start, end)
         self.size = size
 
+    def _begin_large(self, data: memoryview, start: int, end: int) -> bool:
+        """Begin with a piece of a large record, if it is one for which there is memory."""
+        parts = large_parts(data, start, end)
+        if parts is None:
+            return False
+        head_bytes, length = parts
+        memory = self._memory
+        whole = head_bytes + length
+        reserved = memory.reserved + whole
+        if (
+            whole > memory.record_spill_bytes
+            or reserved > memory.memory_bytes_max
+            or end - start > whole
+        ):
+            return False
+        memory.records.add(self)
+        memory.reserved = reserved
+        content = start + head_bytes
+        self._gathered += data[start:content]
+        self._large = LargeContent(length)
+        self._large.append(data, content, end)
+        self.size = end - start
+        return True
+
+    def _gather(self) -> None:
+        """Go on as with any other record: it is not as long as it was to be."""
+        self._memory.reserved -= self.reserved - self.size
+        large, self._large = self._large, None
+        assert large is not None
+        self._gathered += large.content()
+
     def unconsumed(self) -> Iterator[bytes]:
         """What is there, a piece at a time, which stays; to be iterated before anything is added.
 
         Raises SerializationError if the disk refuses."""
         if not self.size:
             return
-        if self._extent is None:
+        if self._large is not None:
+            yield from _pieces(self._gathered + self._large.content())
+        elif self._extent is None:
             yield from _pieces(self._gathered)
         else:
             with self._memory.spill_file.map(self._extent, self.size) as mapping:
@@ -190,13 +246,21 @@ class SpanningRecord:
 
         Raises what ``append`` and ``unpacker`` raise, and is empty all the same.
         """
-        memory = self._memory
+        memory, large = self._memory, self._large
+        if large is not None:
+            if end == large.length - large.size:
+                large.append(data, 0, end)
+                head = self._gathered
+                self.release()
+                return unpacker.large_record(head, large.take())
+            self._gather()
         if self._extent is None:
             gathered = self._gathered
             self.release()
             memory.check_size(len(gathered) + end)
             with data[:end] as rest:
-                return unpacker.joined_record(gathered, rest)
+                gathered += rest
+            return unpacker.record(gathered)
         try:
             memory.check_size(self.size + end)
             memory.spill_file.write(self._extent, self.size, data, 0, end)
@@ -210,8 +274,9 @@ class SpanningRecord:
         memory = self._memory
         memory.records.discard(self)
         if self._extent is None:
-            memory.reserved -= self.size
+            memory.reserved -= self.reserved
             self._gathered = bytearray()
+            self._large = None
         else:
             memory.spill_file.release(self._extent)
             self._extent = None

@@ -17,7 +17,7 @@ from flinknet.records.partitioner import (
     RebalancePartitioner,
 )
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
-from flinknet.records.serialization.serializer import LARGE_RECORD_BYTES
+from flinknet.records.serialization.large_record import LARGE_RECORD_BYTES
 from flinknet.records.written import WRITTEN
 from tests.unit.arrangements import run
 from tests.unit.records.writing import SEGMENT_BYTES, Arranged, by_first, sized

@@ -87,8 +87,8 @@ class Content:
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
 
-    def joined_record(self, gathered: bytearray, rest: memoryview) -> bytes:
-        return self.record(gathered + rest)
+    def large_record(self, head: bytearray, content: bytes) -> bytes:
+        return self.record(head + content)
 
     def record(self, content: Serialised) -> bytes:
         if self.refuses:

@@ -15,12 +15,12 @@ from pyarrow import ipc
 from flinknet.errors import SerializationError
 from flinknet.records.columns import record_batch as arrow
 from flinknet.records.columns.record_batch import batch_pieces, columns_bytes, read_batch
+from flinknet.records.serialization.large_record import large_form
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
-    large_form,
 )
 from tests.traced_memory import traced_memory
 from tests.unit.records.columns.arrow_batches import (
@@ -515,6 +515,7 @@ import sys
 sys.modules["pyarrow"] = None
 
 import flinknet, flinknet.records.serialization.serializer as serializer
+from flinknet.records.serialization.large_record import large_form
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.config import NetworkConfig

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,12 +16,12 @@ from hypothesis import strategies as st
 from flinknet.config import NetworkConfig
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.serialization.key_counts import COUNTED_FROM_BYTES
+from flinknet.records.serialization.large_record import large_form
 from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
     RecordUnpacker,
-    large_form,
 )
 from tests.naming import spelled
 from tests.traced_memory import traced_memory
@@ -30,6 +29,7 @@ from tests.unit.records.columns.cutting import (
     KIB,
     Cut,
     cut,
+    cut_packed,
     make_deserializer,
     make_memory,
     make_unpacker,
@@ -525,51 +525,26 @@ def test_any_bytes_are_records_or_an_error(content: bytes, data: st.DataObject) 
 LARGE_SIZES = [16_383, 16_384, 65_535, 65_536, 200_000]
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=["bytes", "array", "view"])
-@pytest.mark.parametrize("size", LARGE_SIZES)
-def test_large_bytes_are_what_the_packer_makes_of_them(
-    size: int, kind: Callable[[bytes], Any]
-) -> None:
-    record = kind(Random(size).randbytes(size))
-    form = large_form(record)
-    assert (form is not None) == (size >= 16_384)
-    if form is not None:
-        assert b"".join(form) == RecordPacker().pack(record)
-
-
 @pytest.mark.parametrize("items", ["B", "b", "i", "d"])
-def test_a_large_view_of_any_items_is_its_bytes(items: Literal["B", "b", "i", "d"]) -> None:
-    """Also one of several dimensions; its length is that of its bytes, not of its items."""
+def test_a_large_view_of_any_items_arrives_as_its_bytes(
+    items: Literal["B", "b", "i", "d"],
+) -> None:
+    """Also one of several dimensions."""
     view = memoryview(Random(items).randbytes(40_000)).cast(items)
     shaped = view.cast("B").cast(items, [len(view) // 4, 4])
     for record in (view, shaped):
-        form = large_form(record)
-        assert form is not None
-        assert b"".join(form) == RecordPacker().pack(record)
         assert read_all(make_deserializer(), cut([record], 3_000)) == [view.tobytes()]
 
 
-@pytest.mark.parametrize(
-    "record",
-    ["x" * 50_000, [b"x" * 50_000], (bytearray(50_000),), {"key": b"x" * 50_000}, b"", bytearray(),
-     memoryview(b""), memoryview(bytes(50_000))[::2], None, 1],
-    ids=lambda record: type(record).__name__,
-)  # fmt: skip
-def test_nothing_else_has_a_large_form(record: object) -> None:
-    assert large_form(record) is None
-
-
-def test_an_arrow_batch_has_a_large_form_however_short_it_is() -> None:
-    """Arrow has its bytes already; the packer's are the same, but for the shortest head."""
+def test_an_arrow_batch_arrives_however_short_it_is() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     for rows in (1, 10_000):
         batch = pyarrow.record_batch({"a": list(range(rows))})
         form = large_form(batch)
         assert form is not None
-        data, packed = b"".join(form), RecordPacker().pack(batch)
-        assert msgpack.unpackb(data) == msgpack.unpackb(packed)
-        (arrived,) = read(make_deserializer(), Cut(data))
-        assert arrived.equals(batch)
+        for segment_bytes in (7, 5_000, 100_000):
+            (arrived,) = read_all(make_deserializer(), cut_packed([b"".join(form)], segment_bytes))
+            assert arrived.equals(batch)
 
 
 @pytest.mark.parametrize("segment_bytes", [3, 4, 6, 4_000, 16_384, 17_000, 70_000, 300_000])

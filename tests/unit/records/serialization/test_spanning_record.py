@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import LocalProtocolError, SerializationError
+from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.spanning_record import ReassemblyMemory, SpanningRecord
 from tests.unit.records.columns.cutting import KIB, Content, make_memory
 
@@ -188,3 +191,133 @@ def test_a_disk_that_is_full_gives_the_place_back(monkeypatch: pytest.MonkeyPatc
     assert counts(memory) == (1, 10, 0, 0)
     append(record, b"y")
     assert complete(record, b"z") == b"x" * 10 + b"yz"
+
+
+# -- large records ---------------------------------------------------------------------------------
+
+LARGE = Random(3).randbytes(90_000)
+PACKED = RecordPacker().pack(LARGE)
+WHOLE = len(PACKED)
+
+
+def append_all(record: SpanningRecord, content: bytes, sizes: Sequence[int]) -> None:
+    for size in sizes:
+        append(record, content[record.size : record.size + size])
+
+
+def test_all_of_a_large_record_is_reserved_from_its_first_piece_on() -> None:
+    memory = make_memory()
+    record = SpanningRecord(memory)
+    for size in (30_000, 1, 59_998):
+        append_all(record, PACKED, [size])
+        assert counts(memory) == (1, WHOLE, 0, 0)
+    assert record.size == 89_999
+    assert complete(record, PACKED[89_999:]) == PACKED
+    assert (record.size, counts(memory)) == (0, (0, 0, 0, 0))
+
+
+def test_a_large_record_may_end_with_any_piece() -> None:
+    """With all but its last byte there, or no more than its first six."""
+    for first in (6, 7, WHOLE - 1):
+        record = SpanningRecord(make_memory())
+        append_all(record, PACKED, [first])
+        assert complete(record, PACKED[first:]) == PACKED
+
+
+@pytest.mark.parametrize("first", [1, 5])
+def test_a_large_record_that_does_not_say_so_at_once_is_gathered(first: int) -> None:
+    """Its first piece is too short to say how long it will be."""
+    memory = make_memory()
+    record = SpanningRecord(memory)
+    append_all(record, PACKED, [first, 50_000])
+    assert counts(memory) == (1, first + 50_000, 0, 0)
+    assert complete(record, PACKED[first + 50_000 :]) == PACKED
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"record_spill_bytes": WHOLE - 1}, {"reassembly_memory_bytes": WHOLE - 1}],
+    ids=["longer than what stays in memory", "more than there is memory for"],
+)
+def test_a_large_record_for_which_there_is_no_memory_is_gathered(limits: dict[str, int]) -> None:
+    """As long as its pieces fit; then it goes to disk."""
+    memory = make_memory(**limits)
+    record = SpanningRecord(memory)
+    append_all(record, PACKED, [30_000, 30_000])
+    assert counts(memory) == (1, 60_000, 0, 0)
+    append_all(record, PACKED, [WHOLE - 60_001, 1])
+    assert counts(memory) == (1, 0, 1, WHOLE)
+    assert complete(record, b"more") == PACKED + b"more"
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+def test_large_records_leave_what_they_have_reserved_to_no_other() -> None:
+    memory = make_memory(reassembly_memory_bytes=2 * WHOLE)
+    records = [SpanningRecord(memory) for _ in range(3)]
+    for record in records[:2]:
+        append_all(record, PACKED, [10_000])
+    append_all(records[2], PACKED, [10_000])
+    assert counts(memory) == (3, 2 * WHOLE, 1, 10_000)
+    records[0].release()
+    assert counts(memory) == (2, WHOLE, 1, 10_000)
+    assert complete(records[2], PACKED[10_000:]) == PACKED
+    assert complete(records[1], PACKED[10_000:]) == PACKED
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("first", [6, 40_000, WHOLE - 1])
+def test_a_large_record_that_is_longer_than_it_says_is_gathered(first: int) -> None:
+    """Whoever unpacks it finds out; only what is there is reserved then."""
+    memory = make_memory()
+    record = SpanningRecord(memory)
+    append_all(record, PACKED, [first])
+    append(record, PACKED[first:] + b"more")
+    assert counts(memory) == (1, WHOLE + 4, 0, 0)
+    assert complete(record, b"end") == PACKED + b"moreend"
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+def test_a_large_record_that_is_longer_than_it_says_from_the_beginning_is_gathered() -> None:
+    memory = make_memory()
+    record = SpanningRecord(memory)
+    append(record, PACKED + b"more")
+    assert counts(memory) == (1, WHOLE + 4, 0, 0)
+    assert complete(record, b"end") == PACKED + b"moreend"
+
+
+@pytest.mark.parametrize("last", [PACKED[50_000:-1], PACKED[50_000:] + b"x"])
+def test_a_large_record_that_ends_elsewhere_is_unpacked_as_any_other(last: bytes) -> None:
+    memory = make_memory()
+    record = SpanningRecord(memory)
+    append_all(record, PACKED, [50_000])
+    with pytest.raises(ZeroDivisionError, match=str(50_000 + len(last))):
+        record.complete(memoryview(last), len(last), Content(refuses=True))
+    assert (record.size, counts(memory)) == (0, (0, 0, 0, 0))
+
+
+def test_a_large_record_that_outgrows_the_limit_is_refused() -> None:
+    """It had said that it would not."""
+    memory = make_memory(record_bytes_max=WHOLE)
+    record = SpanningRecord(memory)
+    append_all(record, PACKED, [50_000])
+    with pytest.raises(ValueError, match=f"more than {WHOLE} bytes"):
+        append(record, bytes(WHOLE))
+    assert counts(memory) == (1, 50_000, 0, 0)
+    record.release()
+    assert counts(memory) == (0, 0, 0, 0)
+
+
+def test_a_large_record_can_be_handed_out_at_any_time_and_taken_back() -> None:
+    """A3, A4, A5, A6: in pieces as long as any others, and it stays where it is."""
+    memory, other = make_memory(), make_memory()
+    record = SpanningRecord(memory)
+    for size in (6, 7, 32_768, 32_769, 65_536, WHOLE - 1, WHOLE):
+        append_all(record, PACKED, [size - record.size])
+        pieces = list(record.unconsumed())
+        assert b"".join(pieces) == PACKED[:size]
+        assert max(map(len, pieces)) <= 32_768
+        restored = SpanningRecord(other)
+        restored.restore(pieces)
+        assert counts(other) == (1, WHOLE, 0, 0)
+        assert complete(restored, PACKED[size:]) == PACKED
+    assert complete(record, b"") == PACKED

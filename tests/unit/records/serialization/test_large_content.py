@@ -1,0 +1,71 @@
+"""The content of a large record, both of its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from flinknet.compiled_modules import COMPILED
+from flinknet.records.serialization.large_content import LargeContent
+from tests.plain_module import plain_module
+
+Make = Callable[[int], LargeContent]
+
+
+@pytest.fixture(params=["plain"] + ["compiled"] * COMPILED)
+def make(request: pytest.FixtureRequest) -> Make:
+    """Return what makes one of either kind."""
+    if request.param == "compiled":
+        return LargeContent
+    made: Make = plain_module("flinknet.records.serialization.large_content").LargeContent
+    return made
+
+
+def test_pieces_become_the_content(make: Make) -> None:
+    """Whatever they lie in, and not if that is changed afterwards."""
+    wanted = Random(1).randbytes(100_000)
+    content = make(len(wanted))
+    start = 0
+    for size in (0, 1, 40_000, 0, 59_998, 1):
+        piece = bytearray(b"before" + wanted[start : start + size] + b"behind")
+        with memoryview(piece) as data:
+            content.append(data, 6, 6 + size)
+        piece[:] = bytes(len(piece))
+        start += size
+        assert (content.size, content.length) == (start, len(wanted))
+        assert content.content() == wanted[:start]
+    taken = content.take()
+    assert type(taken) is bytes
+    assert taken == wanted
+
+
+def test_what_is_taken_is_given_away(make: Make) -> None:
+    """Whoever has it may keep it: it is not written to again."""
+    content = make(3)
+    content.append(memoryview(b"abc"), 0, 3)
+    taken = content.take()
+    assert (content.size, content.length, content.content(), content.take()) == (0, 0, b"", b"")
+    with pytest.raises(ValueError, match="are not the next of 0"):
+        content.append(memoryview(b"xyz"), 0, 1)
+    assert taken == b"abc"
+
+
+def test_what_is_not_all_there_is_not_given_away(make: Make) -> None:
+    content = make(5)
+    content.append(memoryview(b"abcd"), 0, 4)
+    with pytest.raises(ValueError, match="4 bytes of 5 are there"):
+        content.take()
+    content.append(memoryview(b"e"), 0, 1)
+    assert content.take() == b"abcde"
+
+
+@pytest.mark.parametrize("bounds", [(0, 4), (-1, 1), (2, 1), (3, 6), (5, 6)])
+def test_what_does_not_belong_there_is_refused(make: Make, bounds: tuple[int, int]) -> None:
+    """More than is missing, or what is not in the piece; nothing has changed then."""
+    content = make(5)
+    content.append(memoryview(b"ab"), 0, 2)
+    with pytest.raises(ValueError, match="of 5, of which 2 are there"):
+        content.append(memoryview(b"vwxyz"), *bounds)
+    assert content.content() == b"ab"
