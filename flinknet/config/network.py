@@ -278,7 +278,8 @@ class NetworkConfig:
     reassembly_memory_bytes: int = 64 * MIB
     """What all records of a worker that are being put together may take in memory; one whose next
     piece would exceed it goes to disk, however short it is. Else each channel could hold
-    record_spill_bytes, and a worker has thousands."""
+    record_spill_bytes, and a worker has thousands. All of large bytes or of an Arrow batch counts
+    from the first piece on, where there is room for all of it."""
 
     spill_directory: str = ""
     """Where long records are put together; the system's temporary directory if empty. Nothing else

@@ -4,5 +4,5 @@ cdef class LargeContent:
     cdef bytes _content
 
     cpdef append(self, data, Py_ssize_t start, Py_ssize_t end)
-    cpdef bytes content(self)
+    cpdef bytes part(self, Py_ssize_t start, Py_ssize_t end)
     cpdef bytes take(self)

@@ -29,9 +29,11 @@ class LargeContent:
         self._pieces.append(bytes(data[start:end]))
         self.size += end - start
 
-    def content(self) -> bytes:
-        """Return a copy of what is there."""
-        return b"".join(self._pieces)
+    def part(self, start: int, end: int) -> bytes:
+        """Return a copy of some of what is there."""
+        if len(self._pieces) > 1:
+            self._pieces = [b"".join(self._pieces)]
+        return self._pieces[0][start:end] if self._pieces else b""
 
     def take(self) -> bytes:
         """Return all of it, which is given away. Raises ValueError if some is missing."""

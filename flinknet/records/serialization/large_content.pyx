@@ -34,8 +34,8 @@ cdef class LargeContent:
         finally:
             PyBuffer_Release(&memory)
 
-    cpdef bytes content(self):
-        return self._content[:self.size]
+    cpdef bytes part(self, Py_ssize_t start, Py_ssize_t end):
+        return self._content[min(start, self.size):min(end, self.size)]
 
     cpdef bytes take(self):
         if self.size != self.length:

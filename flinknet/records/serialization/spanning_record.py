@@ -111,7 +111,7 @@ class ReassemblyMemory:
         self.spill_file.check_invariants()
 
 
-def _pieces(content: bytes | bytearray | mmap) -> Iterator[bytes]:
+def _pieces(content: bytearray | mmap) -> Iterator[bytes]:
     for start in range(0, len(content), _PIECE_BYTES):
         yield bytes(content[start : start + _PIECE_BYTES])
 
@@ -198,11 +198,11 @@ class SpanningRecord:
             or end - start > whole
         ):
             return False
+        self._large = LargeContent(length)
         memory.records.add(self)
         memory.reserved = reserved
         content = start + head_bytes
         self._gathered += data[start:content]
-        self._large = LargeContent(length)
         self._large.append(data, content, end)
         self.size = end - start
         return True
@@ -212,7 +212,7 @@ class SpanningRecord:
         self._memory.reserved -= self.reserved - self.size
         large, self._large = self._large, None
         assert large is not None
-        self._gathered += large.content()
+        self._gathered += large.part(0, large.size)
 
     def unconsumed(self) -> Iterator[bytes]:
         """What is there, a piece at a time, which stays; to be iterated before anything is added.
@@ -221,7 +221,11 @@ class SpanningRecord:
         if not self.size:
             return
         if self._large is not None:
-            yield from _pieces(self._gathered + self._large.content())
+            head_bytes = len(self._gathered)
+            yield bytes(self._gathered) + self._large.part(0, _PIECE_BYTES - head_bytes)
+            for start in range(_PIECE_BYTES, self.size, _PIECE_BYTES):
+                end = start + _PIECE_BYTES
+                yield self._large.part(start - head_bytes, end - head_bytes)
         elif self._extent is None:
             yield from _pieces(self._gathered)
         else:

@@ -35,7 +35,9 @@ def test_pieces_become_the_content(make: Make) -> None:
         piece[:] = bytes(len(piece))
         start += size
         assert (content.size, content.length) == (start, len(wanted))
-        assert content.content() == wanted[:start]
+        assert content.part(0, start) == wanted[:start]
+        assert content.part(start // 3, start // 2) == wanted[start // 3 : start // 2]
+        assert content.part(start // 2, len(wanted)) == wanted[start // 2 : start]
     taken = content.take()
     assert type(taken) is bytes
     assert taken == wanted
@@ -46,7 +48,7 @@ def test_what_is_taken_is_given_away(make: Make) -> None:
     content = make(3)
     content.append(memoryview(b"abc"), 0, 3)
     taken = content.take()
-    assert (content.size, content.length, content.content(), content.take()) == (0, 0, b"", b"")
+    assert (content.size, content.length, content.part(0, 9), content.take()) == (0, 0, b"", b"")
     with pytest.raises(ValueError, match="are not the next of 0"):
         content.append(memoryview(b"xyz"), 0, 1)
     assert taken == b"abc"
@@ -68,4 +70,4 @@ def test_what_does_not_belong_there_is_refused(make: Make, bounds: tuple[int, in
     content.append(memoryview(b"ab"), 0, 2)
     with pytest.raises(ValueError, match="of 5, of which 2 are there"):
         content.append(memoryview(b"vwxyz"), *bounds)
-    assert content.content() == b"ab"
+    assert content.part(0, 5) == b"ab"
