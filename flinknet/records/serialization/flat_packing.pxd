@@ -7,6 +7,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 from flinknet.buffer.builder cimport BufferBuilder
 from flinknet.buffer.segment cimport MemorySegment
+from flinknet.prefetch cimport have_brought_to_write
 from flinknet.records.compact_integer cimport compact_integer
 from flinknet.records.serialization.msgpack_bytes cimport (
     put_double,
@@ -30,17 +31,6 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject *value)
     Py_ssize_t PyTuple_GET_SIZE(PyObject *value)
     PyObject *PyTuple_GET_ITEM(PyObject *value, Py_ssize_t index)
-
-
-cdef extern from *:
-    """
-    #ifdef __GNUC__
-    #define have_brought_to_write(address) __builtin_prefetch((address), 1)
-    #else
-    #define have_brought_to_write(address) ((void)(address))
-    #endif
-    """
-    void have_brought_to_write(const uint8_t *address)
 
 
 cdef enum:

@@ -12,6 +12,7 @@ from libc.string cimport memcpy
 
 from zlib import crc32
 
+from flinknet.prefetch cimport have_brought
 from flinknet.records.key_hash cimport begin_key_hashes, key_hash_of, over_byte
 from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly
 
@@ -31,17 +32,6 @@ cdef Py_ssize_t RUN_ENDS = RUN_BYTES
 
 cdef extern from "Python.h":
     void PyErr_Clear()
-
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define have_brought(object) __builtin_prefetch(object)
-    #else
-    #define have_brought(object) ((void)(object))
-    #endif
-    """
-    void have_brought(PyObject *object) noexcept
 
 
 begin_key_hashes()
