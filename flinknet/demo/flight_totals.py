@@ -1,8 +1,9 @@
 """The demo's keyed operators: the flights of every (origin, dest) added up, and how late each came.
 
-Two forms of one operator. ``FlightTotals`` takes a record at a time, ``ColumnTotals`` Arrow record
-batches, of which no row becomes a Python object. Both keep the same sums as state, and say the same
-rows at the end of their input, as ``(tag, *row)``.
+Two forms of one operator. ``FlightTotals`` takes records that are tuples, ``ColumnTotals`` Arrow
+record batches, of which no row becomes a Python object. Both take what came in one network buffer
+at once, count a record as taken when it has been added up, keep the same sums as state, and say the
+same rows at the end of their input, as ``(tag, *row)``.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flinknet.demo.measurement import BATCH_RECORDS, FIELDS, Measurement
+from flinknet.demo.measurement import Integers, Measurement
 from flinknet.records.key_groups import key_group, key_group_range
-from flinknet.task.context import ProcessContext, RuntimeContext
-from flinknet.task.functions import KeyedProcessFunction, MapBatchFunction
+from flinknet.task.context import RuntimeContext
+from flinknet.task.functions import MapBatchFunction
 from flinknet.task.state.checkpointed_function import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -33,7 +34,6 @@ __all__ = [
     "INTENDED",
     "LATENCY",
     "PAIR",
-    "SOURCE",
     "ColumnTotals",
     "FlightTotals",
     "Totals",
@@ -42,8 +42,8 @@ __all__ = [
 AGGREGATES, LATENCY, ARRIVALS = "aggregates", "latency", "arrivals"
 """Tags of the rows on their way to the sinks, and directories of a run's results."""
 
-INTENDED, SOURCE = "intended_ns", "source"
-"""Columns of a record batch: when its rows were to be sent, and by which source subtask."""
+INTENDED = "intended_ns"
+"""The column of a record batch that says when its rows were to be sent."""
 
 TOTALS = ListStateDescriptor("totals")
 """(origin, dest, and the five sums) of each pair."""
@@ -63,7 +63,7 @@ PARTS_MAX = 64
 """Sums of batches that are kept side by side; each has a row for each pair of a subtask."""
 
 
-class Totals(CheckpointedFunction):
+class Totals(CheckpointedFunction, MapBatchFunction):
     """The sums as state, as rows of which a subtask takes those of its own pairs. What was measured
     is not state, so that after a failure it is of the last attempt."""
 
@@ -84,6 +84,12 @@ class Totals(CheckpointedFunction):
         saved = () if self._saved is None else self._saved.get()
         self.restore([row for row in saved if key_group((row[0], row[1]), groups) in own])
         self.measurement = Measurement(runtime_context.index, self._sources)
+        self._came_through = runtime_context.process_context
+
+    def measure(self, intended_ns: Sequence[int] | Integers) -> None:
+        """Count the records of a batch as taken now; of each, when it was to be sent."""
+        # With one input, the index of the channel is that of the source subtask.
+        self.measurement.add(time.monotonic_ns(), self._came_through.channel, intended_ns)
 
     def finish(self) -> Iterable[tuple[Any, ...]]:
         for row in self.rows():
@@ -102,56 +108,47 @@ class Totals(CheckpointedFunction):
         """Begin with these rows."""
 
 
-class FlightTotals(Totals, KeyedProcessFunction):
-    """Takes a record at a time: ``(id, origin, dest, distance, arr_delay, intended_ns)``."""
+class FlightTotals(Totals):
+    """Takes tuples ``(id, origin, dest, distance, arr_delay, intended_ns)``."""
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        super().open(runtime_context)
-        self._taken = self.measurement.taken
-        self._taken_max = BATCH_RECORDS * FIELDS
-
-    def process_element(self, value: Any, ctx: ProcessContext) -> None:
-        arrival_ns = time.monotonic_ns()
-        record_id, _, _, distance, arr_delay, intended_ns = value
-        taken = self._taken
-        taken.append(arrival_ns)
-        taken.append(intended_ns)
-        taken.append(ctx.channel)  # with one input, the index of the source subtask
-        if len(taken) >= self._taken_max:
-            self.measurement.count()
-        try:
-            totals = self._totals[ctx.current_key]
-        except KeyError:
-            totals = self._totals[ctx.current_key] = [0, 0, 0, 0, 0]
-        totals[0] += 1
-        totals[1] += distance
-        if arr_delay is not None:
-            totals[2] += arr_delay
-            totals[3] += 1
-        totals[4] += record_id
+    def map_batch(self, values: list[Any]) -> Iterable[Any]:
+        sums = self._sums
+        intended = []
+        for record_id, origin, dest, distance, arr_delay, intended_ns in values:
+            intended.append(intended_ns)
+            try:
+                totals = sums[origin, dest]
+            except KeyError:
+                totals = sums[origin, dest] = [0, 0, 0, 0, 0]
+            totals[0] += 1
+            totals[1] += distance
+            if arr_delay is not None:
+                totals[2] += arr_delay
+                totals[3] += 1
+            totals[4] += record_id
+        self.measure(intended)
+        return ()
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
-        return ((*pair, *totals) for pair, totals in self._totals.items())
+        return ((*pair, *totals) for pair, totals in self._sums.items())
 
     def restore(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        self._totals: dict[tuple[str, str], list[int]] = {
+        self._sums: dict[tuple[str, str], list[int]] = {
             (origin, dest): totals for origin, dest, *totals in rows
         }
 
 
-class ColumnTotals(Totals, MapBatchFunction):
-    """Takes Arrow record batches of the same columns, and of ``source``, that of the rows."""
+class ColumnTotals(Totals):
+    """Takes Arrow record batches of the same columns."""
 
     def map_batch(self, values: list[Any]) -> Iterable[Any]:
         import pyarrow
 
-        arrival_ns = time.monotonic_ns()
         batches = pyarrow.Table.from_batches(values)
-        intended, sources = batches[INTENDED].to_numpy(), batches[SOURCE].to_numpy()
-        self.measurement.add(arrival_ns, intended, sources)
         self._parts.append(_summed(batches, SUMS))
         if len(self._parts) > PARTS_MAX:
             self._merge()
+        self.measure(batches[INTENDED].to_numpy())
         return ()
 
     def rows(self) -> Iterable[tuple[Any, ...]]:

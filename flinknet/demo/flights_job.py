@@ -14,8 +14,8 @@ A record is a tuple ``(id, origin, dest, distance, arr_delay, intended_ns)`` of 
 the host. In the saturation run a record is intended for the moment at which its source has read it,
 in the open-loop run for the moment that the schedule gives it, however late it is sent.
 
-In columns a record is an Arrow record batch of such rows, with ``source``, the index of the subtask
-that has read them, as another column; it is cut by the pairs of its rows (``ColumnTotals``).
+In columns a record is an Arrow record batch of such rows; it is cut by the pairs of its rows
+(``ColumnTotals``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,7 +37,6 @@ from flinknet.demo.flight_totals import (
     INTENDED,
     LATENCY,
     PAIR,
-    SOURCE,
     ColumnTotals,
     FlightTotals,
 )
@@ -59,6 +59,9 @@ RESTARTS_MAX = 3
 
 FIELDS = ("id", "origin", "dest", "distance", "arr_delay")
 """Columns of the workload that a source reads."""
+
+PAIR_OF_FLIGHT = itemgetter(1, 2)
+"""Key selector of a record that is a tuple."""
 
 COLUMNS = {
     AGGREGATES: {
@@ -118,7 +121,7 @@ class FlightsJob:
         flights = environment.from_source(self._source(), name="flights").set_parallelism(sources)
         if self.in_columns:
             return flights.key_by_columns(*PAIR).map_batch(ColumnTotals(sources))
-        return flights.key_by(route).process(FlightTotals(sources))
+        return flights.key_by(PAIR_OF_FLIGHT).map_batch(FlightTotals(sources))
 
     def _source(self) -> Source:
         records: Literal["batch", "tuple"] = "batch" if self.in_columns else "tuple"
@@ -142,12 +145,12 @@ class ReadTimeSource(Source):
 
     def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
         for batch in self._source.read_share(context):
-            read_ns = time.monotonic_ns()
-            yield [(*record, read_ns) for record in batch]
+            stamp = (time.monotonic_ns(),)
+            yield [record + stamp for record in batch]
 
 
 class ReadTimeColumns(ReadTimeSource):
-    """The same for record batches: that time, and the number of their source, are columns."""
+    """The same for record batches: that time is a column."""
 
     def batches(self, context: RuntimeContext) -> Iterator[list[pa.RecordBatch]]:
         import numpy as np
@@ -155,10 +158,7 @@ class ReadTimeColumns(ReadTimeSource):
         for batches in self._source.read_share(context):
             read_ns = time.monotonic_ns()
             yield [
-                batch.append_column(INTENDED, np.full(batch.num_rows, read_ns)).append_column(
-                    SOURCE, np.full(batch.num_rows, context.index)
-                )
-                for batch in batches
+                batch.append_column(INTENDED, np.full(batch.num_rows, read_ns)) for batch in batches
             ]
 
 
@@ -170,11 +170,6 @@ class HasTag:
 
     def __call__(self, row: tuple[Any, ...]) -> bool:
         return bool(row[0] == self.tag)
-
-
-def route(record: tuple[Any, ...]) -> tuple[str, str]:
-    """Key selector: the (origin, dest) of a flight."""
-    return record[1], record[2]
 
 
 def without_tag(row: tuple[Any, ...]) -> tuple[Any, ...]:

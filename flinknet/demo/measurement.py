@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-``taken`` is a flat array of three integers per record (arrival, intended send time, source), which
-the operator appends to; that is all that happens per record. ``count`` turns full batches into
-counters with numpy and clears the array, so memory is bounded by ``BATCH_RECORDS`` and by the
-histograms. The counters leave as plain rows, which Spark merges and evaluates:
+``add`` keeps what came together: the time, the source, the intended send time of each record. From
+``BATCH_RECORDS`` on, numpy turns that into counters, so memory is bounded by it and by the
+histograms, and small batches do not cost a pass each. The counters leave as plain rows, which Spark
+merges and evaluates:
 
 - a latency row counts the records of one channel that were at most ``upper_ns`` late and later than
   the bucket below; in a channel's last row ``upper_ns`` is exactly its largest latency;
@@ -16,9 +16,8 @@ histograms. The counters leave as plain rows, which Spark merges and evaluates:
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,9 +31,7 @@ INTERVAL_NS: Final = 100_000_000
 """Resolution of throughput over time."""
 
 BATCH_RECORDS: Final = 16_384
-"""Records between two numpy passes: 400 KB, and about 1 ms of counting."""
-
-FIELDS: Final = 3
+"""Records between two numpy passes: 600 KB of Python's integers, and about 1 ms of counting."""
 
 Integers = NDArray[np.int64]
 
@@ -61,25 +58,35 @@ class Measurement:
     """The counters of one keyed subtask. Not thread-safe."""
 
     def __init__(self, subtask: int, sources: int) -> None:
-        self.taken: array[int] = array("q")
         self._subtask = subtask
+        self._taken: list[tuple[int, int, Sequence[int] | Integers]] = []
+        self._taken_records = 0
         self._latency = np.zeros((sources, BUCKETS), np.int64)
         self._latency_max = np.zeros(sources, np.int64)
         self._arrivals: Counter[int] = Counter()
         self._first_ns: int | None = None
         self._last_ns = 0
 
-    def count(self) -> None:
-        """Count what is in ``taken`` and clear it."""
-        if not self.taken:
-            return
-        batch = np.array(self.taken, np.int64).reshape(-1, FIELDS)
-        del self.taken[:]
-        self._add(*batch.T)
+    def add(self, arrival_ns: int, source: int, intended_ns: Sequence[int] | Integers) -> None:
+        """Take records that have arrived together from a source; of each, when it was to be sent.
 
-    def add(self, arrival_ns: int, intended_ns: Integers, sources: Integers) -> None:
-        """Count records that have arrived together; of each, when it was to be sent, and where."""
-        self._add(np.full(len(intended_ns), arrival_ns), intended_ns, sources)
+        Arrivals do not go back in time."""
+        self._taken.append((arrival_ns, source, intended_ns))
+        self._taken_records += len(intended_ns)
+        if self._taken_records >= BATCH_RECORDS:
+            self._count()
+
+    def _count(self) -> None:
+        """Count what was taken, and forget it."""
+        if self._taken_records:
+            arrivals, sources, intended = zip(*self._taken, strict=True)
+            lengths = [len(some) for some in intended]
+            self._add(
+                np.repeat(np.array(arrivals, np.int64), lengths),
+                np.concatenate([np.asarray(some, np.int64) for some in intended]),
+                np.repeat(np.array(sources, np.int64), lengths),
+            )
+        self._taken, self._taken_records = [], 0
 
     def _add(self, arrival: Integers, intended: Integers, source: Integers) -> None:
         latency = np.maximum(arrival - intended, 0)
@@ -95,7 +102,7 @@ class Measurement:
 
     def latency_rows(self) -> Iterator[LatencyRow]:
         """Yield the occupied buckets of every channel."""
-        self.count()
+        self._count()
         for source, histogram in enumerate(self._latency):
             occupied = np.flatnonzero(histogram)
             uppers = np.minimum(bucket_upper(occupied), self._latency_max[source])
@@ -107,7 +114,7 @@ class Measurement:
 
     def arrival_rows(self) -> Iterator[ArrivalRow]:
         """Yield the intervals in which records came, in order of time."""
-        self.count()
+        self._count()
         for interval in sorted(self._arrivals):
             begin = max(interval * INTERVAL_NS, self._first_ns or 0)
             end = min((interval + 1) * INTERVAL_NS, self._last_ns)

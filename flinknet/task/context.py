@@ -111,6 +111,8 @@ class RuntimeContext(PyFlinkNames):
     collect_records_max: int | None = None
     """Most records that each of them may keep; None for any number."""
     process_context: ProcessContext = field(default_factory=ProcessContext)
+    """What a process function gets beside each record. ``channel`` is also that of the batch which
+    any other function is called for."""
     types: RecordTypes = field(default_factory=RecordTypes)
     """The classes whose objects may be in records and state."""
     state_backends: BackendFactory | None = None

@@ -18,6 +18,7 @@ from flinknet.datastream.connectors.locations import Location, RemoteLocation
 from flinknet.datastream.connectors.part_names import PARQUET_PARTS
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
+from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.source import Batches, Source
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ PARQUET = (".parquet",)
 ARROW = (".arrow", ".feather", ".ipc")
 
 SOURCE_BATCH_ROWS = 4096
-"""Rows decoded at a time into tuples or dicts: some milliseconds of work on the event loop."""
+"""Rows of which the columns are decoded at a time, where rows are wanted as tuples or dicts."""
 
 SOURCE_RECORD_BATCH_ROWS = 32_768
 """Rows of a record batch: as long, because none becomes a Python object."""
+
+DICTIONARY_BYTES_MAX = 16 * 1024
+"""In the file, of a column's texts: with so few of them, rows that have the same text share it."""
 
 ROW_GROUP_ROWS = 65_536
 """Rows that a sink gathers before it writes a row group."""
@@ -100,17 +104,22 @@ class FileSource(Source):
             units = [(file, part) for file in self.files for part in range(_parts_of(file))]
         rows_max = SOURCE_RECORD_BATCH_ROWS if self._records == "batch" else SOURCE_BATCH_ROWS
         for file, part in units[context.index :: context.parallelism]:
-            for batch in _read(file, part, self._columns, rows_max):
-                if batch.num_rows:
-                    yield self._records_of(batch)
+            for batch in _read(
+                file, part, self._columns, rows_max, shares=self._records == "tuple"
+            ):
+                if self._records != "batch":
+                    yield from self._rows(batch)
+                elif batch.num_rows:
+                    yield [batch]
 
-    def _records_of(self, batch: pyarrow.RecordBatch) -> list[Any]:
-        if self._records == "batch":
-            return [batch]
-        if self._records == "dict":
-            rows: list[Any] = batch.to_pylist()
-            return rows
-        return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    def _rows(self, batch: pyarrow.RecordBatch) -> Iterator[list[Any]]:
+        """Yield a few rows at a time: by the next ones, the memory of the last is there again."""
+        for start in range(0, batch.num_rows, BATCH_RECORDS):
+            rows = batch.slice(start, BATCH_RECORDS)
+            if self._records == "dict":
+                yield rows.to_pylist()
+            else:
+                yield list(zip(*map(_values, rows.columns), strict=True))
 
 
 class ParquetSink(DirectorySink):
@@ -262,15 +271,34 @@ def _parts_of(file: Location) -> int:
         return batches
 
 
+def _values(column: pyarrow.Array) -> Iterable[Any]:
+    """Return Python's values; those of a dictionary are made once."""
+    import pyarrow
+
+    if not isinstance(column, pyarrow.DictionaryArray):
+        plain: list[Any] = column.to_pylist()
+        return plain
+    values = column.dictionary.to_pylist()
+    indices = column.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(values))
+        values.append(None)
+    return map(values.__getitem__, indices.to_pylist())
+
+
 def _read(
-    file: Location, part: int | None, columns: list[str] | None, rows_max: int
+    file: Location, part: int | None, columns: list[str] | None, rows_max: int, *, shares: bool
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Read one unit in batches: a part of the file, or all of it if ``part`` is None."""
+    """Read one unit in batches: a part of the file, or all of it if ``part`` is None. ``shares`` is
+    whether columns with few texts may come as dictionaries."""
     import pyarrow
     import pyarrow.parquet
 
     if _suffix(file) in PARQUET:
-        with pyarrow.parquet.ParquetFile(_opened(file)) as parquet:
+        opened = _opened(file)
+        metadata = pyarrow.parquet.read_metadata(opened)
+        few = _columns_with_few_texts(metadata) if shares else []
+        with pyarrow.parquet.ParquetFile(opened, metadata=metadata, read_dictionary=few) as parquet:
             _require_columns(file, columns, parquet.schema_arrow.names)
             groups = None if part is None else [part]
             for batch in parquet.iter_batches(rows_max, row_groups=groups, columns=columns):
@@ -283,6 +311,24 @@ def _read(
             chosen = batch if columns is None else batch.select(columns)
             for start in range(0, chosen.num_rows, rows_max):
                 yield chosen.slice(start, rows_max)
+
+
+def _columns_with_few_texts(metadata: pyarrow.parquet.FileMetaData) -> list[str]:
+    """Return the columns of text of which each row group has a small dictionary."""
+    few = []
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    for number in range(metadata.num_columns):
+        column = metadata.schema.column(number)
+        if column.logical_type.type == "STRING" and column.path == column.name:
+            chunks = [group.column(number) for group in groups]
+            if all(map(_has_small_dictionary, chunks)):
+                few.append(column.name)
+    return few
+
+
+def _has_small_dictionary(chunk: pyarrow.parquet.ColumnChunkMetaData) -> bool:
+    begin = chunk.dictionary_page_offset
+    return begin is not None and chunk.data_page_offset - begin <= DICTIONARY_BYTES_MAX
 
 
 def _require_columns(file: Location, columns: list[str] | None, present: list[str]) -> None:

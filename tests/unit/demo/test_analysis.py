@@ -54,8 +54,9 @@ def figures(
         measurement = Measurement(subtask, SOURCES)
         taken = recorded.subtask == subtask
         arrival = recorded.arrival_ns[taken]
-        columns = arrival, arrival - recorded.latency_ns[taken], recorded.source[taken]
-        measurement.taken.extend(np.column_stack(columns).ravel().tolist())
+        columns = arrival, recorded.source[taken], arrival - recorded.latency_ns[taken]
+        for arrived, source, intended in np.column_stack(columns).tolist():
+            measurement.add(arrived, source, [intended])
         write_rows(run / "latency", subtask, list(measurement.latency_rows()))
         write_rows(run / "arrivals", subtask, list(measurement.arrival_rows()))
     return analyse(spark, run, FACTS)

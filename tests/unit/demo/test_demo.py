@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,21 +65,19 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
 ) -> None:
     """The workers run a wrong operator; Spark finds the one pair that it gets wrong."""
 
-    class Wrong(FlightTotals):
-        """Loses one mile on every flight from Newark to Houston."""
+    def loses_miles(rows: Iterable[Any]) -> Iterator[Any]:
+        """One on every flight from Newark to Houston."""
+        for origin, dest, records, distance, *rest in rows:
+            lost = records * ((origin, dest) == ("EWR", "IAH"))
+            yield origin, dest, records, distance - lost, *rest
 
-        def process_element(self, value: tuple[Any, ...], ctx: Any) -> None:
-            record_id, origin, dest, distance, *rest = value
-            distance -= (origin, dest) == ("EWR", "IAH")
-            super().process_element((record_id, origin, dest, distance, *rest), ctx)
+    class Wrong(FlightTotals):
+        def rows(self) -> Any:
+            return loses_miles(super().rows())
 
     class WrongColumns(ColumnTotals):
-        """Does the same to their sum."""
-
         def rows(self) -> Any:
-            for origin, dest, records, distance, *rest in super().rows():
-                lost = records * ((origin, dest) == ("EWR", "IAH"))
-                yield origin, dest, records, distance - lost, *rest
+            return loses_miles(super().rows())
 
     monkeypatch.setattr(flights_job, "FlightTotals", Wrong)
     monkeypatch.setattr(flights_job, "ColumnTotals", WrongColumns)

@@ -1,4 +1,4 @@
-"""The demo's keyed operators, record by record and batch by batch, under the same cases."""
+"""The demo's keyed operators, of tuples and of record batches, under the same cases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from itertools import cycle
 from typing import Any
 
 import pyarrow as pa
@@ -18,14 +17,12 @@ from flinknet.demo.flight_totals import (
     ARRIVALS,
     INTENDED,
     LATENCY,
-    SOURCE,
     ColumnTotals,
     FlightTotals,
     Totals,
 )
-from flinknet.demo.flights_job import FIELDS, route
+from flinknet.demo.flights_job import FIELDS
 from flinknet.records.key_groups import key_group, key_group_range
-from flinknet.task.context import ProcessContext
 from flinknet.task.state.operator_state import OperatorListState
 from tests.unit.demo.flights import FLIGHTS, context
 
@@ -34,11 +31,11 @@ SUMS = [
     ("EWR", "LGA", 1, 17, 0, 0, 3),
     ("LGA", "IAH", 1, 1_416, -20, 1, 1),
 ]
-TYPES = [pa.int64(), pa.string(), pa.string(), pa.int32(), pa.int32(), pa.int64(), pa.int64()]
-SCHEMA = pa.schema(list(zip([*FIELDS, INTENDED, SOURCE], TYPES, strict=True)))
+TYPES = [pa.int64(), pa.string(), pa.string(), pa.int32(), pa.int32(), pa.int64()]
+SCHEMA = pa.schema(list(zip([*FIELDS, INTENDED], TYPES, strict=True)))
 
-ROWS = 3
-"""Of a record batch; of which two come at once."""
+ROWS, TOGETHER = 3, 6
+"""Rows of a record batch, and records that come at once."""
 
 
 class Form(ABC):
@@ -46,8 +43,26 @@ class Form(ABC):
 
     operator: Totals
 
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+
+    def open(self, index: int) -> None:
+        """As the given subtask."""
+        self._context = context(index)
+        self.operator.open(self._context)
+
+    def feed(self, records: Sequence[tuple[Any, ...]]) -> None:
+        """Have those of each source taken, ``TOGETHER`` at once."""
+        for source in range(self._sources):
+            self._context.process_context.channel = source
+            share = [(*record, time.monotonic_ns()) for record in records[source :: self._sources]]
+            for start in range(0, len(share), TOGETHER):
+                taken = self.batch(share[start : start + TOGETHER])
+                assert self.operator.map_batch(taken) == ()
+
     @abstractmethod
-    def feed(self, records: Sequence[tuple[Any, ...]]) -> None: ...
+    def batch(self, records: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Records as the operator takes them."""
 
     def said(self) -> dict[str, list[tuple[Any, ...]]]:
         """What the operator says at its end, by tag."""
@@ -59,32 +74,24 @@ class Form(ABC):
 
 class Records(Form):
     def __init__(self, sources: int) -> None:
-        self._sources = sources
-        self.operator = self._flights = FlightTotals(sources)
+        super().__init__(sources)
+        self.operator = FlightTotals(sources)
 
-    def feed(self, records: Sequence[tuple[Any, ...]]) -> None:
-        view = ProcessContext()
-        for number, record in enumerate(records):
-            view.channel, view.current_key = number % self._sources, route(record)
-            self._flights.process_element((*record, time.monotonic_ns()), view)
+    def batch(self, records: Sequence[tuple[Any, ...]]) -> list[Any]:
+        return list(records)
 
 
 class Columns(Form):
     def __init__(self, sources: int) -> None:
-        self._sources = sources
-        self.operator = self._columns = ColumnTotals(sources)
+        super().__init__(sources)
+        self.operator = self.columns = ColumnTotals(sources)
 
-    def feed(self, records: Sequence[tuple[Any, ...]]) -> None:
-        rows = [
-            dict(zip(SCHEMA.names, (*record, time.monotonic_ns(), source), strict=True))
-            for record, source in zip(records, cycle(range(self._sources)), strict=False)
-        ]
-        batches = [
+    def batch(self, records: Sequence[tuple[Any, ...]]) -> list[Any]:
+        rows = [dict(zip(SCHEMA.names, record, strict=True)) for record in records]
+        return [
             pa.RecordBatch.from_pylist(rows[start : start + ROWS], schema=SCHEMA)
             for start in range(0, len(rows), ROWS)
         ]
-        for start in range(0, len(batches), 2):
-            assert self._columns.map_batch(batches[start : start + 2]) == ()
 
 
 @pytest.fixture(params=[Records, Columns])
@@ -95,7 +102,7 @@ def form(request: pytest.FixtureRequest) -> type[Records | Columns]:
 
 def opened(form: type[Records | Columns], sources: int = 2, index: int = 1) -> Form:
     made = form(sources)
-    made.operator.open(context(index))
+    made.open(index)
     return made
 
 
@@ -110,7 +117,7 @@ def test_a_flight_without_arrival_delay_counts_but_not_in_the_mean(
 def test_every_record_is_measured_on_its_channel(
     form: type[Records | Columns], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flight_totals, "BATCH_RECORDS", 7)  # count in between
+    monkeypatch.setattr(measurement, "BATCH_RECORDS", 7)  # count in between
     made = opened(form, sources=3)
     made.feed([FLIGHTS[number % 5] for number in range(100)])
     rows = made.said()
@@ -136,7 +143,7 @@ def test_a_subtask_goes_on_from_the_sums_of_its_own_pairs(
     for index in range(2):
         after = form(2)
         after.operator._saved = saved
-        after.operator.open(context(index))
+        after.open(index)
         after.feed(FLIGHTS[3:4])
         own = key_group_range(128, 2, index)
         kept = {row[:2]: row[2:] for row in SUMS if key_group(row[:2], 128) in own}
@@ -147,30 +154,16 @@ def test_a_subtask_goes_on_from_the_sums_of_its_own_pairs(
         assert len(said) == len(kept)
 
 
-def test_the_measurement_is_counted_before_it_grows() -> None:
-    """Memory of a keyed subtask is bounded by a batch, however many records it takes."""
-    totals = FlightTotals(1)
-    totals.open(context())
-    view = ProcessContext()
-    longest = 0
-    for record_id in range(measurement.BATCH_RECORDS + 10):
-        record = (record_id, "EWR", "IAH", 1_400, None)
-        view.current_key = route(record)
-        totals.process_element((*record, 0), view)
-        longest = max(longest, len(totals._taken))
-    assert longest < measurement.BATCH_RECORDS * measurement.FIELDS
-
-
 def test_the_sums_of_batches_are_added_up_before_they_are_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(flight_totals, "PARTS_MAX", 3)
     made = Columns(2)
-    made.operator.open(context())
+    made.open(0)
     most = 0
     for _ in range(20):
         made.feed(FLIGHTS)
-        most = max(most, len(made._columns._parts))
+        most = max(most, len(made.columns._parts))
     assert most == 3
     assert sorted(made.said()[AGGREGATES]) == [
         (*row[:2], *(20 * value for value in row[2:])) for row in SUMS

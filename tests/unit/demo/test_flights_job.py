@@ -31,17 +31,16 @@ def test_the_read_time_is_the_intended_send_time(directory: Path) -> None:
     assert all(before_ns <= record[-1] <= time.monotonic_ns() for record in records)
 
 
-def test_columns_have_the_read_time_and_their_source(directory: Path) -> None:
+def test_columns_have_the_read_time(directory: Path) -> None:
     files = FileSource(directory, columns=FIELDS, split="file", records="batch")
     before_ns = time.monotonic_ns()
     batches = [
         batch for list_ in ReadTimeColumns(files).batches(context(index=1)) for batch in list_
     ]
     rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
-    assert [row[:-2] for row in rows] == FLIGHTS[1::2]
-    assert all(before_ns <= row[-2] <= time.monotonic_ns() for row in rows)
-    assert {row[-1] for row in rows} == {1}
-    assert batches[0].schema.names == [*FIELDS, "intended_ns", "source"]
+    assert [row[:-1] for row in rows] == FLIGHTS[1::2]
+    assert all(before_ns <= row[-1] <= time.monotonic_ns() for row in rows)
+    assert batches[0].schema.names == [*FIELDS, "intended_ns"]
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from flinknet.demo import measurement as measurement_module
 from flinknet.demo.histogram import bucket_index
-from flinknet.demo.measurement import INTERVAL_NS, Measurement
+from flinknet.demo.measurement import BATCH_RECORDS, INTERVAL_NS, Measurement
 
 SUBTASK, SOURCES = 2, 3
 
 
 @pytest.fixture(params=[1, 64, 5_000], ids=lambda batch: f"batches of {batch}")
-def measured(request: pytest.FixtureRequest) -> tuple[Measurement, list[tuple[int, int, int]]]:
+def measured(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Measurement, list[tuple[int, int, int]]]:
     """A measurement of records on three channels, counted in batches, and those records."""
+    monkeypatch.setattr(measurement_module, "BATCH_RECORDS", request.param)
     random = np.random.default_rng(7)
     arrivals = np.cumsum(random.integers(0, 400_000, 3_000)) + 12 * INTERVAL_NS + 77
     latencies = random.lognormal(13, 2, 3_000).astype(np.int64)
@@ -25,10 +29,8 @@ def measured(request: pytest.FixtureRequest) -> tuple[Measurement, list[tuple[in
         zip(arrivals.tolist(), (arrivals - latencies).tolist(), sources.tolist(), strict=True)
     )
     measurement = Measurement(SUBTASK, SOURCES)
-    for begin in range(0, len(records), request.param):
-        for record in records[begin : begin + request.param]:
-            measurement.taken.extend(record)
-        measurement.count()
+    for arrival, intended, source in records:
+        measurement.add(arrival, source, [intended])
     return measurement, records
 
 
@@ -75,8 +77,27 @@ def test_arrival_rows_cover_exactly_the_time_of_the_records(
 
 def test_a_record_that_arrives_before_its_intended_time_has_no_latency() -> None:
     measurement = Measurement(0, 1)
-    measurement.taken.extend((1_000, 1_001, 0))
+    measurement.add(1_000, 0, [1_001])
     assert [(row.upper_ns, row.records) for row in measurement.latency_rows()] == [(0, 1)]
+
+
+def test_records_that_come_together_are_as_many_that_come_alone() -> None:
+    """Lists and arrays, from several sources, of which some are empty."""
+    alone, together = Measurement(0, 2), Measurement(0, 2)
+    for source, intended in ((1, [5, 9, 40]), (0, []), (0, np.array([7, 8])), (1, [11])):
+        together.add(50, source, intended)
+        for one in intended:
+            alone.add(50, source, [one])
+    assert list(together.latency_rows()) == list(alone.latency_rows())
+    assert sum(row.records for row in together.arrival_rows()) == 6
+
+
+def test_what_was_taken_is_counted_before_it_grows() -> None:
+    """Memory of a keyed subtask is bounded by a batch, however many records it takes."""
+    measurement = Measurement(0, 1)
+    for arrival in range(3 * BATCH_RECORDS):
+        measurement.add(arrival, 0, [0])
+        assert len(measurement._taken) < BATCH_RECORDS
 
 
 def test_a_subtask_without_records_has_no_rows() -> None:
@@ -87,5 +108,5 @@ def test_a_subtask_without_records_has_no_rows() -> None:
 
 def test_the_longest_latency_is_exact_beyond_the_last_bucket() -> None:
     measurement = Measurement(0, 1)
-    measurement.taken.extend((2**50, 0, 0))
+    measurement.add(2**50, 0, [0])
     assert [(row.upper_ns, row.records) for row in measurement.latency_rows()] == [(2**50, 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +18,7 @@ from flinknet.datastream.connectors.arrow_files import (
 )
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.mailbox import Mailbox
+from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.sink import SinkOperator
 from flinknet.task.source import SourceOperator
 from tests.unit.task.harness import Harness, context
@@ -111,13 +112,45 @@ async def test_more_subtasks_than_files(arrow: Path) -> None:
     assert [len(await share(source, index, 3)) for index in range(3)] == [30, 0, 0]
 
 
-async def test_files_are_read_in_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("records", ["tuple", "dict"])
+async def test_files_are_read_in_batches(tmp_path: Path, records: Literal["tuple", "dict"]) -> None:
     pq.write_table(table(0, 10_000), tmp_path / "big.parquet")
 
-    sizes = [len(batch) for batch in FileSource(tmp_path).read_share(context())]
+    batches = list(FileSource(tmp_path, records=records).read_share(context()))
 
-    assert sum(sizes) == 10_000
-    assert max(sizes) == SOURCE_BATCH_ROWS
+    assert sum(map(len, batches)) == 10_000
+    assert max(map(len, batches)) == BATCH_RECORDS
+
+
+async def test_rows_with_the_same_text_share_it_where_there_are_few(tmp_path: Path) -> None:
+    rows = 2 * SOURCE_BATCH_ROWS
+    columns: dict[str, list[Any]] = {
+        "few": [("EWR", "LGA", None, "ZÜRICH")[number % 4] for number in range(rows)],
+        "many": [f"a number, {number:020}" for number in range(rows)],
+        "inner": [{"few": "abc", "many": str(number)} for number in range(rows)],
+        "list": [["abc", None] for _ in range(rows)],
+        "bytes": [b"abc" for _ in range(rows)],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=rows // 2)
+
+    batches = list(FileSource(tmp_path).read_share(context()))
+
+    records = [record for batch in batches for record in batch]
+    assert records == list(zip(*columns.values(), strict=True))
+    assert [len({id(record[0]) for record in batch}) for batch in batches] == [4] * len(batches)
+
+
+async def test_a_dictionary_of_an_arrow_file(tmp_path: Path) -> None:
+    columns = {
+        "text": pa.array(["a", None, "b", "a"]).dictionary_encode(),
+        "number": pa.array([7, 7, 8, None]).dictionary_encode("encode"),
+    }
+    file = tmp_path / "in.arrow"
+    written = pa.table(columns)
+    with pa.OSFile(str(file), "wb") as out, pa.ipc.new_file(out, written.schema) as writer:
+        writer.write_table(written)
+
+    assert await share(FileSource(file)) == [("a", 7), (None, 7), ("b", 8), ("a", None)]
 
 
 async def test_record_batches_as_records(parquet: Path, arrow: Path) -> None:
