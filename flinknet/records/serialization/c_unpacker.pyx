@@ -10,9 +10,9 @@ come takes at least a byte, so each value has to end so many bytes before the en
 it: an array or a map whose claim cannot be true is refused before there is room for it, and all of
 them together get no more than the content could fill.
 
-Maps repeat their keys from record to record. Those of one to 31 ASCII characters are looked up in a
-table of 1,024, by their bytes, and each is one object with its hash known: a third of the time that
-a record with a dozen of them takes. Another key in the same place drives one out.
+Maps repeat their keys from record to record, and records their names and codes. Short texts are
+looked up by their bytes, and one that comes again is one object with its hash known
+(``known_texts.pxd``): a third of the time that a record with a dozen keys takes.
 
 Mostly all keys of a map are those of one before, its *shape*, which is looked up by the first key's
 beginning and the number of keys. Its keys are compared with what stands there, a word at a time,
@@ -39,6 +39,7 @@ from datetime import UTC, datetime
 from msgpack import ExtraData, StackError
 from msgpack.exceptions import FormatError
 
+from flinknet.records.serialization.known_texts cimport KNOWN_TEXT_BYTES, known_text
 from flinknet.records.serialization.msgpack_bytes cimport (
     get16,
     get32,
@@ -95,7 +96,6 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    KNOWN_KEYS = 1024
     KNOWN_SHAPES = 64
     SHAPE_KEYS_MAX = 32
     TIMESTAMP = -1
@@ -108,6 +108,7 @@ cdef enum:
 cdef struct _Key:
     Py_ssize_t size
     PyObject *text  # the shape's
+    Py_hash_t text_hash
     uint8_t content[40]  # head and text, and a word of room
     uint64_t last_word  # which bits of its last word are the key's
 
@@ -118,7 +119,6 @@ cdef struct _Kept:
 
 cdef int DEPTH_MAX = PYTHON_DEPTH_MAX
 cdef object EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-cdef PyObject *known_keys[KNOWN_KEYS]
 cdef list known_shapes = [None] * KNOWN_SHAPES
 cdef uint64_t last_keys_seen[KNOWN_SHAPES]
 cdef _Kept last_batches[LENGTHS_KEPT]
@@ -351,8 +351,9 @@ cdef class CUnpacker:
                 number += 1
             values = PyDict_Copy(shape.empty) if number == length else {}
             for index in range(number):
-                keys_seen = _with_key(keys_seen, shape.keys[index].text)
-                PyDict_SetItem(<PyObject *>values, shape.keys[index].text, made[index])
+                key = &shape.keys[index]
+                keys_seen = _with_key(keys_seen, key.text_hash)
+                PyDict_SetItem(<PyObject *>values, key.text, made[index])
         finally:
             for index in range(number):
                 Py_DECREF(made[index])
@@ -378,10 +379,10 @@ cdef class CUnpacker:
         for _ in range(begun, length):
             end += 1
             key = _owned(self._key(position, end, depth))
-            keys_seen = _with_key(keys_seen, <PyObject *>key)
             end += 1
             value = _owned(self._value(position, end, depth))
             PyDict_SetItem(<PyObject *>values, <PyObject *>key, <PyObject *>value)
+            keys_seen = _with_key(keys_seen, hash(key))
         if place >= 0:
             if last_keys_seen[place] == keys_seen and PyDict_GET_SIZE(<PyObject *>values) == length:
                 _remember_shape(place, values)
@@ -453,33 +454,11 @@ cdef class CUnpacker:
     cdef inline PyObject *_key(
         self, const uint8_t **position, const uint8_t *end, int depth
     ) except NULL:
-        """The same keys come again and again: short ones are not made anew, nor is their hash."""
         cdef const uint8_t *at = position[0]
-        cdef Py_ssize_t size
-        cdef PyObject **known
-        cdef PyObject *key
         _check_left(end - at, 1)
-        size = at[0] - 0xA0
-        if not 0 < size < 0x20:
-            return self._value(position, end, depth)
-        known = &known_keys[_place(at + 1, size)] if size < end - at else NULL
-        if known is not NULL:
-            key = known[0]
-            if (
-                key is not NULL
-                and PyUnicode_GET_LENGTH(key) == size
-                and memcmp(PyUnicode_DATA(key), at + 1, size) == 0
-                and size <= self._bytes_max
-            ):
-                position[0] = at + 1 + size
-                Py_INCREF(key)
-                return key
-        key = self._text(position, at + 1, end, size)
-        if PyUnicode_IS_COMPACT_ASCII(key):
-            Py_INCREF(key)
-            Py_XDECREF(known[0])
-            known[0] = key
-        return key
+        if 0xA0 < at[0] < 0xC0:
+            return self._text(position, at + 1, end, at[0] - 0xA0)
+        return self._value(position, end, depth)
 
     cdef inline PyObject *_text(
         self, const uint8_t **position, const uint8_t *at, const uint8_t *end, Py_ssize_t size
@@ -560,7 +539,11 @@ cdef int _let_go(_Kept *kept) except -1:
 
 cdef inline PyObject *_text(const uint8_t *at, Py_ssize_t size) except NULL:
     """Text of ASCII alone, which most is, is copied; what has one object for all is left to Python."""
-    cdef PyObject *text
+    cdef PyObject *text = NULL
+    if 2 <= size <= KNOWN_TEXT_BYTES:
+        text = known_text(at, size)
+        if text is not NULL:
+            return text
     if size < 2 or not is_ascii(at, size):
         return PyUnicode_DecodeUTF8(<const char *>at, size, NULL)
     text = PyUnicode_New(size, 0x7F)
@@ -655,6 +638,7 @@ cdef int _remember_shape(Py_ssize_t place, dict values) except -1:
             return 0
         shape.keys[index].size = size
         shape.keys[index].text = <PyObject *>text
+        shape.keys[index].text_hash = hash(text)
         shape.keys[index].content[0] = <uint8_t>(0xA0 + size)
         memcpy(shape.keys[index].content + 1, PyUnicode_DATA(<PyObject *>text), size)
         memset(&shape.keys[index].last_word, 0xFF, size % 8 + 1)
@@ -687,8 +671,8 @@ cdef inline bint _is_key(_Key *key, const uint8_t *at, const uint8_t *end) noexc
     return memcmp(at, content, size) == 0
 
 
-cdef inline uint64_t _with_key(uint64_t keys_seen, PyObject *key) noexcept:
-    return (keys_seen ^ <size_t>key) * 0x9E3779B97F4A7C15ULL
+cdef inline uint64_t _with_key(uint64_t keys_seen, Py_hash_t key_hash) noexcept:
+    return (keys_seen ^ <uint64_t>key_hash) * 0x9E3779B97F4A7C15ULL
 
 
 cdef inline Py_ssize_t _place_of_shape(const uint8_t *at, Py_ssize_t length) noexcept:
@@ -713,24 +697,3 @@ cdef inline int _check_left(Py_ssize_t left, Py_ssize_t size) except -1:
 
 cdef int _raise_incomplete() except -1:
     raise ValueError(INCOMPLETE)
-
-
-cdef inline uint32_t _place(const uint8_t *at, Py_ssize_t size) noexcept:
-    """Where a key of 1 to 31 bytes is looked for."""
-    cdef uint64_t mixed = size, part = 0
-    while size > 8:
-        memcpy(&part, at, 8)
-        mixed = (mixed ^ part) * 0x9E3779B97F4A7C15ULL
-        mixed ^= mixed >> 32
-        at += 8
-        size -= 8
-    if size >= 4:
-        memcpy(&part, at, 4)
-        mixed ^= part & 0xFFFFFFFFULL
-        memcpy(&part, at + size - 4, 4)
-        mixed ^= part << 32
-    else:
-        mixed ^= at[0] | <uint64_t>at[size >> 1] << 16 | <uint64_t>at[size - 1] << 32
-    mixed *= 0x9E3779B97F4A7C15ULL
-    return <uint32_t>(mixed >> 32) % KNOWN_KEYS
-

@@ -12,6 +12,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from flinknet.records.serialization.known_texts cimport KNOWN_TEXT_BYTES, known_text
 from flinknet.records.serialization.msgpack_bytes cimport (
     get16,
     get32,
@@ -167,7 +168,11 @@ cdef inline PyObject *short_text(
     const uint8_t *at, Py_ssize_t left, Py_ssize_t size, Py_ssize_t size_max
 ) noexcept:
     cdef PyObject *text
-    if size > left or size > size_max or not is_ascii(at, size):
+    if size > left or size > size_max:
+        return NULL
+    if 2 <= size <= KNOWN_TEXT_BYTES:
+        return known_text(at, size)
+    if not is_ascii(at, size):
         return NULL
     if size == 1:
         return one_character(at[0])

@@ -9,6 +9,7 @@ import gc
 import struct
 import sys
 from contextlib import suppress
+from itertools import islice, product
 from mmap import mmap
 from random import Random
 from typing import Any
@@ -314,11 +315,44 @@ def test_more_keys_than_are_known() -> None:
         assert list(unpack(content)) == maps
 
 
-def test_a_short_key_is_one_object() -> None:
-    """In all records: it is made, and hashed, once. Python remembers none that a peer chooses."""
-    (first,), (second,) = [unpack(msgpack.packb({"short_key_of_a_peer": 1})) for _ in range(2)]
-    assert first is second
-    assert sys.intern("short_key_of_a_peer") is not first
+def test_a_short_text_that_comes_again_is_one_object() -> None:
+    """As a key and as a value, in all records: it is made, and hashed, once. Python remembers none
+    that a peer chooses."""
+    content = msgpack.packb({"short_text_of_a_peer": ["short_text_of_a_peer"]})
+    texts: list[str] = []
+    for _ in range(3):
+        ((key, (value,)),) = unpack(content).items()
+        texts += key, value
+    assert all(text is texts[1] for text in texts[2:])
+    assert sys.intern("short_text_of_a_peer") is not texts[1]
+
+
+def test_texts_of_flat_records_that_come_again_are_one_object() -> None:
+    content = b"".join(msgpack.packb((number, "a code of a peer")) for number in range(300, 400))
+    records = unpacker.records(content, 0, len(content), 100)
+    assert len({id(text) for _, text in records}) <= 2  # that which came first is not known yet
+
+
+def test_texts_that_come_once_are_not_kept() -> None:
+    for number in range(20_000):
+        (text,) = unpack(msgpack.packb([f"{number} once"]))
+        assert sys.getrefcount(text) == 2
+
+
+@pytest.mark.parametrize("alphabet", ["ab", "aé", "\x7f\x80", "\u07ff\u0800"])
+def test_texts_that_share_a_place_are_told_apart(alphabet: str) -> None:
+    """More of them than there are places, of each length, one after the other and again."""
+    texts = [
+        "".join(letters)
+        for size in range(33)
+        for letters in islice(product(alphabet, repeat=size), 200)
+    ]
+    content = msgpack.packb(texts)
+    for _ in range(3):
+        assert list(unpack(content)) == texts
+    for text in texts:
+        again = msgpack.packb([text, text, text])
+        assert unpack(again) == (text, text, text)
 
 
 SHAPES = [

@@ -1,0 +1,92 @@
+# Short texts come again and again: keys of maps, names, states, codes. One that does is the same
+# object each time, with its hash known: neither made nor freed, and found in a dict at once.
+#
+# Theory of operation. A text has one place in a table, by its bytes. There stands what came there
+# last, and a text that came twice in a row, which the place keeps until another one does. So texts
+# of which each is another one cost a look and a note, and keep nothing.
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from flinknet.records.serialization.msgpack_bytes cimport is_ascii
+
+
+cdef extern from *:
+    """
+    #define KNOWN_TEXTS 1024  /* 2 to the 10: the place is the upper 10 bits of 64. */
+    typedef struct {
+        PyObject *text;
+        unsigned int last;  /* Of the bytes that came last, what their place leaves over. */
+    } known_text_place;
+    static known_text_place known_texts[KNOWN_TEXTS];
+    """
+    enum:
+        KNOWN_TEXTS
+    ctypedef struct known_text_place:
+        PyObject *text
+        uint32_t last
+    known_text_place known_texts[KNOWN_TEXTS]
+
+
+cdef extern from "Python.h":
+    PyObject *new_text "PyUnicode_New" (Py_ssize_t size, unsigned int largest) noexcept
+    void *PyUnicode_DATA(PyObject *text)
+    Py_ssize_t PyUnicode_GET_LENGTH(PyObject *text)
+    void PyErr_Clear()
+    void Py_INCREF(PyObject *value)
+    void Py_XDECREF(PyObject *value)
+
+
+cdef enum:
+    KNOWN_TEXT_BYTES = 31  # what one byte of msgpack announces
+
+
+cdef inline PyObject *known_text(const uint8_t *at, Py_ssize_t size) noexcept:
+    """Return the text of 2 to ``KNOWN_TEXT_BYTES`` bytes; NULL, with no error, if they are not
+    ASCII alone, or there is no memory."""
+    cdef uint64_t mixed = mixed_bytes(at, size)
+    cdef known_text_place *place = &known_texts[mixed >> 54]
+    cdef PyObject *text
+    cdef bint came_before = place.last == <uint32_t>(mixed >> 22)
+    if came_before:
+        text = place.text
+        if (
+            text is not NULL
+            and PyUnicode_GET_LENGTH(text) == size
+            and memcmp(PyUnicode_DATA(text), at, size) == 0
+        ):
+            Py_INCREF(text)
+            return text
+    if not is_ascii(at, size):
+        return NULL
+    text = new_text(size, 0x7F)
+    if text is NULL:
+        PyErr_Clear()
+        return NULL
+    memcpy(PyUnicode_DATA(text), at, size)
+    place.last = <uint32_t>(mixed >> 22)
+    if came_before:
+        Py_INCREF(text)
+        Py_XDECREF(place.text)
+        place.text = text
+    return text
+
+
+cdef inline uint64_t mixed_bytes(const uint8_t *at, Py_ssize_t size) noexcept:
+    """Of 1 to 31 bytes, a number whose upper half depends on all of them."""
+    cdef uint64_t mixed = size, part = 0
+    while size > 8:
+        memcpy(&part, at, 8)
+        mixed = (mixed ^ part) * 0x9E3779B97F4A7C15ULL
+        mixed ^= mixed >> 32
+        at += 8
+        size -= 8
+    if size >= 4:
+        memcpy(&part, at, 4)
+        mixed ^= part & 0xFFFFFFFFULL
+        memcpy(&part, at + size - 4, 4)
+        mixed ^= part << 32
+    else:
+        mixed ^= at[0] | <uint64_t>at[size >> 1] << 16 | <uint64_t>at[size - 1] << 32
+    return mixed * 0x9E3779B97F4A7C15ULL
