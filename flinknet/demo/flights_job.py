@@ -144,9 +144,7 @@ class ReadTimeSource(Source):
         self._source = source
 
     def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
-        for batch in self._source.read_share(context):
-            stamp = (time.monotonic_ns(),)
-            yield [record + stamp for record in batch]
+        return self._source.read_share(context, stamp=time.monotonic_ns)
 
 
 class ReadTimeColumns(ReadTimeSource):

@@ -7,7 +7,8 @@ so every subtask knows its share without asking anyone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -92,8 +93,11 @@ class FileSource(Source):
     def batches(self, context: RuntimeContext) -> Batches:
         return batches_of_files(self.files, self.read_share(context))
 
-    def read_share(self, context: RuntimeContext) -> Reading:
-        """Read what is the subtask's, a batch at a time."""
+    def read_share(
+        self, context: RuntimeContext, *, stamp: Callable[[], Any] | None = None
+    ) -> Reading:
+        """Read what is the subtask's, a batch at a time. The tuples of one end in what ``stamp``
+        returned for it."""
         _require_pyarrow(context.operator_name)
         whole_files = self._split == "file" or (
             self._split is None and len(self.files) >= context.parallelism
@@ -108,18 +112,23 @@ class FileSource(Source):
                 file, part, self._columns, rows_max, shares=self._records == "tuple"
             ):
                 if self._records != "batch":
-                    yield from self._rows(batch)
+                    yield from self._rows(batch, stamp)
                 elif batch.num_rows:
                     yield [batch]
 
-    def _rows(self, batch: pyarrow.RecordBatch) -> Iterator[list[Any]]:
+    def _rows(
+        self, batch: pyarrow.RecordBatch, stamp: Callable[[], Any] | None
+    ) -> Iterator[list[Any]]:
         """Yield a few rows at a time: by the next ones, the memory of the last is there again."""
         for start in range(0, batch.num_rows, BATCH_RECORDS):
             rows = batch.slice(start, BATCH_RECORDS)
             if self._records == "dict":
                 yield rows.to_pylist()
-            else:
-                yield list(zip(*map(_values, rows.columns), strict=True))
+                continue
+            columns = list(map(_values, rows.columns))
+            if stamp is not None:
+                columns.append(repeat(stamp(), rows.num_rows))
+            yield list(zip(*columns, strict=True))
 
 
 class ParquetSink(DirectorySink):
