@@ -19,6 +19,7 @@ __all__ = ["DirectRouteToChosen", "DirectRouteToOne"]
 
 cdef extern from "Python.h":
     PyObject *PyList_GET_ITEM(PyObject *values, Py_ssize_t index)
+    Py_ssize_t PyList_GET_SIZE(PyObject *values)
 
 
 cdef class DirectRouteToOne(RouteToOne):
@@ -208,8 +209,13 @@ cdef class DirectRouteToChosen(RouteToChosen):
     cdef Output _choose(self, record):
         cdef CPacker direct = self._direct
         cdef Py_ssize_t held = direct._size
+        cdef Py_ssize_t channel
         try:
-            return self._outputs[self._select(record)]
+            channel = self._select(record)
+            # As ``self._outputs[channel]``, of which nothing but the bounds is looked at.
+            if 0 <= channel < PyList_GET_SIZE(<PyObject *>self._outputs):
+                return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
+            return self._outputs[channel]
         except BaseException:
             # That it cannot be packed is why, rather, if both is so.
             if pack_quietly(direct, <PyObject *>record) < 0:
