@@ -49,9 +49,9 @@ def print_report(result: DemoResult, console: Console) -> None:
         "Throughput is the saturation run's, whose records are Python tuples, and the one in "
         "columns, whose records are Arrow record batches: their rows are counted. Latency is the "
         "open-loop run's: from the instant at which the schedule sends a record to the instant at "
-        "which the keyed operator takes it, so a source that falls behind adds to it. Figures in "
-        "brackets are no results: at saturation, latency is the time in full buffers; the rate of "
-        "an open loop is chosen.",
+        "which the keyed operator has added it up, so a source that falls behind adds to it. "
+        "Figures in brackets are no results: at saturation, latency is the time in full buffers; "
+        "the rate of an open loop is chosen.",
         style="dim",
         highlight=False,
     )

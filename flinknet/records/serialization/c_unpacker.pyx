@@ -89,7 +89,6 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject *value)
     void Py_INCREF(PyObject *value)
     void Py_DECREF(PyObject *value)
-    void Py_XDECREF(PyObject *value)
     PyObject *Py_None
     PyObject *Py_True
     PyObject *Py_False
@@ -378,7 +377,7 @@ cdef class CUnpacker:
         end -= 2 * (length - begun)
         for _ in range(begun, length):
             end += 1
-            key = _owned(self._key(position, end, depth))
+            key = _owned(self._value(position, end, depth))
             end += 1
             value = _owned(self._value(position, end, depth))
             PyDict_SetItem(<PyObject *>values, <PyObject *>key, <PyObject *>value)
@@ -450,15 +449,6 @@ cdef class CUnpacker:
         if length > self._entries_max:
             raise ValueError(f"{length} exceeds max_map_len({self._entries_max})")
         return _check_left(left >> 1, length)
-
-    cdef inline PyObject *_key(
-        self, const uint8_t **position, const uint8_t *end, int depth
-    ) except NULL:
-        cdef const uint8_t *at = position[0]
-        _check_left(end - at, 1)
-        if 0xA0 < at[0] < 0xC0:
-            return self._text(position, at + 1, end, at[0] - 0xA0)
-        return self._value(position, end, depth)
 
     cdef inline PyObject *_text(
         self, const uint8_t **position, const uint8_t *at, const uint8_t *end, Py_ssize_t size
