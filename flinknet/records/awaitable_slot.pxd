@@ -1,5 +1,11 @@
-# What ``await`` asks an object of C's for: its slot ``am_send``, which Cython has no method for. A
-# class that has ``__await__`` is given it by hand, once.
+# What ``await`` asks an object of C's for. CPython 3.11 asks for its slot ``am_send``, which Cython
+# has no method for; later ones for ``tp_iternext``, with the result in a StopIteration, of which
+# Cython makes a new one each time, ten times as dear as the call. A class that has ``__await__``
+# and ``__next__`` is given both by hand, once.
+#
+# Here the result travels in an exception that is there already, the *end*: ``await`` takes the
+# result out and drops it, so nobody has seen it. Who calls next() instead may keep it; then the
+# result gets one of its own.
 
 from cpython.object cimport PyObject
 
@@ -13,9 +19,46 @@ cdef extern from "Python.h":
 
 cdef extern from *:
     """
-    static void answer_sends(PyObject *kind, sendfunc send) {
+    static void answer_awaits(PyObject *kind, sendfunc send, iternextfunc next) {
         ((PyTypeObject *)kind)->tp_as_async->am_send = send;
+        ((PyTypeObject *)kind)->tp_iternext = next;
+    }
+
+    #ifdef Py_GIL_DISABLED
+    #define is_nobody_elses(end) 0
+    #else
+    #define is_nobody_elses(end) (Py_REFCNT(end) == 1)
+    #endif
+
+    static inline void put_into_end(PyObject *end, PyObject *result) {
+        PyObject *before = ((PyStopIterationObject *)end)->value;
+        ((PyStopIterationObject *)end)->value = result;
+        Py_XDECREF(before);
+    }
+
+    /* Takes the result's reference. */
+    static inline void end_with(PyObject *end, PyObject *result) {
+        if (is_nobody_elses(end)) {
+            Py_INCREF(end);
+            put_into_end(end, result);
+        } else {
+            end = PyObject_CallOneArg(PyExc_StopIteration, result);
+            Py_DECREF(result);
+            if (end == NULL) return;
+        }
+        Py_INCREF(PyExc_StopIteration);
+        PyErr_Restore(PyExc_StopIteration, end, NULL);
+    }
+
+    static inline void forget_result(PyObject *end) {
+        if (is_nobody_elses(end)) {
+            Py_INCREF(Py_None);
+            put_into_end(end, Py_None);
+        }
     }
     """
     ctypedef PySendResult (*sendfunc)(PyObject *, PyObject *, PyObject **) noexcept
-    void answer_sends(object kind, sendfunc send)
+    ctypedef PyObject *(*iternextfunc)(PyObject *) noexcept
+    void answer_awaits(object kind, sendfunc send, iternextfunc next)
+    void end_with(PyObject *end, PyObject *result)
+    void forget_result(PyObject *end)

@@ -1,14 +1,14 @@
 # cython: binding=False
 """What there is to await for a record that is written already, in C: over, whenever it is asked.
 
-``await`` asks it for its slot ``am_send``: a call, and no object to make.
+``await`` asks it for its slot ``am_send`` or ``tp_iternext``: a call, and no object to make.
 """
 
 from cpython.object cimport PyObject
 from collections.abc import Coroutine
 
 from flinknet.records.awaitable_call import nothing
-from flinknet.records.awaitable_slot cimport PYGEN_RETURN, PySendResult, answer_sends
+from flinknet.records.awaitable_slot cimport PYGEN_RETURN, PySendResult, answer_awaits
 
 __all__ = ["WRITTEN"]
 
@@ -48,7 +48,11 @@ cdef PySendResult _send_written(
     return PYGEN_RETURN
 
 
-answer_sends(_Written, _send_written)
+cdef PyObject *_next_of_written(PyObject *self) noexcept:
+    return NULL  # which is a StopIteration of None, where no error stands
+
+
+answer_awaits(_Written, _send_written, _next_of_written)
 Coroutine.register(_Written)
 
 WRITTEN = _Written()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from flinknet.records import record_iterator
 from tests.plain_module import plain_module
+from tests.unit.records.raising import new_exceptions
 
 FORMS = {
     module.__file__: module.RecordIterator
@@ -116,3 +118,42 @@ async def test_one_that_is_closed_while_it_waits_can_be_used_again(make: Any) ->
     waiting.close()
     batches.go_on.set()
     assert await anext(batches.iterator) == 1
+
+
+async def test_what_next_has_raised_stays_as_it_is(make: Any) -> None:
+    """Who calls next() on an awaitable may keep the StopIteration with the record."""
+    iterator = Batches(make).iterator
+    assert iterator.hand_out((0, "first", "second", "third")) == 0
+    kept = [stopped_by(iterator) for _ in range(3)]
+    assert [end.value for end in kept] == ["first", "second", "third"]
+    assert iterator.take_left() == ()
+    assert [end.value for end in kept] == ["first", "second", "third"]
+
+
+def stopped_by(iterator: Any) -> StopIteration:
+    with pytest.raises(StopIteration) as caught:
+        next(iterator.__anext__().__await__())
+    return caught.value
+
+
+class Held:
+    """A record that can be looked for."""
+
+
+async def test_no_record_of_a_batch_is_kept_when_it_is_over(make: Any) -> None:
+    iterator = Batches(make).iterator
+    iterator.hand_out((0, Held()))
+    held = weakref.ref(await anext(iterator))
+    assert iterator.take_left() == ()
+    assert held() is None
+
+
+async def test_a_record_is_awaited_without_an_exception_of_its_own() -> None:
+    """From CPython 3.12 on ``await`` takes a result out of a StopIteration: a new one for each
+    record took three quarters of the time."""
+    iterator = Batches(record_iterator.RecordIterator).iterator
+    iterator.hand_out(tuple(range(100)))
+    with new_exceptions() as raised:
+        received = [await iterator.__anext__() for _ in range(99)]
+    assert received == list(range(1, 100))
+    assert len(raised) <= 1

@@ -11,6 +11,7 @@ import pytest
 
 from flinknet.records.written import WRITTEN
 from tests.plain_module import plain_module
+from tests.unit.records.raising import new_exceptions
 from tests.unit.records.writing import Arranged, sized
 
 written: Any = WRITTEN
@@ -24,6 +25,12 @@ async def test_the_plain_form_is_the_same() -> None:
 
 async def test_it_can_be_awaited_as_often_as_one_likes() -> None:
     assert [await written for _ in range(3)] == [None] * 3
+
+
+async def test_it_is_awaited_without_an_exception() -> None:
+    with new_exceptions() as raised:
+        assert [await written for _ in range(3)] == [None] * 3
+    assert raised == []
 
 
 async def test_it_is_a_coroutine_to_whoever_asks() -> None:
@@ -53,6 +60,9 @@ def test_by_hand_it_is_over_at_once() -> None:
     with pytest.raises(ZeroDivisionError):
         WRITTEN.throw(ZeroDivisionError)
     WRITTEN.close()
+    assert next(written.__await__(), "over") == "over"
+    with pytest.raises(StopIteration):
+        next(written.__await__())
 
 
 def test_a_record_is_written_by_the_call() -> None:
