@@ -35,7 +35,7 @@ from flinknet.records.output import BroadcastOutput, Output
 from flinknet.records.serialization.limits import RecordLimits
 from flinknet.records.written import WRITTEN
 
-__all__ = ["RecordAppender"]
+__all__ = ["RecordAppender", "emit_lets_loop_turn"]
 
 _UNCUT_SHARE = 16
 
@@ -109,7 +109,7 @@ class RecordAppender:
         if not self._append_at_once(output, data, head):
             return self._append(output, data, head)
         if self._is_over_budget(filled, opened):
-            return _emit_lets_loop_turn()
+            return emit_lets_loop_turn()
         return WRITTEN
 
     def _append_at_once(self, output: Output, data: bytes | memoryview, head: bytes) -> bool:
@@ -287,7 +287,8 @@ def _is_cut(builder: BufferBuilder, size: int) -> bool:
     return min(builder.remaining, size) > builder.capacity // _UNCUT_SHARE
 
 
-async def _emit_lets_loop_turn() -> None:
+async def emit_lets_loop_turn() -> None:
+    """What there is to await for a record that is written, and with which the budget is spent."""
     await yield_to_loop()
 
 

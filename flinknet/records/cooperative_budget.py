@@ -4,11 +4,12 @@ knowing the loop.
 A task that never has to wait would keep the loop to itself, so a writer and a reader each spend a
 budget of work between two yields (Tokio's cooperative scheduling).
 
-A writer's work is counted where a record does not fit the open builder, and nowhere else, so that
-one that fits pays nothing for it. One that deals its records out to many channels therefore goes on
-until a builder is full, or taken from, and with n channels that may be n buffers of records. Who
-awaits nothing but its writers lets the loop turn now and then by itself, as a job's source does
-after each batch.
+A writer's work is counted where a record does not fit the open builder, so that one that fits pays
+nothing for it. With n channels that may be after n buffers of records only: over a thousand of them
+nothing else would run for 0.2 s, and the consumer have nothing to read for as long. So a writer
+that chooses among channels lets the loop turn after so many records, too. It is a share of a buffer
+for each channel because what is flushed then costs a buffer for each: over a thousand, with half as
+many, a buffer timeout of 1 ms is kept more nearly, and a twentieth less goes through.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from types import coroutine
 
-__all__ = ["CooperativeBudget", "yield_to_loop"]
+__all__ = ["CooperativeBudget", "records_between_turns", "yield_to_loop"]
+
+_RECORDS_MAX = 4_096
+"""That fit open builders, between two turns of the loop: 0.4 ms where flinknet is compiled."""
+
+_CHANNEL_RECORDS_MAX = 512
+"""The same, for each of many channels: 50 ms with a thousand."""
 
 _BUFFER_RECORDS = 64
 """A buffer costs about as much as so many records, whatever is in it."""
@@ -43,6 +50,11 @@ class CooperativeBudget:
             return False
         self._spent = 0
         return True
+
+
+def records_between_turns(channels: int) -> int:
+    """Return after how many records that fit their builders a writer lets the loop turn."""
+    return max(_RECORDS_MAX, _CHANNEL_RECORDS_MAX * channels)
 
 
 @coroutine

@@ -94,7 +94,7 @@ class DirectRouteToChosen(RouteToChosen):
         data = direct.write(held, output.builder)
         if data is None:
             self.records_out += 1
-            return WRITTEN
+            return self._one_is_written()
         return self._append_packed(output, data)
 
 

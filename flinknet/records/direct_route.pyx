@@ -115,14 +115,14 @@ cdef class DirectRouteToChosen(RouteToChosen):
             output = self._choose(record)
         if write_flat(output.builder, <PyObject *>record):
             self.records_out += 1
-            return self._written
+            return self._written if self.records_out < self._turn_at else self._one_is_written()
         if pack_quietly(direct, <PyObject *>record) < 0:
             direct.release(held)
             _raise_unserializable(record)
         data = direct.write(held, output.builder)
         if data is None:
             self.records_out += 1
-            return self._written
+            return self._one_is_written()
         return self._append_packed(output, data)
 
     async def emit_many(self, records):
@@ -167,17 +167,18 @@ cdef class DirectRouteToChosen(RouteToChosen):
         data = direct.write(held, output.builder)
         if data is None:
             self.records_out += 1
-            return self._written
+            return self._one_is_written()
         return self._append_packed(output, data)
 
     cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index, Output only) except -1:
-        """See ``DirectRouteToOne``; where the kept one is to go is kept, too. Where there is no
-        ``only`` output each record is chosen for."""
+        """See ``DirectRouteToOne``; where the kept one is to go is kept, too, and what the loop is
+        to turn with is left to ``emit``. Where there is no ``only`` output each record is chosen
+        for."""
         cdef CPacker direct = self._direct
         cdef Py_ssize_t channel
         cdef Py_ssize_t held
         cdef Output output
-        while index < len(records) and not self._large:
+        while index < len(records) and not self._large and self.records_out < self._turn_at:
             record = records[index]
             output = only
             if only is None and self._tuple_channels is not None:

@@ -13,10 +13,13 @@ cdef class RecordRoute:
     cdef object _options
     cdef object _packer
     cdef bint _large
+    cdef Py_ssize_t _records_between_turns
+    cdef Py_ssize_t _turn_at
     cdef public Py_ssize_t records_out
 
     cpdef emit(self, record)
     cdef object _append_packed(self, Output output, bytes data)
+    cdef object _one_is_written(self)
     @cython.locals(builder=BufferBuilder)
     cdef object _emit_large(self, Output output, tuple pieces)
 

@@ -28,8 +28,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from flinknet.errors import SerializationError
-from flinknet.records.appender import RecordAppender
+from flinknet.records.appender import RecordAppender, emit_lets_loop_turn
 from flinknet.records.block import BlockPacker, chunks
+from flinknet.records.cooperative_budget import records_between_turns
 from flinknet.records.division import Division
 from flinknet.records.output import Output
 from flinknet.records.partitioner import Partitioner
@@ -51,7 +52,8 @@ _LARGE_RECORDS = 64
 class RecordRoute:
     """One way from a record to its segments.
 
-    ``records_out`` counts the records that were written here; the appender counts the others.
+    ``records_out`` counts the records that were written here; the appender counts the others. With
+    the one that makes it ``_turn_at`` the loop is to turn.
     """
 
     __slots__ = (
@@ -62,13 +64,21 @@ class RecordRoute:
         "_large",
         "_options",
         "_packer",
+        "_records_between_turns",
+        "_turn_at",
         "records_out",
     )
 
     def __init__(
-        self, packer: RecordPacker, appender: RecordAppender, limits: RecordLimits
+        self,
+        packer: RecordPacker,
+        appender: RecordAppender,
+        limits: RecordLimits,
+        channels: int = 1,
     ) -> None:
         self.records_out = 0
+        self._records_between_turns = records_between_turns(channels)
+        self._turn_at = self._records_between_turns
         self._packer = packer
         self._encode, self._form, self._options = packer.encode, packer.form, packer.options
         self._appender = appender
@@ -86,14 +96,24 @@ class RecordRoute:
     def _append_packed(self, output: Output, data: bytes) -> Coroutine[Any, Any, None]:
         """Write a record that does not fit, or of which that is not known."""
         self._large = len(data) >= LARGE_RECORD_BYTES
-        return self._appender.append(output, data)
+        appended = self._appender.append(output, data)
+        if appended is not WRITTEN:
+            self._turn_at = self.records_out + self._records_between_turns
+        return appended
+
+    def _one_is_written(self) -> Coroutine[Any, Any, None]:
+        """Return what there is to await for a record that is written and counted."""
+        if self.records_out < self._turn_at:
+            return WRITTEN
+        self._turn_at = self.records_out + self._records_between_turns
+        return emit_lets_loop_turn()
 
     def _emit_large(self, output: Output, pieces: LargeForm) -> Coroutine[Any, Any, None]:
         """Write a record in two pieces, which are copied nowhere but into the buffer."""
         head, content = pieces
         if output.builder.append_whole(content, head):
             self.records_out += 1
-            return WRITTEN
+            return self._one_is_written()
         return self._appender.append(output, content, head)
 
     async def _emit_each(
@@ -199,7 +219,7 @@ class RouteToChosen(RecordRoute):
         outputs: Sequence[Output],
         partitioner: Partitioner,
     ) -> None:
-        super().__init__(packer, appender, limits)
+        super().__init__(packer, appender, limits, len(outputs))
         self._outputs = outputs
         self._partitioner = partitioner
         self._select = partitioner.select
@@ -223,7 +243,9 @@ class RouteToChosen(RecordRoute):
         write(data)
         builder.records += 1
         self.records_out += 1
-        return WRITTEN
+        if self.records_out < self._turn_at:
+            return WRITTEN
+        return self._one_is_written()
 
     async def emit_many(self, records: Iterable[Any]) -> None:
         """Write to each output its share of the records in blocks; if there are no shares to make,
@@ -231,13 +253,14 @@ class RouteToChosen(RecordRoute):
         division, partitioner = self._division, self._partitioner
         for chunk in chunks(records):
             together = not partitioner.looks_at_queues and self._blocks.worthwhile
-            if not (together and division.wants(len(chunk))):
+            if together and division.wants(len(chunk)):
+                shares = partitioner.divide(chunk)
+                division.observe(len(chunk), len(shares))
+                for index, share in shares.items():
+                    await self._emit_blocks(self._outputs[index], share)
+            else:
                 await self._emit_each(chunk, self._select, self._outputs)
-                continue
-            shares = partitioner.divide(chunk)
-            division.observe(len(chunk), len(shares))
-            for index, share in shares.items():
-                await self._emit_blocks(self._outputs[index], share)
+            await self._one_is_written()
 
 
 class CutRoute(RecordRoute):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import msgpack
@@ -300,3 +302,37 @@ def test_all_before_a_record_that_cannot_be_serialised_are_written(
     arranged.writer.flush()
     assert arranged.take() == [*range(100)]
     assert arranged.writer.records_out == 100
+
+
+@pytest.mark.parametrize("partitioner", [RebalancePartitioner, partial(HashPartitioner, abs)])
+@pytest.mark.parametrize("way", ["emit", "emit_many"])
+@pytest.mark.parametrize(("channels", "between_turns"), [(2, 4_096), (16, 8_192)])
+def test_the_loop_turns_though_no_builder_is_full(
+    way: str, partitioner: Callable[[], Partitioner], channels: int, between_turns: int
+) -> None:
+    """After 4,096 records, with many channels after 512 for each: what else is there to do, to send
+    what has its time among it, would wait until there is a buffer of records for each channel."""
+    arranged = Arranged(
+        channels, partitioner=partitioner(), segments=channels + 1, segment_bytes=1 << 17
+    )
+    arranged.emit(*range(100))
+    assert arranged.writer.buffers_opened == channels
+    records = range(4 * between_turns)
+    turned_at = [arranged.writer.records_out]
+    for call in (
+        map(arranged.writer.emit, records)
+        if way == "emit"
+        else [arranged.writer.emit_many(list(records))]
+    ):
+        emitting = Running(call, start=False)
+        emitting.step()
+        while not emitting.done:
+            assert emitting.waits_for is None
+            turned_at.append(arranged.writer.records_out)
+            emitting.step()
+    assert arranged.writer.buffers_opened == channels
+    distances = [after - before for before, after in pairwise(turned_at)]
+    assert len(distances) in (3, 4)
+    assert max(distances) <= between_turns + 512
+    assert min(distances[1:]) >= between_turns
+    arranged.close()

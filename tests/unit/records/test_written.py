@@ -90,7 +90,7 @@ def test_python_warns_if_nobody_awaits_what_lets_the_loop_turn() -> None:
         coroutines.clear()
         gc.collect()
 
-    with pytest.warns(RuntimeWarning, match=r"_emit_lets_loop_turn.* was never awaited"):
+    with pytest.warns(RuntimeWarning, match=r"emit_lets_loop_turn.* was never awaited"):
         forget()
 
 
