@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -145,6 +146,7 @@ async def test_no_record_of_a_batch_is_kept_when_it_is_over(make: Any) -> None:
     iterator.hand_out((0, Held()))
     held = weakref.ref(await anext(iterator))
     assert iterator.take_left() == ()
+    gc.collect()
     assert held() is None
 
 
