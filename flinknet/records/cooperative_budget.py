@@ -9,7 +9,7 @@ nothing for it. With n channels that may be after n buffers of records only: ove
 nothing else would run for 0.2 s, and the consumer have nothing to read for as long. So a writer
 that chooses among channels lets the loop turn after so many records, too. It is a share of a buffer
 for each channel because what is flushed then costs a buffer for each: over a thousand, with half as
-many, a buffer timeout of 1 ms is kept more nearly, and a twentieth less goes through.
+many, a buffer timeout of 1 ms is kept more nearly, and a tenth less goes through.
 """
 
 from __future__ import annotations
