@@ -18,7 +18,7 @@ cdef class Buffer:
 
     cpdef view(self)
     cpdef view_with_room(self)
-    cpdef bytes content(self, Py_ssize_t start, Py_ssize_t size)
+    cpdef part(self, Py_ssize_t start, Py_ssize_t size)
     cpdef Buffer retained(self)
     cpdef recycle(self)
     cpdef recycle_sent(self)
@@ -28,6 +28,8 @@ cdef class Buffer:
 cdef class BufferSlice(Buffer):
     cdef public Buffer _shared
     cdef public Py_ssize_t _start
+
+    cdef _leave(self)
 
 
 @cython.locals(buffer=Buffer)

@@ -5,11 +5,10 @@ recycler) or *unpooled* (an event: a few bytes of ordinary memory). It is create
 reference per holder; ``recycle`` gives one reference back and the last one returns the segment. A
 recycle too many is a programming error and raises ``AssertionError``.
 
-A *slice* is a buffer of some bytes of another one, to which it has a reference of its own. Whoever
-looks at it gets a copy: the writer may go on behind it, which it cannot in memory that somebody has
-a view of (``segment.py``), and what stands in front of it is not room, but the slice before. Slices
-are what was flushed before a buffer was full, so they are short, and a copy takes no longer than a
-view.
+A *slice* is a buffer of some bytes of another one, to which it has a reference of its own: what was
+flushed before a buffer was full. The writer may go on behind it, which it cannot in memory that
+somebody has a view of, so whoever looks at it gets a ``part`` (``segment.py``), a copy if it is
+short. What stands in front of it is not room, but the slice before.
 
 The data type is Flink's ``Buffer.DataType``: an enum of booleans, so that rules read off a table.
 """
@@ -132,10 +131,11 @@ class Buffer:
         assert self._segment is not None, "an event has no room in front of it"
         return self._segment.view_with_room(self.size)
 
-    def content(self, start: int, size: int) -> bytes:
-        """Return a copy of some bytes of a pooled buffer."""
+    def part(self, start: int, size: int) -> memoryview | bytes:
+        """Return some bytes of a pooled buffer whose writer may go on behind them; the same holds
+        for a view."""
         assert self._segment is not None, "an event is not cut"
-        return self._segment.content(start, size)
+        return self._segment.part(start, size)
 
     def retained(self) -> Buffer:
         """Return the same content with one reference more, for somebody else to recycle."""
@@ -224,9 +224,9 @@ class BufferSlice(Buffer):
         self._shared = shared
         self._start = start
 
-    def view(self) -> bytes:
-        """Return a copy of the content."""
-        return self._shared.content(self._start, self.size)
+    def view(self) -> memoryview | bytes:
+        """Return the content, as a view of a pooled buffer or as a copy."""
+        return self._shared.part(self._start, self.size)
 
     def view_with_room(self) -> memoryview:
         """Return a view of a copy of the content with ARRAY_HEADER_BYTES in front of it."""
@@ -248,14 +248,19 @@ class BufferSlice(Buffer):
 
     def recycle(self) -> None:
         """Give back the reference."""
-        assert self.references > 0, "a buffer was recycled more often than it was held"
-        self.references = 0
+        self._leave()
         self._shared.recycle()
 
     def recycle_sent(self) -> None:
-        """Give back the reference: what was sent is a copy."""
-        self.recycle()
+        """Give back the reference after a socket has sent the memory."""
+        self._leave()
+        self._shared.recycle_sent()
 
     def abandon(self) -> None:
-        """Give back the reference: what a socket may still read is a copy."""
-        self.recycle()
+        """Give back the reference while a socket may still read the memory."""
+        self._leave()
+        self._shared.abandon()
+
+    def _leave(self) -> None:
+        assert self.references > 0, "a buffer was recycled more often than it was held"
+        self.references = 0

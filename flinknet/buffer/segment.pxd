@@ -11,10 +11,13 @@ cdef class Memory:
     cdef uint8_t *start
     cdef Py_ssize_t size
     cdef Py_ssize_t views
+    cdef Py_ssize_t parts
+    cdef bint views_part
     cdef Py_ssize_t view_start
     cdef Py_ssize_t view_size
 
     cdef object view(self, Py_ssize_t start, Py_ssize_t size)
+    cdef object part(self, Py_ssize_t start, Py_ssize_t size)
 
 
 cdef class MemorySegment:
@@ -27,7 +30,7 @@ cdef class MemorySegment:
     cpdef writer(self)
     cpdef view(self, Py_ssize_t size)
     cpdef view_with_room(self, Py_ssize_t size)
-    cpdef bytes content(self, Py_ssize_t start, Py_ssize_t size)
+    cpdef part(self, Py_ssize_t start, Py_ssize_t size)
     cpdef bint may_be_viewed(self) except -1
     cpdef bint is_locked(self) except -1
     cpdef renew(self)

@@ -4,11 +4,11 @@ A segment is allocated once, when its pool is created, and never grows. It wraps
 buffers of the standard library whose append is a single call; its length is fixed by writing only
 what fits, which the builder above it guarantees.
 
-In CPython that is a ``BytesIO``; compiled, memory of our own (``segment.pyx``). While any view of
-it is alive, writing to it raises ``BufferError``: a segment that is recycled while a socket still
-reads from it is found at once instead of sending somebody else's bytes. PyPy copies a view of a
-``BytesIO`` byte by byte, so there it is memory of the operating system's, which does not know its
-views.
+In CPython that is a ``BytesIO``; compiled, memory of our own (``segment.pyx``). While any view from
+its start on is alive, writing to it raises ``BufferError``: a segment that is recycled while a
+socket still reads from it is found at once instead of sending somebody else's bytes. PyPy copies a
+view of a ``BytesIO`` byte by byte, so there it is memory of the operating system's, which does not
+know its views.
 
 In front of the content stands room for the header of an array, so that whoever reads the records
 in it can take them for one, where they lie.
@@ -55,8 +55,9 @@ class MemorySegment:
         """Return the same with ARRAY_HEADER_BYTES of room in front of it."""
         return self._memory()[: ARRAY_HEADER_BYTES + size]
 
-    def content(self, start: int, size: int) -> bytes:
-        """Return a copy of ``size`` bytes from ``start`` on."""
+    def part(self, start: int, size: int) -> bytes | memoryview:
+        """Return ``size`` bytes from ``start`` on, while more is written behind them: a copy;
+        compiled, for many bytes, a view, to be released before the segment is reused."""
         start += ARRAY_HEADER_BYTES
         return bytes(self._memory()[start : start + size])
 

@@ -1,6 +1,7 @@
 # cython: binding=False
 """The memory segment in C: ``segment.py`` with memory of its own in place of a ``BytesIO``, which
-counts its views as that does.
+counts its views as that does. Where a ``BytesIO`` lends a part that the writer goes on behind only
+as a copy, this has a view of it, counted by itself: it does not keep the writer from going on.
 
 The segments of a pool are in one stretch of memory, whose end is that of its last one. Where a
 segment takes new memory, its part of that is left empty until then.
@@ -33,6 +34,9 @@ cdef enum:
     HUGE_PAGE_BYTES = 1 << 21
 
 ARRAY_HEADER_BYTES = ROOM
+
+cdef Py_ssize_t COPIED_BYTES_MAX = 1024
+"""A part of so many bytes is copied sooner than a view of it is made."""
 
 
 cdef class Stretch:
@@ -73,12 +77,19 @@ cdef class Memory:
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         PyBuffer_FillInfo(
-            buffer, self, self.start + self.view_start, self.view_size, False, flags
+            buffer, self, self.start + self.view_start, self.view_size, self.views_part, flags
         )
-        self.views += 1
+        if self.views_part:
+            buffer.internal = &self.parts
+            self.parts += 1
+        else:
+            self.views += 1
 
     def __releasebuffer__(self, Py_buffer *buffer):
-        self.views -= 1
+        if buffer.internal is not NULL:
+            self.parts -= 1
+        else:
+            self.views -= 1
 
     cdef object view(self, Py_ssize_t start, Py_ssize_t size):
         if not (0 <= start and 0 <= size <= self.size - start):
@@ -86,6 +97,13 @@ cdef class Memory:
         self.view_start = start
         self.view_size = size
         return PyMemoryView_FromObject(self)
+
+    cdef object part(self, Py_ssize_t start, Py_ssize_t size):
+        self.views_part = True
+        try:
+            return self.view(start, size)
+        finally:
+            self.views_part = False
 
 
 cdef class MemorySegment:
@@ -138,16 +156,18 @@ cdef class MemorySegment:
     cpdef view_with_room(self, Py_ssize_t size):
         return self._memory.view(0, ROOM + size)
 
-    cpdef bytes content(self, Py_ssize_t start, Py_ssize_t size):
+    cpdef part(self, Py_ssize_t start, Py_ssize_t size):
         if not (0 <= start and 0 <= size <= self.capacity - start):
             raise ValueError(f"there are no {size} bytes from {start} on, of {self.capacity}")
-        return PyBytes_FromStringAndSize(<char *>self._memory.start + ROOM + start, size)
+        if size <= COPIED_BYTES_MAX:
+            return PyBytes_FromStringAndSize(<char *>self._memory.start + ROOM + start, size)
+        return self._memory.part(ROOM + start, size)
 
     cpdef bint may_be_viewed(self) except -1:
-        return self._memory.views > 0
+        return self._memory.views > 0 or self._memory.parts > 0
 
     cpdef bint is_locked(self) except -1:
-        return self._memory.views > 0
+        return self._memory.views > 0 or self._memory.parts > 0
 
     cpdef renew(self):
         self._memory = Memory(ROOM + self.capacity)

@@ -10,10 +10,10 @@ is taken from its next round (deficit round robin, Shreedhar and Varghese 1995),
 small and of large buffers have the same share of the connection. A reader with nothing more to send
 keeps its debt and loses what it has left.
 
-``next_frames`` hands out views of the buffers' own memory, and copies of slices of buffers that the
-writer goes on in; ``frames_written`` says that the socket has taken all of them, and only then are
-the buffers recycled. ``on_output`` is called when something is added, as often as that happens, and
-when the budget has kept something back.
+``next_frames`` hands out views of the buffers' own memory, or copies of slices of buffers that the
+writer goes on in (``buffer/buffer.py``); ``frames_written`` says that the socket has taken all of
+them, and only then are the buffers recycled. ``on_output`` is called when something is added, as
+often as that happens, and when the budget has kept something back.
 
 Owned counters: control bytes, buffers in flight, and what was sent from the start. Invariants: a
 reader is marked as queued iff it stands here; control bytes are 0 iff no control message is here.

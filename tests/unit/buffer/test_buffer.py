@@ -223,6 +223,30 @@ def test_whoever_writes_in_front_of_a_slice_leaves_the_one_before_it_alone() -> 
     assert [content_of(part) for part in slices] == [b"first", b"second", b"third"]
 
 
+@pytest.mark.parametrize("how", ["recycle_sent", "abandon"])
+def test_a_segment_of_slices_that_a_socket_looks_at_is_safe_to_reuse(how: str) -> None:
+    pool = NetworkBufferPool(1, 5_000)
+    local = pool.create_local_pool(1, owner="test")
+    segment = local.request()
+    assert segment is not None
+    builder = BufferBuilder(segment, local)
+    builder.append(memoryview(b"1" * 2_000))
+    slices: list[Buffer] = [builder.take(0, 0)]
+    builder.resume()
+    builder.append(memoryview(b"2" * 2_000))
+    slices.append(builder.seal(2_000, 1))
+    views = [part.view() for part in slices]
+    for part in slices:
+        getattr(part, how)()
+    again = local.request()
+    assert again is segment
+    again.writer()(b"somebody else's" * 300)
+    assert [bytes(view) for view in views] == [b"1" * 2_000, b"2" * 2_000]
+    local.recycle(again)
+    local.destroy()
+    assert_everything_returned(pool)
+
+
 def test_a_slice_is_recycled_once_however_that_is_said() -> None:
     builder, slices, recycler = slices_of(b"sent", b"abandoned", b"read")
     slices[0].recycle_sent()

@@ -90,13 +90,31 @@ def test_renewed_memory_leaves_the_old_to_its_viewer(make: Make) -> None:
     assert bytes(segment.view(4)) == b"next"
 
 
-def test_what_stands_in_a_segment_can_be_copied(make: Make) -> None:
-    segment = make(8)
-    segment.writer()(b"content!")
-    copy = segment.content(2, 4)
-    assert copy == b"nten"
-    segment.writer()(b"next")
-    assert copy == b"nten"
+@pytest.mark.parametrize("size", [4, 1_024, 1_025])
+def test_writing_goes_on_behind_a_part_that_somebody_looks_at(
+    make: Make, kind: str, size: int
+) -> None:
+    """Compiled, a long one is no copy; it keeps nobody from writing, but from starting again."""
+    segment = make(2 + size + 6)
+    write = segment.writer()
+    write(b"c" * (2 + size))
+    part = segment.part(2, size)
+    write(b"behind")
+    assert part == b"c" * size
+    assert bytes(segment.part(2 + size, 6)) == b"behind"
+    lent = kind == "compiled" and size > 1_024
+    assert isinstance(part, memoryview) == lent
+    assert segment.is_locked() == lent
+    if isinstance(part, memoryview):
+        assert part.readonly
+        assert segment.may_be_viewed()
+        view = segment.view(2)
+        with pytest.raises(BufferError):
+            segment.writer()(b"")
+        view.release()
+        segment.writer()(b"next")
+        part.release()
+        assert not segment.may_be_viewed()
 
 
 def test_room_in_front_of_the_content_is_seen_if_asked_for(make: Make) -> None:
@@ -118,10 +136,10 @@ def test_compiled_nothing_is_read_or_written_outside_the_memory() -> None:
         with pytest.raises(ValueError, match="do not fit"):
             write(refused)
     write(b"!")
-    assert segment.content(0, 8) == b"seven..!"
+    assert segment.part(0, 8) == b"seven..!"
     for start, size in ((-1, 1), (0, 9), (1, 8), (9, 0), (0, -1)):
         with pytest.raises(ValueError, match="there are no"):
-            segment.content(start, size)
+            segment.part(start, size)
     for wrong in (9, -6, 1 << 62):
         with pytest.raises(ValueError, match="there are no"):
             segment.view(wrong)
@@ -137,8 +155,8 @@ def test_compiled_a_segment_is_pickled_with_its_content() -> None:
     write(b"four")
     again, append = pickle.loads(pickle.dumps((segment, write)))
     append(b"more")
-    assert again.content(0, 8) == b"fourmore"
-    assert segment.content(0, 8) == b"four\0\0\0\0"
+    assert again.part(0, 8) == b"fourmore"
+    assert segment.part(0, 8) == b"four\0\0\0\0"
     restore: Any = segment.__reduce__()[0]
     with pytest.raises(ValueError, match="no segment"):
         restore(8, b"short", 0)
@@ -156,7 +174,7 @@ def test_segments_of_a_pool_share_no_byte(kind: str, number: int, capacity: int)
     segments = allocate(number, capacity)
     assert [segment.capacity for segment in segments] == [capacity] * number
     for segment in segments:
-        assert not any(segment.content(0, capacity))
+        assert not any(segment.part(0, capacity))
     for index, segment in enumerate(segments):
         with segment.view_with_room(capacity) as view:
             view[:] = bytes((index + 1,)) * len(view)
