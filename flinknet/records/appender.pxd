@@ -16,7 +16,8 @@ cdef class RecordAppender:
     cdef _SlowPath _slow_path
     cdef object _wait
     cdef Py_ssize_t _whole_bytes_max
-    cdef public Py_ssize_t buffers_opened
+    cdef public Py_ssize_t builders_opened
+    cdef public Py_ssize_t builders_resumed
     cdef public bint ended
     cdef public Py_ssize_t records_out
     cdef public bint torn
@@ -27,6 +28,7 @@ cdef class RecordAppender:
     @cython.locals(builder=BufferBuilder, size=Py_ssize_t)
     cdef bint _append_at_once(self, Output output, data, bytes head) except -1
     cdef _count(self, Output output)
+    @cython.locals(count=Py_ssize_t)
     cdef bint _is_over_budget(self, BufferBuilder filled, Py_ssize_t opened) except -1
     cpdef seal_broadcast(self)
     cdef _resume(self, BufferBuilder builder)

@@ -44,8 +44,9 @@ class RecordAppender:
     """Appends to the outputs of one partition, for one writer.
 
     ``torn`` says whether a record is begun and not complete, ``ended`` that no other may come,
-    ``buffers_opened`` counts the buffers that records were begun or continued in, ``unflushed``
-    holds the outputs in which something new stands since it was emptied.
+    ``builders_opened`` counts those of the pool, ``builders_resumed`` how often one went on behind
+    what a reader had taken; ``unflushed`` holds the outputs in which something new stands since it
+    was emptied.
 
     Args:
         partition: where the outputs are.
@@ -65,7 +66,8 @@ class RecordAppender:
         "_slow_path",
         "_wait",
         "_whole_bytes_max",
-        "buffers_opened",
+        "builders_opened",
+        "builders_resumed",
         "ended",
         "records_out",
         "torn",
@@ -89,7 +91,8 @@ class RecordAppender:
         self._on_unflushed = on_unflushed
         self._slow_path = _SlowPath(wait)
         self._budget = CooperativeBudget()
-        self.buffers_opened = 0
+        self.builders_opened = 0
+        self.builders_resumed = 0
         self.records_out = 0
         self.ended = False
         self.torn = False
@@ -105,7 +108,7 @@ class RecordAppender:
         lost, LocalProtocolError after the end. If the waiting is cancelled, nothing is written, or
         the record is torn, which takes one longer than a buffer.
         """
-        filled, opened = output.builder, self.buffers_opened
+        filled, opened = output.builder, self.builders_opened
         if not self._append_at_once(output, data, head):
             return self._append(output, data, head)
         if self._is_over_budget(filled, opened):
@@ -136,7 +139,7 @@ class RecordAppender:
             output.seal()
             opened = output.open()
             assert opened, "a pool was available and had no buffer"
-            self.buffers_opened += 1
+            self.builders_opened += 1
             output.builder.expand(size)
             output.builder.append_whole(data, head)
         self._count(output)
@@ -152,7 +155,7 @@ class RecordAppender:
             self.check_open()
         if output is not self._broadcast:
             self.seal_broadcast()
-        filled, opened = output.builder, self.buffers_opened
+        filled, opened = output.builder, self.builders_opened
         if filled.paused:
             self._resume(filled)
         if not filled.append_whole(data, head):
@@ -178,7 +181,8 @@ class RecordAppender:
 
     def _is_over_budget(self, filled: BufferBuilder, opened: int) -> bool:
         """Whether the loop is to turn, after a record before which so many had been opened."""
-        return self._budget.spend(self.buffers_opened - opened, filled.records)
+        count = self.builders_opened - opened
+        return count > 0 and self._budget.spend(count, filled.records)
 
     def seal_broadcast(self) -> None:
         """Let what all subpartitions share stand before what one of them gets."""
@@ -217,7 +221,7 @@ class RecordAppender:
         if not self._partition.writable:
             self._partition.check_writable()
         builder.resume()
-        self.buffers_opened += 1
+        self.builders_resumed += 1
 
     async def _begin_when_available(
         self, output: Output, data: memoryview, head: bytes
@@ -273,7 +277,7 @@ class RecordAppender:
 
     def _fill(self, builder: BufferBuilder, rest: memoryview, head: bytes) -> memoryview:
         """Write to a new builder and return what did not fit."""
-        self.buffers_opened += 1
+        self.builders_opened += 1
         if not self.torn and builder.append_whole(rest, head):
             return rest[:0]
         builder.expand(len(head) + len(rest))

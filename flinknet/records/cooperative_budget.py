@@ -4,12 +4,17 @@ knowing the loop.
 A task that never has to wait would keep the loop to itself, so a writer and a reader each spend a
 budget of work between two yields (Tokio's cooperative scheduling).
 
-A writer's work is counted where a record does not fit the open builder, so that one that fits pays
-nothing for it. With n channels that may be after n buffers of records only: over a thousand of them
-nothing else would run for 0.2 s, and the consumer have nothing to read for as long. So a writer
-that chooses among channels lets the loop turn after so many records, too. It is a share of a buffer
-for each channel because what is flushed then costs a buffer for each: over a thousand, with half as
-many, a buffer timeout of 1 ms is kept more nearly, and a tenth less goes through.
+A writer's work is counted where a record needs another builder, so that one that fits pays nothing
+for it. To go on in a builder behind what a reader has taken is no work: there is at most one for
+each channel until the loop turns. (Over a thousand channels that are flushed with every turn, a
+turn after a few of them leaves one record to each buffer, and so there are as many for the next
+one: with a buffer timeout of 0, 0.36 million records went through in a second in place of 14.)
+
+With n channels the next builder may be needed after n buffers of records only: over a thousand of
+them nothing else would run for 0.2 s, and the consumer have nothing to read for as long. So a
+writer that chooses among channels lets the loop turn after so many records, too. It is a share of a
+buffer for each channel because what is flushed then costs a buffer for each: over a thousand, with
+half as many, a buffer timeout of 1 ms is kept more nearly, and a tenth less goes through.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ _BUFFER_RECORDS = 64
 _BUDGET_RECORDS = 300
 """About 100 microseconds; a turn of the loop takes five to ten, and what it sends (data here,
 credit there) is sent in one piece. That is one full buffer of small records, or about four of large
-ones, or four that were flushed with next to nothing in them."""
+ones."""
 
 
 class CooperativeBudget:

@@ -232,13 +232,13 @@ class RecordWriter:
     @property
     def progress(self) -> int:
         """A number that changes whenever the writer gets on; the adaptive flusher watches it."""
-        return self.records_out + self._appender.buffers_opened
+        return self.records_out + self.buffers_opened
 
     @property
     def buffers_opened(self) -> int:
         """Buffers that records were begun or continued in, each part that a reader has taken before
         it was full counting as one."""
-        return self._appender.buffers_opened
+        return self._appender.builders_opened + self._appender.builders_resumed
 
     @property
     def bytes_out(self) -> int:

@@ -14,6 +14,8 @@ from flinknet.errors import (
     RemoteTransportError,
     SerializationError,
 )
+from flinknet.records.partitioner import RebalancePartitioner
+from flinknet.records.written import WRITTEN
 from tests.unit.arrangements import Running, run
 from tests.unit.records.writing import END_OF_DATA, SEGMENT_BYTES, Arranged, sized
 
@@ -97,6 +99,24 @@ def test_large_records_let_the_loop_turn_every_few_buffers(first: int) -> None:
         assert arranged.writer.buffers_opened - opened <= 6
         opened = arranged.writer.buffers_opened
     assert opened > 30
+
+
+def test_going_on_where_readers_have_taken_is_no_reason_to_let_the_loop_turn() -> None:
+    """Where each turn flushes what there is, every buffer would have one record."""
+    channels = 40
+    arranged = Arranged(
+        channels, partitioner=RebalancePartitioner(), floating_buffers_per_gate=channels
+    )
+    for _ in range(3):
+        arranged.emit(*range(channels))
+        for channel in range(channels):
+            assert arranged.take(channel) == [channel]
+    assert arranged.writer.buffers_opened == 3 * channels
+    for number in range(2 * channels):
+        written = arranged.writer.emit(number)
+        assert written is WRITTEN
+        run(written)
+    assert arranged.partition.statistics().pool.in_use == channels
 
 
 def test_a_writer_goes_on_in_a_buffer_that_its_reader_has_taken_from() -> None:
