@@ -1,4 +1,7 @@
+from cpython.object cimport PyObject
+
 from flinknet.records.output cimport Output
+from flinknet.records.round_robin cimport RoundRobin
 from flinknet.records.route cimport RouteToChosen, RouteToOne
 from flinknet.records.serialization.c_packer cimport CPacker
 from flinknet.records.tuple_channels cimport TupleChannels
@@ -18,9 +21,11 @@ cdef class DirectRouteToChosen(RouteToChosen):
     cdef Output _full
     cdef bytes _rest
     cdef TupleChannels _tuple_channels
+    cdef RoundRobin _turns
     cdef object _written
 
     cdef Py_ssize_t _write_some(self, list records, Py_ssize_t index, Output only) except -1
     cdef bytes _let_go(self)
     cdef object _emit_to(self, Output output, record)
+    cdef Output _known_for(self, PyObject *record)
     cdef Output _choose(self, record)

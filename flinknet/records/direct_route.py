@@ -6,7 +6,8 @@ In C that saves what it takes to make bytes, and to call the builder's ``write``
 be the same with one call more, so that ``RecordWriter`` takes the plain routes there. In C a small
 record is even packed where it goes (``flat_packing.pxd``), so that its channel is chosen before.
 The channel of a tuple is found without calling the key's function, where that is known
-(``tuple_channels.py``). Everything else is as in ``route.py``.
+(``tuple_channels.py``); whose turn it is, is seen without a call (``round_robin.py``). Everything
+else is as in ``route.py``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 from cpython.object cimport PyObject
 
 from flinknet.records.output cimport Output
+from flinknet.records.round_robin cimport take_turn, turns_behind
 from flinknet.records.route cimport RouteToChosen, RouteToOne
 from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly, raise_what_is_set
 from flinknet.records.serialization.flat_packing cimport write_flat
@@ -95,20 +96,15 @@ cdef class DirectRouteToChosen(RouteToChosen):
     def __init__(self, packer, appender, limits, outputs, partitioner):
         super().__init__(packer, appender, limits, outputs, partitioner)
         self._direct = packer.direct
+        self._turns = turns_behind(self._select)
         self._tuple_channels = partitioner.tuple_channels
         self._written = WRITTEN
 
     cpdef emit(self, record):
         """Write a record to its output."""
         cdef CPacker direct = self._direct
-        cdef Py_ssize_t channel = -1
         cdef Py_ssize_t held = direct._size
-        cdef Output output = None
-        if self._tuple_channels is not None:
-            channel = self._tuple_channels.find(<PyObject *>record)
-        # A channel that is found is one of those that there are.
-        if channel >= 0:
-            output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
+        cdef Output output = self._known_for(<PyObject *>record)
         if output is None:
             if self._large and (pieces := large_form(record)) is not None:
                 return self._emit_large(self._outputs[self._select(record)], pieces)
@@ -142,7 +138,11 @@ cdef class DirectRouteToChosen(RouteToChosen):
     def _shares_of(self, records):
         """Yield records with the output that they all are for, or with None: each is to be chosen
         for when it is its turn."""
-        if self._tuple_channels is not None or self._partitioner.looks_at_queues:
+        if (
+            self._tuple_channels is not None
+            or self._turns is not None
+            or self._partitioner.looks_at_queues
+        ):
             for chunk in [records] if type(records) is list else chunks(records):
                 yield chunk, None
             return
@@ -175,16 +175,11 @@ cdef class DirectRouteToChosen(RouteToChosen):
         to turn with is left to ``emit``. Where there is no ``only`` output each record is chosen
         for."""
         cdef CPacker direct = self._direct
-        cdef Py_ssize_t channel
         cdef Py_ssize_t held
         cdef Output output
         while index < len(records) and not self._large and self.records_out < self._turn_at:
             record = records[index]
-            output = only
-            if only is None and self._tuple_channels is not None:
-                channel = self._tuple_channels.find(<PyObject *>record)
-                if channel >= 0:
-                    output = <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
+            output = only if only is not None else self._known_for(<PyObject *>record)
             if output is None:
                 output = self._choose(record)
             if write_flat(output.builder, <PyObject *>record):
@@ -206,6 +201,19 @@ cdef class DirectRouteToChosen(RouteToChosen):
     cdef bytes _let_go(self):
         data, self._rest = self._rest, None
         return data
+
+    cdef inline Output _known_for(self, PyObject *record):
+        """Return the output of a record for which ``select`` need not be called, None for others.
+        """
+        cdef Py_ssize_t channel = -1
+        if self._tuple_channels is not None:
+            channel = self._tuple_channels.find(record)
+        elif self._turns is not None and not self._large:
+            channel = take_turn(self._turns)
+        # A channel that is found is one of those that there are.
+        if channel < 0:
+            return None
+        return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
 
     cdef Output _choose(self, record):
         cdef CPacker direct = self._direct

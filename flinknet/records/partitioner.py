@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import cycle, islice
+from itertools import islice
 from math import inf
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from flinknet.config import REMEMBERED_KEYS_BYTES
 from flinknet.errors import ConfigurationError
 from flinknet.records.key_groups import check_key_groups, key_group, operator_index
 from flinknet.records.remembered_channels import RememberedChannels
+from flinknet.records.round_robin import round_robin
 from flinknet.records.tuple_channels import TupleChannels
 
 __all__ = [
@@ -150,9 +151,10 @@ class RebalancePartitioner(Partitioner):
     def setup(self, channels: int, *, subtask_index: int = 0, parallelism: int = 1) -> None:
         """Start where this subtask's index says."""
         super().setup(channels)
-        self._turns = islice(cycle(range(channels)), subtask_index % channels, None)
+        self._turns = round_robin(channels, subtask_index % channels)
         if type(self).select is RebalancePartitioner.select:
-            # All in C; the record is what next would return if the turns had an end.
+            # All in C, and known to a compiled route; the record is what next would return if the
+            # turns had an end.
             self.select = partial(next, self._turns)  # type: ignore[method-assign]
             self.selects_first = channels == 1
 
