@@ -7,6 +7,7 @@ second half of the variant; the first is how records are emitted and read.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain, cycle, repeat
 from typing import Any
 
@@ -63,11 +64,13 @@ class SkewedPartitioner(Partitioner):
         """Begin with the first channel."""
         super().setup(channels)
         rounds = ((*repeat(0, ELSEWHERE - 1), channel) for channel in range(channels))
-        self._next = cycle(chain.from_iterable(rounds)).__next__
+        self._turns = cycle(chain.from_iterable(rounds))
+        # No call of Python's for each record, as with the even load: that is not what is compared.
+        self.select = partial(next, self._turns)  # type: ignore[method-assign]
 
     def select(self, record: Any) -> int:
-        """Return the first channel, or the next one."""
-        return self._next()
+        """Return the first channel, or the next one; replaced by a faster function that does."""
+        return next(self._turns)
 
 
 def _partitioner(case: Case) -> type[Partitioner]:
