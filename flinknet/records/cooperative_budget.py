@@ -36,7 +36,7 @@ _BUFFER_RECORDS = 64
 _BUDGET_RECORDS = 300
 """About 100 microseconds; a turn of the loop takes five to ten, and what it sends (data here,
 credit there) is sent in one piece. That is one full buffer of small records, or about four of large
-ones."""
+ones, or to read four that were flushed with next to nothing in them."""
 
 
 class CooperativeBudget:
