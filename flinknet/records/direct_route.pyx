@@ -210,8 +210,8 @@ cdef class DirectRouteToChosen(RouteToChosen):
             channel = self._tuple_channels.find(record)
         elif self._turns is not None and not self._large:
             channel = take_turn(self._turns)
-        # A channel that is found is one of those that there are.
-        if channel < 0:
+        # For one that there is not, ``select`` is called, and what it chooses is refused.
+        if not 0 <= channel < PyList_GET_SIZE(<PyObject *>self._outputs):
             return None
         return <Output>PyList_GET_ITEM(<PyObject *>self._outputs, channel)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flinknet.compiled_modules import COMPILED
 from flinknet.errors import SerializationError
 from flinknet.records.partitioner import (
     AdaptiveRebalancePartitioner,
@@ -210,3 +211,46 @@ def test_what_no_channel_is_found_for_is_let_go_of() -> None:
     made.writer.flush()
     taken = [record for index in range(2) for record in made.take(index)]
     assert taken == [(1, "before"), (1, "behind")]
+
+
+class Rebalanced(RebalancePartitioner):
+    """Chooses among more channels than there are."""
+
+    def setup(self, channels: int, **of_the_writer: Any) -> None:
+        super().setup(1_000 * channels, **of_the_writer)
+        self.channels = channels
+
+
+class Hashed(HashPartitioner):
+    """The same."""
+
+    def setup(self, channels: int, **of_the_writer: Any) -> None:
+        super().setup(1_000 * channels, **of_the_writer)
+        self.channels = channels
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_channel_that_there_is_not_is_refused(many: bool) -> None:
+    made = arranged(Rebalanced())
+    with pytest.raises(IndexError):
+        if many:
+            run(made.writer.emit_many([*range(5)]))
+        else:
+            made.emit(*range(5))
+
+
+@pytest.mark.skipif(not COMPILED, reason="plain Python refuses the channel that is found")
+@pytest.mark.parametrize("many", [False, True])
+def test_compiled_who_finds_a_channel_that_there_is_not_asks_again(many: bool) -> None:
+    partitioner = Hashed(itemgetter(0), 1 << 14)
+    made = arranged(partitioner)
+    records = [(number, "far away") for number in range(50)]
+    if many:
+        run(made.writer.emit_many(records))
+    else:
+        made.emit(*records)
+    made.writer.flush()
+    for channel in range(2):
+        assert made.take(channel) == [
+            record for record in records if partitioner.select(record) == channel
+        ]
