@@ -36,7 +36,7 @@ cdef enum:
 ARRAY_HEADER_BYTES = ROOM
 
 cdef Py_ssize_t COPIED_BYTES_MAX = 1024
-"""A part of so many bytes is copied sooner than a view of it is made."""
+"""To copy a part of so many bytes takes as long as to make a view of it and to release that."""
 
 
 cdef class Stretch:
@@ -164,7 +164,7 @@ cdef class MemorySegment:
         return self._memory.part(ROOM + start, size)
 
     cpdef bint may_be_viewed(self) except -1:
-        return self._memory.views > 0 or self._memory.parts > 0
+        return self.is_locked()
 
     cpdef bint is_locked(self) except -1:
         return self._memory.views > 0 or self._memory.parts > 0

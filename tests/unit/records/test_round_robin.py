@@ -36,7 +36,6 @@ def test_every_channel_has_its_turn(kind: Any, channels: int, first: int, turns:
 @pytest.mark.skipif(not COMPILED, reason="plain, the modulo of what counts is taken before")
 @pytest.mark.parametrize(("channels", "first"), [(0, 0), (3, 3), (3, -1)])
 def test_compiled_no_channel_is_made_up(channels: int, first: int) -> None:
-    """A route does not look again."""
     with pytest.raises(ValueError, match="there is no channel"):
         round_robin(channels, first)
 
