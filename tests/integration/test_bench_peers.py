@@ -12,6 +12,7 @@ from bench.harness.contest import Entrant
 from bench.harness.pinning import choose_pinning
 from bench.harness.trial import Plan
 from bench.peers.cases import CASES
+from bench.peers.flink.system import WARM_UP_S_MAX, WARM_UP_S_MIN
 from bench.peers.pingpong.trial import RoundTrips
 from bench.peers.pure import PURE
 from bench.peers.pypy import PYPY
@@ -57,3 +58,4 @@ def test_flink_delivers_everything_from_one_task_manager_to_the_other(name: str)
     measured = entrant.measure(BY_NAME[name], SHORT, choose_pinning())
     assert measured.verified
     assert measured.observations["edge"] == "remote"
+    assert WARM_UP_S_MIN <= measured.observations["warm_up_s"] <= WARM_UP_S_MAX + 1.0

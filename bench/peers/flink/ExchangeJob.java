@@ -18,12 +18,12 @@ import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
 /**
  * Moves the records of a case from a source to a sink and reports what each of them has seen.
  *
- * <p>Arguments: case, warm-up seconds, measured seconds, directory of the reports. The case {@code
- * keyby} has two sources and two sinks, any other one of each, in slots of their own.
+ * <p>Arguments: case, least and most seconds of warm-up, measured seconds, directory of the reports.
+ * The case {@code keyby} has two sources and two sinks, any other one of each, in slots of their own.
  */
 public final class ExchangeJob {
-    /** How long the source goes on after its window: the sink's begins and ends later. */
-    private static final double OVERTIME_S = 1.0;
+    /** How long a source goes on after its window: a sink's may begin and end later. */
+    private static final long OVERTIME_NS = 1_000_000_000L;
 
     /** How often a sink looks at the clock while it takes a block of records. */
     private static final int LOOKS_PER_BLOCK = 8;
@@ -35,16 +35,23 @@ public final class ExchangeJob {
         boolean keyed = arguments[0].equals("keyby");
         Plan plan =
                 new Plan(
-                        Double.parseDouble(arguments[1]),
-                        Double.parseDouble(arguments[2]),
-                        keyed,
-                        arguments[3]);
+                        new WarmUp.Limits(
+                                nanoseconds(arguments[1]),
+                                nanoseconds(arguments[2]),
+                                keyed ? 4 : 2,
+                                arguments[4]),
+                        nanoseconds(arguments[3]),
+                        keyed);
         StreamExecutionEnvironment environment =
                 StreamExecutionEnvironment.getExecutionEnvironment();
         environment.getConfig().enableObjectReuse();
         environment.disableOperatorChaining();
         build(environment, records, plan, keyed);
         environment.execute(arguments[0]);
+    }
+
+    private static long nanoseconds(String seconds) {
+        return (long) (Double.parseDouble(seconds) * 1e9);
     }
 
     private static <T> void build(
@@ -68,20 +75,18 @@ public final class ExchangeJob {
                 .slotSharingGroup(keyed ? "both" : "sink");
     }
 
-    /** What is measured, how much is checked field by field, and where the reports go. */
+    /** When the window begins, how long it is, and how much is checked field by field. */
     private static final class Plan implements Serializable {
         private static final long serialVersionUID = 1;
 
-        final long begin;
-        final long end;
+        final WarmUp.Limits warmUp;
+        final long windowNs;
         final boolean checkAll;
-        final String directory;
 
-        Plan(double warmUpS, double seconds, boolean checkAll, String directory) {
-            this.begin = (long) (warmUpS * 1e9);
-            this.end = begin + (long) (seconds * 1e9);
+        Plan(WarmUp.Limits warmUp, long windowNs, boolean checkAll) {
+            this.warmUp = warmUp;
+            this.windowNs = windowNs;
             this.checkAll = checkAll;
-            this.directory = directory;
         }
     }
 
@@ -90,30 +95,40 @@ public final class ExchangeJob {
         private final OperatingSystemMXBean process =
                 (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
         private final Plan plan;
+        private final String name;
+        private final WarmUp warmUp;
         private final long started = System.nanoTime();
         private long[] begin;
         private long[] end;
 
-        Clock(Plan plan) {
+        Clock(Plan plan, String name) {
             this.plan = plan;
+            this.name = name;
+            this.warmUp = new WarmUp(plan.warmUp, name);
         }
 
-        /** Returns the nanoseconds since the first record. */
-        long look(long records) {
-            long age = System.nanoTime() - started;
-            if (begin == null && age >= plan.begin) {
-                begin = mark(records);
-            } else if (end == null && age >= plan.end) {
-                end = mark(records);
+        /** Returns whether the window has ended, and the time that a source adds has passed. */
+        boolean look(long records) {
+            long now = System.nanoTime();
+            if (begin == null) {
+                if (warmUp.isOver(now - started)) {
+                    begin = mark(records);
+                }
+            } else if (end == null) {
+                if (now - begin[0] >= plan.windowNs) {
+                    end = mark(records);
+                }
+            } else {
+                return now - end[0] >= OVERTIME_NS;
             }
-            return age;
+            return false;
         }
 
         private long[] mark(long records) {
             return new long[] {System.nanoTime(), records, process.getProcessCpuTime()};
         }
 
-        void report(String name, long records, long weight, long fingerprint) throws IOException {
+        void report(long records, long weight, long fingerprint) throws IOException {
             if (begin == null) {
                 throw new IllegalStateException(name + " ended before its window began");
             }
@@ -125,14 +140,15 @@ public final class ExchangeJob {
                             Locale.ROOT,
                             "{\"records\": %d, \"weight\": %d, \"fingerprint\": %d,"
                                     + " \"window_records\": %d, \"window_s\": %.9f,"
-                                    + " \"window_cpu_s\": %.9f}",
+                                    + " \"window_cpu_s\": %.9f, \"warm_up_s\": %.1f}",
                             records,
                             weight,
                             fingerprint,
                             end[1] - begin[1],
                             (end[0] - begin[0]) / 1e9,
-                            (end[2] - begin[2]) / 1e9);
-            Files.writeString(Path.of(plan.directory, name + ".json"), text);
+                            (end[2] - begin[2]) / 1e9,
+                            (begin[0] - started) / 1e9);
+            Files.writeString(Path.of(plan.warmUp.directory, name + ".json"), text);
         }
     }
 
@@ -157,9 +173,9 @@ public final class ExchangeJob {
                 weight += records.weigh(record);
                 fingerprint += records.fingerprint(record);
             }
-            long end = plan.end + (long) (OVERTIME_S * 1e9);
             long blocks = 0;
-            Clock clock = new Clock(plan);
+            int index = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+            Clock clock = new Clock(plan, "source-" + index);
             do {
                 synchronized (context.getCheckpointLock()) {
                     for (T record : block) {
@@ -167,9 +183,8 @@ public final class ExchangeJob {
                     }
                 }
                 blocks++;
-            } while (clock.look(blocks * block.length) < end);
+            } while (!clock.look(blocks * block.length));
             clock.report(
-                    "source-" + getRuntimeContext().getTaskInfo().getIndexOfThisSubtask(),
                     blocks * block.length,
                     blocks * weight,
                     (plan.checkAll ? blocks : 1) * fingerprint);
@@ -210,7 +225,8 @@ public final class ExchangeJob {
         public void invoke(T record, Context context) {
             if (count % stride == 0) {
                 if (clock == null) {
-                    clock = new Clock(plan);
+                    int index = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+                    clock = new Clock(plan, "sink-" + index);
                 }
                 clock.look(count);
             }
@@ -223,11 +239,7 @@ public final class ExchangeJob {
 
         @Override
         public void finish() throws IOException {
-            clock.report(
-                    "sink-" + getRuntimeContext().getTaskInfo().getIndexOfThisSubtask(),
-                    count,
-                    weight,
-                    fingerprint);
+            clock.report(count, weight, fingerprint);
         }
     }
 }
