@@ -1,7 +1,7 @@
 import cython
 
 from flinknet.buffer.buffer cimport Buffer
-from flinknet.records.serialization.serializer cimport RecordDeserializer
+from flinknet.records.serialization.serializer cimport RecordDeserializer, RecordUnpacker
 
 # What happens for every record, ``record_iterator.pyx`` does.
 
@@ -23,15 +23,19 @@ cdef class RecordReader:
     cdef object _event_handler
     cdef Buffer _current
     cdef RecordBatch _batch
+    cdef Py_ssize_t _channel
     cdef object _records
+    cdef RecordUnpacker _unpacker
     cdef object _budget
     cdef bint _budget_is_spent
     cdef bint _is_slow
 
-    @cython.locals(
-        deserializer=RecordDeserializer, records=tuple, count=Py_ssize_t, clear_end=bint
-    )
+    @cython.locals(records=tuple)
     cdef RecordBatch _begin_batch(self, Py_ssize_t index, Buffer buffer)
+    @cython.locals(spanning=tuple, start=Py_ssize_t, end=Py_ssize_t)
+    cdef tuple _hand_out(self, Py_ssize_t index, Buffer buffer)
+    cdef _begin_buffer(self, Py_ssize_t index, Buffer buffer)
+    cdef _count(self, Py_ssize_t records)
     cdef _say_whether_slow(self)
     cdef _return_buffer(self)
     cdef _on_event(self, Py_ssize_t index, Buffer buffer)

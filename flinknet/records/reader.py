@@ -2,8 +2,9 @@
 
 Theory of operation (Flink's StreamTaskNetworkInput). The reader polls its gate for one buffer at a
 time, feeds it to the channel's deserializer and hands out the records; the buffer, and with it the
-channel's credit, goes back only when the next batch is asked for, that is, when the task has
-processed everything in it. The end of data of a channel is acknowledged at the same moment.
+channel's credit, goes back only when more is asked for, that is, when the task has processed
+everything in it. The iteration may unpack a buffer's records one by one; if one is none, those in
+front of it have been handed out. The end of data of a channel is acknowledged at the same moment.
 Records that span buffers are in the deserializers meanwhile, which drop them when the gate is
 released, whoever does that.
 
@@ -20,11 +21,12 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
@@ -106,10 +108,12 @@ class RecordReader:
         self.records_in = 0
         self._wait = wait
         self._deserializers = [RecordDeserializer(unpacker, memory) for _ in gate.channels]
+        self._unpacker = unpacker
         self._event_handler = event_handler
+        self._channel = 0
         self._current: Buffer | None = None
         self._batch: RecordBatch | None = None
-        self._records = RecordIterator(self._next_of_another_batch)
+        self._records = RecordIterator(self._next_of_another_buffer)
         self._budget = CooperativeBudget()
         self._budget_is_spent = False
         self._is_slow = False
@@ -129,6 +133,15 @@ class RecordReader:
             if records := self._records.take_left():
                 return RecordBatch(records, batch.channel, batch.size_bytes)
             del batch  # so that the next one's records can take the memory of its own
+        polled = await self._next_buffer()
+        if polled is None:
+            return None
+        index, buffer = polled
+        return RecordBatch((), index, 0) if buffer is None else self._begin_batch(index, buffer)
+
+    async def _next_buffer(self) -> tuple[int, Buffer | None] | None:
+        """Return the next buffer of records, and of which channel it is; no buffer if the event
+        handler has asked for the task's turn, and None at the end of all channels."""
         if self._current is not None:
             self._return_buffer()
             if self._budget_is_spent:
@@ -144,9 +157,9 @@ class RecordReader:
             index, buffer = polled
             data_type = buffer.data_type
             if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
-                return self._begin_batch(index, buffer)
+                return polled
             if self._on_event(index, buffer):
-                return RecordBatch((), index, 0)
+                return index, None
 
     async def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over batches until the end of all channels."""
@@ -161,11 +174,12 @@ class RecordReader:
         """Return the next record; see ``next_batch``."""
         return self._records.__anext__()
 
-    async def _next_of_another_batch(self) -> Any:
-        while (batch := await self.next_batch()) is not None:
-            if records := batch.records:
-                self._batch = batch
-                return self._records.hand_out(records)
+    async def _next_of_another_buffer(self) -> Any:
+        self._batch = None
+        while (polled := await self._next_buffer()) is not None:
+            index, buffer = polled
+            if buffer is not None and (first := self._hand_out(index, buffer)):
+                return first[0]
         raise StopAsyncIteration
 
     def take_priority_events(self) -> None:
@@ -195,39 +209,86 @@ class RecordReader:
     def close(self) -> None:
         """Cancel what is not read yet and give every buffer back; idempotent."""
         self._batch = None
-        self._records.take_left()
+        self._records.drop()
         self._return_buffer()
         self.gate.release()
 
     def _begin_batch(self, index: int, buffer: Buffer) -> RecordBatch:
-        self._current = buffer
-        self.bytes_in += buffer.size
-        clear_end = buffer.data_type is _DATA_WITH_CLEAR_END
-        deserializer = self._deserializers[index]
+        view = self._begin_buffer(index, buffer)
+        with view:
+            records = self._unpacked(
+                self._deserializers[index].records,
+                view,
+                buffer.continued,
+                buffer.unfinished,
+                buffer.records,
+                buffer.data_type is _DATA_WITH_CLEAR_END,
+            )
+        self._count(len(records))
+        return RecordBatch(records, index, buffer.size)
+
+    def _hand_out(self, index: int, buffer: Buffer) -> tuple[Any, ...]:
+        """Have the iteration go on with a buffer; return its first record, none if none ends in
+        it."""
+        view = self._begin_buffer(index, buffer)
         try:
-            view = buffer.view_with_room()
-            try:
-                records = deserializer.records(
-                    view, buffer.continued, buffer.unfinished, buffer.records, clear_end
-                )
-            finally:
-                view.release()
+            spanning = self._unpacked(
+                self._deserializers[index].spanning_record,
+                view,
+                buffer.continued,
+                buffer.unfinished,
+                buffer.data_type is _DATA_WITH_CLEAR_END,
+            )
+        except Exception:
+            view.release()
+            raise
+        start, end = ARRAY_HEADER_BYTES + buffer.continued, len(view) - buffer.unfinished
+        if not spanning and start == end and not buffer.records:
+            view.release()
+            return ()
+        first = self._records.hand_out_of(
+            view,
+            start,
+            end,
+            buffer.records,
+            spanning=spanning,
+            length_max=self._unpacker.length_max,
+            unpack=self._unpack_whole,
+        )
+        self._count(len(spanning) + buffer.records)
+        self._batch = RecordBatch((), index, buffer.size)
+        return (first,)
+
+    def _begin_buffer(self, index: int, buffer: Buffer) -> memoryview:
+        self._current, self._channel = buffer, index
+        self.bytes_in += buffer.size
+        return buffer.view_with_room()
+
+    def _unpack_whole(
+        self, content: memoryview, start: int, end: int, number: int
+    ) -> tuple[Any, ...]:
+        return self._unpacked(self._unpacker.whole_records, content, start, end, number)
+
+    def _unpacked(self, unpack: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        """Return what comes of it; if nothing does, the gate fails for the current channel."""
+        try:
+            return unpack(*arguments)
         except UNPACK_ERRORS as cause:
             error = SerializationError(
-                f"the bytes on {self.gate.channels[index]} are not a record within the limits "
-                f"(record_bytes_max, record_elements_max): {type(cause).__name__}: {cause}"
+                f"the bytes on {self.gate.channels[self._channel]} are not a record within the "
+                f"limits (record_bytes_max, record_elements_max): {type(cause).__name__}: {cause}"
             )
             self.gate.fail(error)
             raise error from cause
         except (RemoteProtocolError, SerializationError) as error:
             self.gate.fail(error)
             raise
-        count = len(records)
-        self.records_in += count
-        self._budget_is_spent = self._budget.spend(1, count)
-        if self._is_slow != (count >= _MANY_RECORDS):
+
+    def _count(self, records: int) -> None:
+        self.records_in += records
+        self._budget_is_spent = self._budget.spend(1, records)
+        if self._is_slow != (records >= _MANY_RECORDS):
             self._say_whether_slow()
-        return RecordBatch(records, index, buffer.size)
 
     def _say_whether_slow(self) -> None:
         self._is_slow = not self._is_slow

@@ -1,8 +1,9 @@
-"""The iterator over records, one batch after the other: what stands in the way of every record.
+"""The iterator over records, one buffer after the other: what stands in the way of every record.
 
-Theory of operation. Most records are there already; only for the first of a batch is there
+Theory of operation. Most records are there already; only for the first of a buffer is there
 something to wait for, which ``begin`` makes a coroutine of. Compiled, there is no object for
-a record at all (``record_iterator.pyx``); PyPy has awaitable calls.
+a record at all, and records are unpacked one by one, as they are asked for
+(``record_iterator.pyx``); PyPy has awaitable calls.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Self
 
 from flinknet.interpreter import COMPILES_PYTHON
 from flinknet.records.awaitable_call import AwaitableCall, Continuation
+from flinknet.records.serialization.elements import UnpackRecords
 
 __all__ = ["RecordIterator"]
 
@@ -34,9 +36,45 @@ class RecordIterator:
         self._left = iter(records)
         return next(self._left)
 
+    def hand_out_of(
+        self,
+        content: memoryview,
+        start: int,
+        end: int,
+        number: int,
+        *,
+        spanning: tuple[Any, ...],
+        length_max: int,
+        unpack: UnpackRecords,
+    ) -> Any:
+        """Have, in place of any others, a record that spans buffers, or none, and the whole records
+        that stand from ``start`` to ``end``, so many, in a buffer whose ``content`` is released
+        when they are there. Return the first; there is at least one.
+
+        They need not be unpacked yet. What ``unpack`` raises is raised where the first of those is
+        asked for that it was to unpack: here, by the iteration, or by ``take_left``.
+
+        Args:
+            content: memory that stays as it is until then.
+            start: where the whole records begin.
+            end: where they end.
+            number: of them.
+            spanning: the record that comes before them.
+            length_max: nothing up to this is refused for its length.
+            unpack: unpacks whole records.
+        """
+        with content:
+            if start < end or number:
+                spanning += unpack(content, start, end, number)
+        return self.hand_out(spanning)
+
     def take_left(self) -> tuple[Any, ...]:
         """Return what it has not handed out, and have nothing any more."""
         return tuple(self._left)
+
+    def drop(self) -> None:
+        """Have nothing any more."""
+        self._left = iter(())
 
     def __aiter__(self) -> Self:
         return self

@@ -8,10 +8,20 @@ a record in the latter case, the *end*, is always the same one; it keeps the rec
 or until the batch is over, as the batch does. With the loop around it that takes 24 ns, where a
 coroutine takes 110. It stands for a coroutine: tasks can be made of it and be cancelled. Nobody is
 warned if it is never awaited, which does nothing.
+
+The records of a buffer are unpacked one by one, each when it is asked for, as long as they are flat
+(``recycled_records.pxd``); from the first other one on, ``unpack`` makes what is left at once, and
+says what is wrong with it. Of the two that were made last the first is filled again, since a loop
+has let go of it by then: so all that is written for a record, and read by the loop, are a few lines
+of the processor's nearest memory. Made at once, the records of a buffer are ten times its size, and
+have gone from there before they are looked at. The buffer's memory is held until its last record
+has been handed out.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_SetObject
 from cpython.object cimport PyObject
+from libc.stdint cimport uint8_t
 from collections.abc import Coroutine
 
 from flinknet.errors import LocalProtocolError
@@ -25,6 +35,13 @@ from flinknet.records.awaitable_slot cimport (
     end_with,
     forget_result,
 )
+from flinknet.records.serialization.recycled_records cimport (
+    NESTING_OF_FLAT,
+    flat_array,
+    is_short_array,
+    number_in,
+)
+from flinknet.records.serialization.reused_values cimport REUSES_VALUES
 
 __all__ = ["RecordIterator"]
 
@@ -35,6 +52,8 @@ cdef extern from "Python.h":
     PySendResult PyIter_Send(PyObject *iterator, PyObject *value, PyObject **result)
     void Py_INCREF(PyObject *value)
     void Py_DECREF(PyObject *value)
+    void Py_XDECREF(PyObject *value)
+    void PyErr_Clear()
 
 
 cdef extern from *:
@@ -53,6 +72,27 @@ cdef class RecordIterator:
     cdef tuple _records
     cdef Py_ssize_t _handed_out
     cdef Py_ssize_t _number
+    # Records that are not unpacked yet, while there are any: how many, where the next begins, and
+    # where it ends at the latest.
+    cdef Py_ssize_t _packed
+    cdef const uint8_t *_position
+    cdef const uint8_t *_limit
+    cdef Py_buffer _memory
+    cdef object _content
+    cdef object _unpack
+    cdef Py_ssize_t _length_max
+    cdef PyObject *_made[2]  # those made last, in turn
+    cdef int _turn
+
+    def __cinit__(self):
+        self._packed = self._turn = 0
+        self._made[0] = self._made[1] = NULL
+
+    def __dealloc__(self):
+        if self._packed:
+            PyBuffer_Release(&self._memory)
+        Py_XDECREF(self._made[0])
+        Py_XDECREF(self._made[1])
 
     def __init__(self, begin):
         self._begin = begin
@@ -73,10 +113,92 @@ cdef class RecordIterator:
         self._handed_out = 1
         return first
 
+    def hand_out_of(
+        self,
+        content,
+        Py_ssize_t start,
+        Py_ssize_t end,
+        Py_ssize_t number,
+        *,
+        tuple spanning not None,
+        Py_ssize_t length_max,
+        unpack,
+    ):
+        cdef PyObject *result = NULL
+        self.drop()
+        if REUSES_VALUES and 1 < number <= length_max and number <= end - start:
+            self._hold(content, start, end, number, length_max, unpack)
+        else:
+            with content:
+                if start < end or number:
+                    spanning += unpack(content, start, end, number)
+        self._have(spanning)
+        self._take(&result)
+        first = <object>result
+        Py_DECREF(result)
+        return first
+
+    cdef _hold(
+        self,
+        content,
+        Py_ssize_t start,
+        Py_ssize_t end,
+        Py_ssize_t number,
+        Py_ssize_t length_max,
+        unpack,
+    ):
+        PyObject_GetBuffer(content, &self._memory, PyBUF_SIMPLE)
+        self._packed = number
+        self._position = <const uint8_t *>self._memory.buf + start
+        self._limit = <const uint8_t *>self._memory.buf + end - number + 1
+        self._content = content
+        self._unpack = unpack
+        self._length_max = length_max
+
+    cdef _let_go(self):
+        """Return the content, of which nothing is used here any more."""
+        cdef int index
+        content, self._content, self._unpack = self._content, None, None
+        self._packed = 0
+        PyBuffer_Release(&self._memory)
+        for index in range(2):
+            made, self._made[index] = self._made[index], NULL
+            Py_XDECREF(made)
+        return content
+
+    cdef bint _take(self, PyObject **result) except -1:
+        """Give the caller the next record that nobody has to wait for, if there is one."""
+        if self._handed_out == self._number and self._packed:
+            result[0] = _next_flat(self)
+            if result[0] is not NULL:
+                if self._packed == 0:
+                    self._let_go().release()
+                return True
+            self._have(self._unpack_left())
+        if self._handed_out == self._number:
+            return False
+        result[0] = _next_made(self)
+        return True
+
+    cdef tuple _unpack_left(self):
+        cdef const uint8_t *begin = <const uint8_t *>self._memory.buf
+        cdef Py_ssize_t start = self._position - begin, number = self._packed
+        cdef Py_ssize_t end = self._limit + number - 1 - begin
+        unpack = self._unpack
+        with self._let_go() as content:
+            return unpack(content, start, end, number)
+
     def take_left(self):
         left = self._records[self._handed_out :]
         self._have(())
+        if self._packed:
+            left += self._unpack_left()
         return left
+
+    def drop(self):
+        self._have(())
+        if self._packed:
+            self._let_go().release()
 
     def __aiter__(self):
         return self
@@ -126,12 +248,48 @@ cdef class RecordIterator:
 
 cdef PySendResult _send_next(PyObject *self, PyObject *value, PyObject **result) noexcept:
     cdef RecordIterator this = <RecordIterator>self
-    if this._coroutine is None and this._handed_out < this._number:
-        result[0] = PyTuple_GET_ITEM(<PyObject *>this._records, this._handed_out)
-        this._handed_out += 1
-        Py_INCREF(result[0])
-        return PYGEN_RETURN
+    if this._coroutine is None:
+        if this._handed_out < this._number:
+            result[0] = _next_made(this)
+            return PYGEN_RETURN
+        if this._packed > 1:
+            result[0] = _next_flat(this)
+            if result[0] is not NULL:
+                return PYGEN_RETURN
     return _send_to_coroutine(this, value, result)
+
+
+cdef inline PyObject *_next_made(RecordIterator this) noexcept:
+    cdef PyObject *record = PyTuple_GET_ITEM(<PyObject *>this._records, this._handed_out)
+    this._handed_out += 1
+    Py_INCREF(record)
+    return record
+
+
+cdef inline PyObject *_next_flat(RecordIterator this) noexcept:
+    """Return the next record, which belongs to the caller then; NULL, with no error set, if it is
+    not flat, is none, or is the last and ends too early. The buffer is still held."""
+    cdef const uint8_t *position = this._position
+    cdef PyObject *old = this._made[this._turn]
+    cdef PyObject *record
+    if is_short_array(position):
+        record = flat_array(&position, this._limit, old, this._length_max, NESTING_OF_FLAT)
+    else:
+        record = number_in(old, &position, this._limit)
+    if record is NULL:
+        PyErr_Clear()  # what is wrong with it is found again
+        return NULL
+    if record is not old:
+        this._made[this._turn] = record
+        Py_XDECREF(old)
+    if this._packed == 1 and position < this._limit:
+        return NULL
+    this._turn ^= 1
+    this._position = position
+    this._limit += 1
+    this._packed -= 1
+    Py_INCREF(record)
+    return record
 
 
 cdef PySendResult _send_to_coroutine(
@@ -140,8 +298,10 @@ cdef PySendResult _send_to_coroutine(
     cdef PySendResult status
     coroutine = this._coroutine  # held, whatever becomes of it while it runs
     if coroutine is None:
-        this._have(())  # their memory is for the next ones
         try:
+            if this._packed and this._take(result):
+                return PYGEN_RETURN
+            this._have(())  # their memory is for the next ones
             this._coroutine = coroutine = this._begin()
         except BaseException as error:
             PyErr_SetObject(type(error), error)

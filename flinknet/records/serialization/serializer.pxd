@@ -8,6 +8,7 @@ cdef class RecordUnpacker:
     cdef public Py_ssize_t _bytes_max
     cdef public Py_ssize_t _elements_max
     cdef public Py_ssize_t _keys_max
+    cdef public Py_ssize_t length_max
     cdef public object _unpack
     cdef public object _unpack_records
     cdef public object _unpack_few_keys
@@ -22,9 +23,7 @@ cdef class RecordDeserializer:
     cdef public SpanningRecord _spanning
     cdef public RecordUnpacker _unpacker
 
-    @cython.locals(
-        spanning=SpanningRecord, goes_on=bint, start=Py_ssize_t, end=Py_ssize_t, records=tuple
-    )
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, records=tuple, whole_records=tuple)
     cpdef tuple records(
         self,
         data,
@@ -32,4 +31,8 @@ cdef class RecordDeserializer:
         Py_ssize_t unfinished,
         Py_ssize_t whole,
         bint clear_end,
+    )
+    @cython.locals(spanning=SpanningRecord, goes_on=bint, records=tuple)
+    cpdef tuple spanning_record(
+        self, data, Py_ssize_t continued, Py_ssize_t unfinished, bint clear_end
     )

@@ -91,6 +91,8 @@ class RecordUnpacker:
 
     Its methods raise one of UNPACK_ERRORS for bytes that are no record within the limits, and
     RemoteProtocolError if the bytes end inside a record or behind it.
+
+    Nothing up to ``length_max`` is refused for its length, whatever it is.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class RecordUnpacker:
         self._unpack, self._unpack_records = _record_unpacker(
             record_bytes_max, record_elements_max, record_elements_max, known
         )
+        self.length_max = min(record_bytes_max, record_elements_max)
         self._unpack_few_keys, self._unpack_records_few_keys = _record_unpacker(
             record_bytes_max, record_elements_max, FEW_KEYS, known
         )
@@ -226,16 +229,27 @@ class RecordDeserializer:
         RemoteProtocolError if records do not begin and end where the buffers say, and
         SerializationError if the disk refuses a long one.
         """
+        records = self.spanning_record(data, continued, unfinished, clear_end)
+        start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
+        if start == end and not whole:
+            return records
+        whole_records = self._unpacker.whole_records(data, start, end, whole)
+        return records + whole_records if records else whole_records
+
+    def spanning_record(
+        self, data: memoryview, continued: int, unfinished: int, clear_end: bool
+    ) -> tuple[Any, ...]:
+        """Take what a buffer has of records that span buffers, and return the one that ends in it,
+        if there is one: ``records`` without the whole ones, which stand between."""
         spanning = self._spanning
-        if clear_end and not continued and not spanning.size:
-            return self._unpacker.whole_records(data, ARRAY_HEADER_BYTES, len(data), whole)
+        records: tuple[Any, ...] = ()
+        if clear_end and not (continued or unfinished or spanning.size):
+            return records
         goes_on = not clear_end and not unfinished
         if not spanning.size and (continued or goes_on):
             raise RemoteProtocolError("the peer continued a record that it had not begun")
-        start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
-        records: tuple[Any, ...] = ()
         if goes_on:
-            spanning.append(data, ARRAY_HEADER_BYTES, start)
+            spanning.append(data, ARRAY_HEADER_BYTES, ARRAY_HEADER_BYTES + continued)
         elif continued:
             with data[ARRAY_HEADER_BYTES:] as content:
                 records = (spanning.complete(content, continued, self._unpacker),)
@@ -243,10 +257,8 @@ class RecordDeserializer:
             raise RemoteProtocolError(
                 "the peer cut a record: it began one, and did not continue it in the next buffer"
             )
-        if start < end or whole:
-            records += self._unpacker.whole_records(data, start, end, whole)
         if unfinished:
-            spanning.append(data, end, len(data))
+            spanning.append(data, len(data) - unfinished, len(data))
         return records
 
     def unconsumed(self) -> Iterator[bytes]:

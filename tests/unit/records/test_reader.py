@@ -523,6 +523,57 @@ def test_bytes_that_are_no_record_are_an_error_of_their_channel(bad: bytes, span
     arranged.close()
 
 
+@pytest.mark.parametrize("bad", BAD_BYTES, ids=lambda bad: bad[:4].hex())
+@pytest.mark.parametrize("goes_on", ["by record", "by batch"])
+def test_bytes_that_are_no_record_end_an_iteration(bad: bytes, goes_on: str) -> None:
+    """Records in front of them may have come, none behind them does, whoever asks."""
+    arranged = Arranged(2)
+    good = [(number, 0.5) for number in range(3)]
+    arranged.arrive(packed(*good) + bad, channel=1)
+    arranged.arrive(packed("behind"), channel=1)
+    arranged.arrive(packed("other"), channel=0)
+    read = []
+    with pytest.raises(SerializationError, match="bytes on channel 1 .* are not a record") as first:
+        read.append(run(anext(arranged.reader)))
+        if goes_on == "by batch":
+            run(arranged.reader.next_batch())
+        while True:
+            read.append(run(anext(arranged.reader)))
+    assert read == good[: len(read)]
+    for _ in range(2):
+        with pytest.raises(SerializationError) as again:
+            run(anext(arranged.reader))
+        assert again.value is first.value
+    assert arranged.exclusive_in_use == 0
+    arranged.close()
+
+
+def test_a_record_that_goes_on_where_none_was_begun_ends_an_iteration() -> None:
+    arranged = Arranged()
+    arranged.arrive(packed(1, 2, 3), continued=1)
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="continued a record that it had not begun"):
+            run(anext(arranged.reader))
+    arranged.close()
+
+
+@pytest.mark.parametrize("records", [[(1, 2), (3, 4), (5, 6)], [(1, 2), {}, (3, 4)], [1, 2, 3]])
+def test_a_reader_that_is_closed_inside_a_buffer_returns_it(records: list[Any]) -> None:
+    arranged = Arranged()
+    arranged.arrive(packed(*records))
+    assert run(anext(arranged.reader)) == records[0]
+    arranged.close()
+
+
+def test_records_are_counted_when_their_buffer_is_begun() -> None:
+    arranged = Arranged()
+    arranged.arrive(packed(*range(100)))
+    run(anext(arranged.reader))
+    assert arranged.reader.records_in == 100
+    assert arranged.gate.reader_is_slow
+    arranged.close()
+
+
 def test_a_record_over_the_limit_is_an_error() -> None:
     arranged = Arranged(record_bytes_max=2_000)
     first, second, third, *_ = cut(["x" * 20_000], 900)
@@ -622,6 +673,41 @@ def test_a_disk_that_refuses_fails_the_gate(tmp_path: Path) -> None:
 # -- any stream ------------------------------------------------------------------------------------
 
 VALUES = st.none() | st.integers(0, 2**40) | st.text(max_size=30) | st.binary(max_size=200)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 300) | st.tuples(VALUES, VALUES) | VALUES, max_size=25),
+    st.integers(1, 120),
+    st.sets(st.integers(0, 25)),
+)
+def test_any_cutting_by_record(records: list[Any], segment_bytes: int, left_at: set[int]) -> None:
+    """Invariants I1, I2: and an iteration that is left for a batch loses nothing."""
+    arranged = Arranged(reassembly_memory_bytes=800, record_spill_bytes=100)
+    read: list[Any] = []
+
+    async def read_all() -> None:
+        while True:
+            if len(read) in left_at:
+                batch = await arranged.reader.next_batch()
+                if batch is None:
+                    return
+                read.extend(batch)
+            else:
+                try:
+                    read.append(await anext(arranged.reader))
+                except StopAsyncIteration:
+                    return
+
+    reading = Running(read_all())
+    for buffer in cut(records, segment_bytes):
+        arranged.arrive_cut(buffer)
+        reading.go_on()
+    arranged.end()
+    reading.go_on()
+    assert reading.done
+    assert read == records
+    arranged.close()
 
 
 @settings(max_examples=60)

@@ -8,11 +8,18 @@ import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgpack
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from flinknet.compiled_modules import COMPILED
+from flinknet.errors import RemoteProtocolError
 from flinknet.records import record_iterator
+from flinknet.records.serialization.serializer import UNPACK_ERRORS, RecordUnpacker
 from tests.plain_module import plain_module
 from tests.unit.records.raising import new_exceptions
+from tests.unit.records.serialization.flat_records import FLAT, NUMBERS, OTHERS
 
 FORMS = {
     module.__file__: module.RecordIterator
@@ -159,3 +166,244 @@ async def test_a_record_is_awaited_without_an_exception_of_its_own() -> None:
         received = [await iterator.__anext__() for _ in range(99)]
     assert received == list(range(1, 100))
     assert len(raised) <= 1
+
+
+# -- out of a buffer -------------------------------------------------------------------------------
+
+ROOM = b"\0" * 5
+UNPACKER = RecordUnpacker(record_bytes_max=1_000, record_elements_max=1_000)
+
+
+class Stored:
+    """The records of one buffer, which an iterator hands out, and what it had unpacked for it."""
+
+    def __init__(
+        self, make: Callable[..., Any], packed: bytes, number: int, *spanning: Any
+    ) -> None:
+        self.iterator = make(self._no_other)
+        self.unpacked: list[int] = []
+        self.content = memoryview(bytearray(ROOM + packed))
+        self._number = number
+        self._spanning = spanning
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the content is not released yet."""
+        try:
+            return self.content.nbytes >= 0
+        except ValueError:
+            return False
+
+    def begin(self) -> Any:
+        return self.iterator.hand_out_of(
+            self.content,
+            len(ROOM),
+            len(self.content),
+            self._number,
+            spanning=self._spanning,
+            length_max=UNPACKER.length_max,
+            unpack=self._unpack,
+        )
+
+    async def rest(self) -> list[Any]:
+        return await all_of(self.iterator)
+
+    async def move_rest(self, taken: list[Any]) -> None:
+        """Take what there is up to an error, too."""
+        end = object()
+        while (record := await anext(self.iterator, end)) is not end:
+            taken.append(record)
+
+    def _unpack(self, content: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
+        self.unpacked.append(number)
+        return UNPACKER.whole_records(content, start, end, number)
+
+    async def _no_other(self) -> Any:
+        raise StopAsyncIteration
+
+
+def stored(make: Callable[..., Any], *records: Any) -> Stored:
+    return Stored(make, b"".join(map(msgpack.packb, records)), len(records))
+
+
+RECORDS: list[list[Any]] = [
+    [(1, 2_000, 0.5), (70_000, -1, 1e300), (0, 2**40, -0.5)],
+    [1, 300, -70_000, 2**63, 0.25],
+    [("text", None, True), ("", ("a", "nested"), False), ()],
+    [(1, 2), {"not": "flat"}, (3, 4), b"nor this", (5, 6)],
+    [(1, 2), (3, 4), {"last": None}],
+    [{"first": None}, (1, 2)],
+    ["alone"],
+    [(1, 2)],
+]
+
+
+@pytest.mark.parametrize("records", RECORDS, ids=str)
+async def test_the_records_of_a_buffer_come_in_order(make: Any, records: list[Any]) -> None:
+    buffer = stored(make, *records)
+    assert [buffer.begin(), *await buffer.rest()] == records
+    assert not buffer.is_held
+    assert await buffer.rest() == []
+
+
+async def test_the_record_that_ends_in_a_buffer_comes_first(make: Any) -> None:
+    buffer = Stored(make, msgpack.packb((1, 2)) + msgpack.packb((3, 4)), 2, "spanning")
+    assert buffer.begin() == "spanning"
+    assert await buffer.rest() == [(1, 2), (3, 4)]
+    alone = Stored(make, b"", 0, "spanning")
+    assert alone.begin() == "spanning"
+    assert await alone.rest() == []
+    assert not alone.is_held
+
+
+async def test_flat_records_are_unpacked_when_they_are_asked_for(make: Any) -> None:
+    """Compiled: no more than three of them are ever there, and the others are left to ``unpack``
+    from the first that is not flat."""
+    buffer = stored(make, *((number, 0.5) for number in range(1_000, 1_100)), {}, (1, 2))
+    places = {id(buffer.begin())}
+    for _ in range(99):
+        places.add(id(await anext(buffer.iterator)))
+    if make is record_iterator.RecordIterator and COMPILED:
+        assert buffer.unpacked == []
+        assert buffer.is_held
+        assert len(places) <= 3
+    assert await buffer.rest() == [{}, (1, 2)]
+    assert not buffer.is_held
+
+
+async def test_what_was_left_in_a_buffer_can_be_taken(make: Any) -> None:
+    buffer = stored(make, (1, 2), (3, 4), (5, 6))
+    assert buffer.begin() == (1, 2)
+    assert await anext(buffer.iterator) == (3, 4)
+    assert buffer.iterator.take_left() == ((5, 6),)
+    assert not buffer.is_held
+    assert buffer.iterator.take_left() == ()
+    before = Stored(make, msgpack.packb(1) + msgpack.packb(2), 2, "spanning")
+    assert before.begin() == "spanning"
+    assert before.iterator.take_left() == (1, 2)
+
+
+async def test_what_was_left_in_a_buffer_can_be_dropped(make: Any) -> None:
+    buffer = stored(make, (1, 2), (3, 4), (5, 6))
+    assert buffer.begin() == (1, 2)
+    buffer.iterator.drop()
+    assert not buffer.is_held
+    assert await buffer.rest() == []
+    again = stored(make, "other")
+    again.iterator = buffer.iterator
+    assert again.begin() == "other"
+
+
+async def test_a_buffer_takes_the_place_of_the_one_before(make: Any) -> None:
+    first, second = stored(make, (1, 2), (3, 4)), stored(make, (5, 6), (7, 8))
+    second.iterator = first.iterator
+    assert first.begin() == (1, 2)
+    assert second.begin() == (5, 6)
+    assert not first.is_held
+    assert await second.rest() == [(7, 8)]
+
+
+async def test_an_iterator_that_goes_lets_go_of_its_buffer(make: Any) -> None:
+    buffer = stored(make, (1, 2), (3, 4), (5, 6))
+    assert buffer.begin() == (1, 2)
+    del buffer.iterator
+    buffer.content.release()  # which it would refuse
+
+
+@pytest.mark.parametrize(
+    ("wrong", "behind"),
+    [
+        (b"\xc1", b""),
+        (b"\xc1" * 9, b"\x92\x07\x08"),
+        (b"\x92\x01", b""),
+        (b"\x92\x01", b"\x01"),
+        (b"\x92\x01\xc1", b"\x92\x07\x08"),
+        (b"\xcd\x01", b""),
+        (b"\xcd\x01", b"\x01"),
+    ],
+)
+@pytest.mark.parametrize("left", [False, True])
+async def test_what_is_no_record_is_refused_where_it_is_come_to(
+    make: Any, wrong: bytes, behind: bytes, left: bool
+) -> None:
+    """Those in front of it may have been handed out; those behind it never are."""
+    number = 3 + bool(behind)
+    buffer = Stored(make, b"".join(map(msgpack.packb, [(1, 2), (3, 4)])) + wrong + behind, number)
+    taken = []
+    with pytest.raises((*UNPACK_ERRORS, RemoteProtocolError)):
+        taken.append(buffer.begin())
+        if left:
+            taken.extend(buffer.iterator.take_left())
+        await buffer.move_rest(taken)
+    assert taken == [(1, 2), (3, 4)][: len(taken)]
+    assert not buffer.is_held
+    assert await buffer.rest() == []
+
+
+@pytest.mark.parametrize("numbered", [0, 1, 2, 4, 5, 50])
+async def test_a_wrong_number_of_records_is_refused(make: Any, numbered: int) -> None:
+    """The last one is not handed out before something is known to stand behind it."""
+    buffer = Stored(make, b"".join(map(msgpack.packb, [(1, 2), (3, 4), (5, 6)])), numbered)
+    taken = []
+    with pytest.raises((*UNPACK_ERRORS, RemoteProtocolError)):
+        taken.append(buffer.begin())
+        await buffer.move_rest(taken)
+    assert taken == [(1, 2), (3, 4), (5, 6)][: len(taken)]
+    assert len(taken) < max(numbered, 1)
+    assert not buffer.is_held
+
+
+async def test_more_records_than_elements_are_left_to_the_unpacker(make: Any) -> None:
+    buffer = stored(make, *range(1_001))
+    try:
+        taken = [buffer.begin(), *await buffer.rest()]
+    except UNPACK_ERRORS:
+        taken = list(range(1_001))
+    assert taken == list(range(1_001))
+    assert buffer.unpacked == [1_001]
+    assert not buffer.is_held
+
+
+async def test_an_unpacker_may_come_back_for_the_next(make: Any) -> None:
+    """What it makes may run anything: there is nothing left to hand out meanwhile."""
+    inside = []
+
+    def unpack(content: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
+        inside.append(buffer.iterator.take_left())
+        return UNPACKER.whole_records(content, start, end, number)
+
+    buffer = stored(make, (1, 2), {"not": "flat"}, (3, 4))
+    buffer._unpack = unpack  # type: ignore[method-assign]
+    assert [buffer.begin(), *await buffer.rest()] == [(1, 2), {"not": "flat"}, (3, 4)]
+    assert inside == [()]
+    assert not buffer.is_held
+
+
+@given(
+    records=st.lists(FLAT | NUMBERS | OTHERS, min_size=1, max_size=12),
+    kept=st.lists(st.sampled_from(["record", "inner", None]), min_size=12, max_size=12),
+)
+@pytest.mark.parametrize("form", FORMS)
+async def test_what_is_kept_of_a_buffer_stays_what_it_was(
+    form: str, records: list[Any], kept: list[str | None]
+) -> None:
+    """Records, or values out of them, for as long as anybody likes."""
+    buffer = stored(FORMS[form], *records)
+    held: list[Any] = []
+    before: list[str] = []
+    read: list[str] = []
+
+    def look_at(record: Any) -> None:
+        read.append(repr(record))
+        way = kept[len(read) - 1]
+        inner = record[-1] if isinstance(record, tuple) and record else record
+        if way is not None:
+            held.append(inner if way == "inner" else record)
+            before.append(repr(held[-1]))
+        assert list(map(repr, held)) == before
+
+    look_at(buffer.begin())
+    async for record in buffer.iterator:
+        look_at(record)
+    assert read == list(map(repr, records))
+    assert list(map(repr, held)) == before
