@@ -43,7 +43,7 @@ def test_another_extension_is_refused(code: int) -> None:
 
 
 def test_a_content_that_cannot_be_read_says_which_and_why() -> None:
-    with pytest.raises(ValueError, match="an extension of type 7 cannot be read: object of type"):
+    with pytest.raises(ValueError, match="an extension of type 7 cannot be read: .*has no len"):
         reader_of().read(SET, msgpack.packb(1))
     with pytest.raises(ValueError, match="an extension of type 5 cannot be read: "):
         reader_of().read(DECIMAL, msgpack.packb("one"))
