@@ -22,7 +22,6 @@ cdef class RecordReader:
     cdef list _deserializers
     cdef object _event_handler
     cdef Buffer _current
-    cdef RecordBatch _batch
     cdef Py_ssize_t _channel
     cdef object _records
     cdef RecordUnpacker _unpacker

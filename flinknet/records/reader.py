@@ -3,10 +3,10 @@
 Theory of operation (Flink's StreamTaskNetworkInput). The reader polls its gate for one buffer at a
 time, feeds it to the channel's deserializer and hands out the records; the buffer, and with it the
 channel's credit, goes back only when more is asked for, that is, when the task has processed
-everything in it. The iteration may unpack a buffer's records one by one; if one is none, those in
-front of it have been handed out. The end of data of a channel is acknowledged at the same moment.
-Records that span buffers are in the deserializers meanwhile, which drop them when the gate is
-released, whoever does that.
+everything in it. An iteration may unpack a buffer's records one by one: where bytes are no record,
+those in front of them may have been handed out. The end of data of a channel is acknowledged at the
+same moment. Records that span buffers are in the deserializers meanwhile, which drop
+them when the gate is released, whoever does that.
 
 *Events* are handed to the task's handler where they stand, between two batches: everything before
 them on their channel has been processed. Only one with priority can come inside a record, whose
@@ -112,7 +112,6 @@ class RecordReader:
         self._event_handler = event_handler
         self._channel = 0
         self._current: Buffer | None = None
-        self._batch: RecordBatch | None = None
         self._records = RecordIterator(self._next_of_another_buffer)
         self._budget = CooperativeBudget()
         self._budget_is_spent = False
@@ -128,11 +127,9 @@ class RecordReader:
         error of a channel (ProducerFailedError, RemoteTransportError, ...), SerializationError for
         bytes that are no record, ClosedResourceError after ``close``.
         """
-        if self._batch is not None:
-            batch, self._batch = self._batch, None
-            if records := self._records.take_left():
-                return RecordBatch(records, batch.channel, batch.size_bytes)
-            del batch  # so that the next one's records can take the memory of its own
+        if records := self._records.take_left():
+            assert self._current is not None, "a buffer is held until its records are taken"
+            return RecordBatch(records, self._channel, self._current.size)
         polled = await self._next_buffer()
         if polled is None:
             return None
@@ -175,7 +172,6 @@ class RecordReader:
         return self._records.__anext__()
 
     async def _next_of_another_buffer(self) -> Any:
-        self._batch = None
         while (polled := await self._next_buffer()) is not None:
             index, buffer = polled
             if buffer is not None and (first := self._hand_out(index, buffer)):
@@ -208,7 +204,6 @@ class RecordReader:
 
     def close(self) -> None:
         """Cancel what is not read yet and give every buffer back; idempotent."""
-        self._batch = None
         self._records.drop()
         self._return_buffer()
         self.gate.release()
@@ -246,17 +241,16 @@ class RecordReader:
         if not spanning and start == end and not buffer.records:
             view.release()
             return ()
-        first = self._records.hand_out_of(
+        first = self._records.hand_out(
             view,
             start,
             end,
             buffer.records,
-            spanning=spanning,
+            unpacked=spanning,
             length_max=self._unpacker.length_max,
             unpack=self._unpack_whole,
         )
         self._count(len(spanning) + buffer.records)
-        self._batch = RecordBatch((), index, buffer.size)
         return (first,)
 
     def _begin_buffer(self, index: int, buffer: Buffer) -> memoryview:

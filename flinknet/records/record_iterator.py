@@ -31,42 +31,39 @@ class RecordIterator:
         self._begin = begin
         self._left: Iterator[Any] = iter(())
 
-    def hand_out(self, records: tuple[Any, ...]) -> Any:
-        """Have these, at least one, in place of any others, and return the first."""
-        self._left = iter(records)
-        return next(self._left)
-
-    def hand_out_of(
+    def hand_out(
         self,
         content: memoryview,
         start: int,
         end: int,
         number: int,
         *,
-        spanning: tuple[Any, ...],
+        unpacked: tuple[Any, ...],
         length_max: int,
         unpack: UnpackRecords,
     ) -> Any:
-        """Have, in place of any others, a record that spans buffers, or none, and the whole records
-        that stand from ``start`` to ``end``, so many, in a buffer whose ``content`` is released
-        when they are there. Return the first; there is at least one.
+        """Have, in place of any others, records that are ``unpacked`` and behind them those that
+        stand from ``start`` to ``end``, so many, in a buffer whose ``content`` is released when all
+        are there. Return the first; there is at least one.
 
-        They need not be unpacked yet. What ``unpack`` raises is raised where the first of those is
-        asked for that it was to unpack: here, by the iteration, or by ``take_left``.
+        The latter are unpacked when they are asked for, or now. What ``unpack`` raises is raised
+        where the first of those is asked for that it was to unpack: here, by the iteration, or by
+        ``take_left``.
 
         Args:
             content: memory that stays as it is until then.
             start: where the whole records begin.
             end: where they end.
             number: of them.
-            spanning: the record that comes before them.
+            unpacked: the records that come before them.
             length_max: nothing up to this is refused for its length.
             unpack: unpacks whole records.
         """
         with content:
             if start < end or number:
-                spanning += unpack(content, start, end, number)
-        return self.hand_out(spanning)
+                unpacked += unpack(content, start, end, number)
+        self._left = iter(unpacked)
+        return next(self._left)
 
     def take_left(self) -> tuple[Any, ...]:
         """Return what it has not handed out, and have nothing any more."""

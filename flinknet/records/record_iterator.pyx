@@ -35,12 +35,7 @@ from flinknet.records.awaitable_slot cimport (
     end_with,
     forget_result,
 )
-from flinknet.records.serialization.recycled_records cimport (
-    NESTING_OF_FLAT,
-    flat_array,
-    is_short_array,
-    number_in,
-)
+from flinknet.records.serialization.recycled_records cimport flat_record
 from flinknet.records.serialization.reused_values cimport REUSES_VALUES
 
 __all__ = ["RecordIterator"]
@@ -53,7 +48,6 @@ cdef extern from "Python.h":
     void Py_INCREF(PyObject *value)
     void Py_DECREF(PyObject *value)
     void Py_XDECREF(PyObject *value)
-    void PyErr_Clear()
 
 
 cdef extern from *:
@@ -107,20 +101,14 @@ cdef class RecordIterator:
         self._records = records
         self._number = PyTuple_GET_SIZE(<PyObject *>records)
 
-    def hand_out(self, tuple records not None):
-        first = records[0]
-        self._have(records)
-        self._handed_out = 1
-        return first
-
-    def hand_out_of(
+    def hand_out(
         self,
         content,
         Py_ssize_t start,
         Py_ssize_t end,
         Py_ssize_t number,
         *,
-        tuple spanning not None,
+        tuple unpacked not None,
         Py_ssize_t length_max,
         unpack,
     ):
@@ -131,8 +119,8 @@ cdef class RecordIterator:
         else:
             with content:
                 if start < end or number:
-                    spanning += unpack(content, start, end, number)
-        self._have(spanning)
+                    unpacked += unpack(content, start, end, number)
+        self._have(unpacked)
         self._take(&result)
         first = <object>result
         Py_DECREF(result)
@@ -272,12 +260,8 @@ cdef inline PyObject *_next_flat(RecordIterator this) noexcept:
     cdef const uint8_t *position = this._position
     cdef PyObject *old = this._made[this._turn]
     cdef PyObject *record
-    if is_short_array(position):
-        record = flat_array(&position, this._limit, old, this._length_max, NESTING_OF_FLAT)
-    else:
-        record = number_in(old, &position, this._limit)
+    record = flat_record(&position, this._limit, old, this._length_max)
     if record is NULL:
-        PyErr_Clear()  # what is wrong with it is found again
         return NULL
     if record is not old:
         this._made[this._turn] = record

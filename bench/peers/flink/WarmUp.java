@@ -9,8 +9,8 @@ import java.nio.file.Path;
 /**
  * Finds out when no JVM of the job compiles any longer: what is measured before that is not Flink.
  *
- * <p>How long it takes depends on the machine: 6 s on a quiet one, three times that where the
- * compiler's threads, which share a CPU with what they compile, get less of it. Each subtask watches
+ * <p>How long it takes depends on the machine, because the compiler's threads share a CPU with what
+ * they compile: on a busy one 14 to 26 s were seen after the first record. Each subtask watches
  * the compiler of its own JVM, says with an empty file in the directory of the reports that it
  * rests, and is warm when all subtasks have said so. What is compiled again later is part of the
  * measurement.

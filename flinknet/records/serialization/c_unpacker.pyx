@@ -50,12 +50,7 @@ from flinknet.records.serialization.msgpack_bytes cimport (
     get_unsigned,
     is_ascii,
 )
-from flinknet.records.serialization.recycled_records cimport (
-    NESTING_OF_FLAT,
-    flat_array,
-    is_short_array,
-    number_in,
-)
+from flinknet.records.serialization.recycled_records cimport flat_record, is_short_array
 from flinknet.records.serialization.reused_values cimport REUSES_VALUES
 
 from flinknet.config import REUSED_RECORDS_BYTES
@@ -78,7 +73,6 @@ cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM(PyObject *values, Py_ssize_t index)
     Py_ssize_t PyTuple_GET_SIZE(PyObject *values)
     void PyObject_GC_UnTrack(PyObject *value)
-    void PyErr_Clear()
     Py_ssize_t Py_REFCNT(PyObject *value)
     dict PyDict_Copy(dict values)
     Py_ssize_t PyDict_GET_SIZE(PyObject *values)
@@ -208,12 +202,8 @@ cdef class CUnpacker:
                 old = NULL
                 if index < old_number:
                     old = PyTuple_GET_ITEM(<PyObject *>earlier, index)
-                if not is_short_array(position[0]):
-                    record = number_in(old, position, end + 1)
-                else:
-                    record = flat_array(position, end + 1, old, size_max, NESTING_OF_FLAT)
+                record = flat_record(position, end + 1, old, size_max)
                 if record is NULL:
-                    PyErr_Clear()  # what is wrong with it is found again
                     break
                 if record is old:
                     Py_INCREF(record)

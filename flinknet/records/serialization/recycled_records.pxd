@@ -41,6 +41,7 @@ cdef extern from "Python.h":
     PyObject *Py_None
     PyObject *Py_True
     PyObject *Py_False
+    void PyErr_Clear()
 
 
 cdef enum:
@@ -49,6 +50,21 @@ cdef enum:
 
 cdef inline bint is_short_array(const uint8_t *at) noexcept:
     return 0x90 < at[0] < 0xA0
+
+
+cdef inline PyObject *flat_record(
+    const uint8_t **position, const uint8_t *end, PyObject *old, Py_ssize_t size_max
+) noexcept:
+    """Return the record that begins at ``position``, as ``flat_array`` does; NULL for what is not
+    flat or none, with no error set: what is wrong with it is found again."""
+    cdef PyObject *record
+    if is_short_array(position[0]):
+        record = flat_array(position, end, old, size_max, NESTING_OF_FLAT)
+    else:
+        record = number_in(old, position, end)
+    if record is NULL:
+        PyErr_Clear()
+    return record
 
 
 cdef inline PyObject *flat_array(

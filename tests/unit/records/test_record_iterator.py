@@ -27,6 +27,18 @@ FORMS = {
 }
 
 
+def unpack_none(*_: Any) -> tuple[Any, ...]:
+    raise AssertionError("there is nothing to unpack")
+
+
+def hand_out(iterator: Any, *records: Any) -> Any:
+    """Hand out records that are unpacked already."""
+    content = memoryview(b"")
+    return iterator.hand_out(
+        content, 0, 0, 0, unpacked=records, length_max=1_000, unpack=unpack_none
+    )
+
+
 class Batches:
     """What an iterator goes on with: lists, after a wait for each, an error, or the end."""
 
@@ -44,7 +56,7 @@ class Batches:
             raise StopAsyncIteration
         if isinstance(batch, Exception):
             raise batch
-        return self.iterator.hand_out(tuple(batch))
+        return hand_out(self.iterator, *batch)
 
 
 @pytest.fixture(params=FORMS.values(), ids=[str(path).rpartition(".")[2] for path in FORMS])
@@ -73,7 +85,7 @@ async def test_an_iteration_that_was_left_goes_on(make: Any) -> None:
         break
     assert batches.iterator.take_left() == (2, 3)
     assert batches.iterator.take_left() == ()
-    assert batches.iterator.hand_out((4, 5)) == 4
+    assert hand_out(batches.iterator, 4, 5) == 4
     assert await anext(batches.iterator) == 5
 
 
@@ -103,7 +115,7 @@ async def test_a_wait_that_is_cancelled_loses_nothing(make: Any) -> None:
 
 async def test_a_task_that_is_cancelled_before_it_begins_takes_no_record(make: Any) -> None:
     batches = Batches(make)
-    assert batches.iterator.hand_out((0, 1)) == 0
+    assert hand_out(batches.iterator, 0, 1) == 0
     waiting = asyncio.create_task(batches.iterator.__anext__())
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -131,7 +143,7 @@ async def test_one_that_is_closed_while_it_waits_can_be_used_again(make: Any) ->
 async def test_what_next_has_raised_stays_as_it_is(make: Any) -> None:
     """Who calls next() on an awaitable may keep the StopIteration with the record."""
     iterator = Batches(make).iterator
-    assert iterator.hand_out((0, "first", "second", "third")) == 0
+    assert hand_out(iterator, 0, "first", "second", "third") == 0
     kept = [stopped_by(iterator) for _ in range(3)]
     assert [end.value for end in kept] == ["first", "second", "third"]
     assert iterator.take_left() == ()
@@ -150,7 +162,7 @@ class Held:
 
 async def test_no_record_of_a_batch_is_kept_when_it_is_over(make: Any) -> None:
     iterator = Batches(make).iterator
-    iterator.hand_out((0, Held()))
+    hand_out(iterator, 0, Held())
     held = weakref.ref(await anext(iterator))
     assert iterator.take_left() == ()
     gc.collect()
@@ -161,7 +173,7 @@ async def test_a_record_is_awaited_without_an_exception_of_its_own() -> None:
     """From CPython 3.12 on ``await`` takes a result out of a StopIteration: a new one for each
     record took three quarters of the time."""
     iterator = Batches(record_iterator.RecordIterator).iterator
-    iterator.hand_out(tuple(range(100)))
+    hand_out(iterator, *range(100))
     with new_exceptions() as raised:
         received = [await iterator.__anext__() for _ in range(99)]
     assert received == list(range(1, 100))
@@ -195,12 +207,12 @@ class Stored:
             return False
 
     def begin(self) -> Any:
-        return self.iterator.hand_out_of(
+        return self.iterator.hand_out(
             self.content,
             len(ROOM),
             len(self.content),
             self._number,
-            spanning=self._spanning,
+            unpacked=self._spanning,
             length_max=UNPACKER.length_max,
             unpack=self._unpack,
         )
