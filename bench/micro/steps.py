@@ -28,6 +28,7 @@ from flinknet import (
     RecordWriter,
 )
 from flinknet.buffer.buffer import Buffer, DataType
+from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.partition.result_partition import ResultPartition
 from flinknet.records.serialization.serializer import RecordDeserializer, RecordUnpacker
 from flinknet.records.serialization.spanning_record import ReassemblyMemory
@@ -82,11 +83,15 @@ def make_deserialise(case: Case, operations: int) -> Workload:
     """Buffers, as a writer has filled them, to records."""
     records = _take(case.make_block(), operations)
     buffers = list(_written(records))
-    deserializer = RecordDeserializer(RecordUnpacker.of(CONFIG), ReassemblyMemory.of(CONFIG))
+    unpacker = RecordUnpacker.of(CONFIG)
+    deserializer = RecordDeserializer(unpacker, ReassemblyMemory.of(CONFIG))
 
     def deserialise() -> Iterator[tuple[Any, ...]]:
         for data, continued, unfinished, whole, clear_end in buffers:
-            yield deserializer.records(data, continued, unfinished, whole, clear_end=clear_end)
+            yield deserializer.spanning_record(data, continued, unfinished, clear_end)
+            start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
+            if whole:
+                yield unpacker.whole_records(data, start, end, whole)
 
     def run() -> None:
         for _ in deserialise():

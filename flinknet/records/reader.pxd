@@ -18,22 +18,20 @@ cdef class RecordReader:
     cdef public object gate
     cdef public Py_ssize_t bytes_in
     cdef public Py_ssize_t records_in
+    cdef public Py_ssize_t channel
+    cdef public object arrived
     cdef object _wait
     cdef list _deserializers
     cdef object _event_handler
     cdef Buffer _current
-    cdef Py_ssize_t _channel
     cdef object _records
     cdef RecordUnpacker _unpacker
     cdef object _budget
     cdef bint _budget_is_spent
     cdef bint _is_slow
 
-    @cython.locals(records=tuple)
-    cdef RecordBatch _begin_batch(self, Py_ssize_t index, Buffer buffer)
-    @cython.locals(spanning=tuple, start=Py_ssize_t, end=Py_ssize_t)
-    cdef tuple _hand_out(self, Py_ssize_t index, Buffer buffer)
-    cdef _begin_buffer(self, Py_ssize_t index, Buffer buffer)
+    @cython.locals(view=object, spanning=tuple, records=Py_ssize_t)
+    cdef Py_ssize_t _begin_buffer(self, Buffer buffer) except -1
     cdef _count(self, Py_ssize_t records)
     cdef _say_whether_slow(self)
     cdef _return_buffer(self)

@@ -22,6 +22,7 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from operator import length_hint
 from typing import Any, NoReturn, Protocol
 
 from flinknet.buffer.availability import Wait, WaitReason
@@ -30,7 +31,7 @@ from flinknet.buffer.segment import ARRAY_HEADER_BYTES
 from flinknet.consumer.gate import Gate
 from flinknet.errors import RemoteProtocolError, SerializationError
 from flinknet.records.cooperative_budget import CooperativeBudget, yield_to_loop
-from flinknet.records.record_iterator import RecordIterator
+from flinknet.records.record_iterator import ArrivedRecords, RecordIterator
 from flinknet.records.serialization.serializer import (
     UNPACK_ERRORS,
     RecordDeserializer,
@@ -110,9 +111,10 @@ class RecordReader:
         self._deserializers = [RecordDeserializer(unpacker, memory) for _ in gate.channels]
         self._unpacker = unpacker
         self._event_handler = event_handler
-        self._channel = 0
+        self.channel = 0
         self._current: Buffer | None = None
         self._records = RecordIterator(self._next_of_another_buffer)
+        self.arrived = ArrivedRecords(self._records)
         self._budget = CooperativeBudget()
         self._budget_is_spent = False
         self._is_slow = False
@@ -123,22 +125,26 @@ class RecordReader:
         what that has left of its batch, with the size of all of it. A batch is empty if the event
         handler has asked for the task's turn.
 
+        See ``begin_batch``.
+        """
+        if await self.begin_batch() is None:
+            return None
+        size = 0 if self._current is None else self._current.size
+        return RecordBatch(self.arrived.take_all(), self.channel, size)
+
+    async def begin_batch(self) -> int | None:
+        """Begin the next batch, whose records are then to be taken from ``arrived``; if some are
+        left of the last one, go on with that. Return how many there are, None at the end of all
+        channels. ``channel`` says where they come from.
+
         The buffer of the batch before is returned: its records count as processed. Raises the first
         error of a channel (ProducerFailedError, RemoteTransportError, ...), SerializationError for
-        bytes that are no record, ClosedResourceError after ``close``.
+        bytes that are no record, which may also be raised where they are taken, and
+        ClosedResourceError after ``close``.
         """
-        if records := self._records.take_left():
-            assert self._current is not None, "a buffer is held until its records are taken"
-            return RecordBatch(records, self._channel, self._current.size)
-        polled = await self._next_buffer()
-        if polled is None:
-            return None
-        index, buffer = polled
-        return RecordBatch((), index, 0) if buffer is None else self._begin_batch(index, buffer)
-
-    async def _next_buffer(self) -> tuple[int, Buffer | None] | None:
-        """Return the next buffer of records, and of which channel it is; no buffer if the event
-        handler has asked for the task's turn, and None at the end of all channels."""
+        if left := length_hint(self.arrived):
+            return left
+        self._records.drop()  # so that the next ones can take their memory
         if self._current is not None:
             self._return_buffer()
             if self._budget_is_spent:
@@ -151,12 +157,12 @@ class RecordReader:
                     return None
                 await self._wait(gate.availability, _IDLE)
                 continue
-            index, buffer = polled
+            self.channel, buffer = polled
             data_type = buffer.data_type
             if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
-                return polled
-            if self._on_event(index, buffer):
-                return index, None
+                return self._begin_buffer(buffer)
+            if self._on_event(self.channel, buffer):
+                return 0
 
     async def batches(self) -> AsyncIterator[RecordBatch]:
         """Iterate over batches until the end of all channels."""
@@ -172,10 +178,9 @@ class RecordReader:
         return self._records.__anext__()
 
     async def _next_of_another_buffer(self) -> Any:
-        while (polled := await self._next_buffer()) is not None:
-            index, buffer = polled
-            if buffer is not None and (first := self._hand_out(index, buffer)):
-                return first[0]
+        while (records := await self.begin_batch()) is not None:
+            if records:
+                return next(self.arrived)
         raise StopAsyncIteration
 
     def take_priority_events(self) -> None:
@@ -208,27 +213,13 @@ class RecordReader:
         self._return_buffer()
         self.gate.release()
 
-    def _begin_batch(self, index: int, buffer: Buffer) -> RecordBatch:
-        view = self._begin_buffer(index, buffer)
-        with view:
-            records = self._unpacked(
-                self._deserializers[index].records,
-                view,
-                buffer.continued,
-                buffer.unfinished,
-                buffer.records,
-                buffer.data_type is _DATA_WITH_CLEAR_END,
-            )
-        self._count(len(records))
-        return RecordBatch(records, index, buffer.size)
-
-    def _hand_out(self, index: int, buffer: Buffer) -> tuple[Any, ...]:
-        """Have the iteration go on with a buffer; return its first record, none if none ends in
-        it."""
-        view = self._begin_buffer(index, buffer)
+    def _begin_buffer(self, buffer: Buffer) -> int:
+        self._current = buffer
+        self.bytes_in += buffer.size
+        view = buffer.view_with_room()
         try:
             spanning = self._unpacked(
-                self._deserializers[index].spanning_record,
+                self._deserializers[self.channel].spanning_record,
                 view,
                 buffer.continued,
                 buffer.unfinished,
@@ -237,26 +228,18 @@ class RecordReader:
         except Exception:
             view.release()
             raise
-        start, end = ARRAY_HEADER_BYTES + buffer.continued, len(view) - buffer.unfinished
-        if not spanning and start == end and not buffer.records:
-            view.release()
-            return ()
-        first = self._records.hand_out(
+        self._records.have(
             view,
-            start,
-            end,
+            ARRAY_HEADER_BYTES + buffer.continued,
+            len(view) - buffer.unfinished,
             buffer.records,
             unpacked=spanning,
             length_max=self._unpacker.length_max,
             unpack=self._unpack_whole,
         )
-        self._count(len(spanning) + buffer.records)
-        return (first,)
-
-    def _begin_buffer(self, index: int, buffer: Buffer) -> memoryview:
-        self._current, self._channel = buffer, index
-        self.bytes_in += buffer.size
-        return buffer.view_with_room()
+        records = len(spanning) + buffer.records
+        self._count(records)
+        return records
 
     def _unpack_whole(
         self, content: memoryview, start: int, end: int, number: int
@@ -269,7 +252,7 @@ class RecordReader:
             return unpack(*arguments)
         except UNPACK_ERRORS as cause:
             error = SerializationError(
-                f"the bytes on {self.gate.channels[self._channel]} are not a record within the "
+                f"the bytes on {self.gate.channels[self.channel]} are not a record within the "
                 f"limits (record_bytes_max, record_elements_max): {type(cause).__name__}: {cause}"
             )
             self.gate.fail(error)

@@ -16,6 +16,8 @@ has let go of it by then: so all that is written for a record, and read by the l
 of the processor's nearest memory. Made at once, the records of a buffer are ten times its size, and
 have gone from there before they are looked at. The buffer's memory is held until its last record
 has been handed out.
+
+``ArrivedRecords`` hands the same records out, and keeps nothing itself.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -38,7 +40,7 @@ from flinknet.records.awaitable_slot cimport (
 from flinknet.records.serialization.recycled_records cimport flat_record
 from flinknet.records.serialization.reused_values cimport REUSES_VALUES
 
-__all__ = ["RecordIterator"]
+__all__ = ["ArrivedRecords", "RecordIterator"]
 
 
 cdef extern from "Python.h":
@@ -85,8 +87,7 @@ cdef class RecordIterator:
     def __dealloc__(self):
         if self._packed:
             PyBuffer_Release(&self._memory)
-        Py_XDECREF(self._made[0])
-        Py_XDECREF(self._made[1])
+        self._forget_made()
 
     def __init__(self, begin):
         self._begin = begin
@@ -97,11 +98,18 @@ cdef class RecordIterator:
     cdef _have(self, tuple records):
         # What frees the others may come here again.
         forget_result(<PyObject *>self._end)
+        self._forget_made()
         self._number = self._handed_out = 0
         self._records = records
         self._number = PyTuple_GET_SIZE(<PyObject *>records)
 
-    def hand_out(
+    cdef _forget_made(self):
+        cdef int index
+        for index in range(2):
+            made, self._made[index] = self._made[index], NULL
+            Py_XDECREF(made)
+
+    def have(
         self,
         content,
         Py_ssize_t start,
@@ -112,7 +120,6 @@ cdef class RecordIterator:
         Py_ssize_t length_max,
         unpack,
     ):
-        cdef PyObject *result = NULL
         self.drop()
         if REUSES_VALUES and 1 < number <= length_max and number <= end - start:
             self._hold(content, start, end, number, length_max, unpack)
@@ -121,10 +128,6 @@ cdef class RecordIterator:
                 if start < end or number:
                     unpacked += unpack(content, start, end, number)
         self._have(unpacked)
-        self._take(&result)
-        first = <object>result
-        Py_DECREF(result)
-        return first
 
     cdef _hold(
         self,
@@ -145,13 +148,9 @@ cdef class RecordIterator:
 
     cdef _let_go(self):
         """Return the content, of which nothing is used here any more."""
-        cdef int index
         content, self._content, self._unpack = self._content, None, None
         self._packed = 0
         PyBuffer_Release(&self._memory)
-        for index in range(2):
-            made, self._made[index] = self._made[index], NULL
-            Py_XDECREF(made)
         return content
 
     cdef bint _take(self, PyObject **result) except -1:
@@ -175,13 +174,6 @@ cdef class RecordIterator:
         unpack = self._unpack
         with self._let_go() as content:
             return unpack(content, start, end, number)
-
-    def take_left(self):
-        left = self._records[self._handed_out :]
-        self._have(())
-        if self._packed:
-            left += self._unpack_left()
-        return left
 
     def drop(self):
         self._have(())
@@ -302,6 +294,46 @@ cdef PyObject *_next(PyObject *self) noexcept:
         end_with(<PyObject *>(<RecordIterator>self)._end, result)
         return NULL
     return result
+
+
+cdef class ArrivedRecords:
+    """See ``record_iterator.py``."""
+
+    cdef RecordIterator _owner
+
+    def __init__(self, RecordIterator owner not None):
+        self._owner = owner
+
+    def take_all(self):
+        cdef RecordIterator owner = self._owner
+        left = owner._records[owner._handed_out :]
+        owner._have(())
+        if owner._packed:
+            left += owner._unpack_left()
+        return left
+
+    @property
+    def last(self):
+        cdef RecordIterator owner = self._owner
+        cdef PyObject *made = owner._made[owner._turn ^ 1]
+        if made is not NULL:
+            return <object>made
+        return owner._records[owner._handed_out - 1] if owner._handed_out else None
+
+    def __length_hint__(self):
+        cdef RecordIterator owner = self._owner
+        return owner._number - owner._handed_out + owner._packed
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef PyObject *result = NULL
+        if not self._owner._take(&result):
+            raise StopIteration
+        record = <object>result
+        Py_DECREF(result)
+        return record
 
 
 answer_awaits(RecordIterator, _send_next, _next)

@@ -8,11 +8,12 @@ taken in pieces, as in ``operators.py``, whatever kind of iterable they come in.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from flinknet.records.key_forms import comparable_key
+from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.task.keyed_operators import StatefulOperator
 from flinknet.task.operators import FunctionOperator, on_records, records_in
 
@@ -24,6 +25,8 @@ Groups = dict[Any, list[Any]]
 
 class MapBatchOperator(FunctionOperator):
     """The records of a batch in, any number out."""
+
+    iterates_once = False
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "map_batch")
@@ -43,7 +46,7 @@ class ProcessBatchOperator(StatefulOperator):
     def __init__(self, function: Any, key_of: Callable[[Any], Any]) -> None:
         super().__init__(function, "process_batch", key_of)
 
-    async def _process_batch(self, records: list[Any]) -> None:
+    async def _process_batch(self, records: list[Any] | ArrivedRecords) -> None:
         groups = self._by_key(records)
         await self._emit_results(partial(self._on_key, groups), self._results, groups)
 
@@ -54,7 +57,7 @@ class ProcessBatchOperator(StatefulOperator):
             view.current_key = key
             await self._emit_results(partial(self._on_key, groups), self._call, key, group)
 
-    def _by_key(self, records: list[Any]) -> Groups:
+    def _by_key(self, records: Iterable[Any]) -> Groups:
         key_of = self._key_of
         groups: Groups = {}
         for record in records:

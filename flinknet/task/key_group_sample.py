@@ -1,7 +1,9 @@
 """Which key groups the records of a subtask belong to: a sample, for who asks why it is busy.
 
-Theory of operation. Of each batch one record is looked at, another place in each: that costs a
-hash per buffer, and who has most of the records has most of the sample. The counts are of late:
+Theory of operation. Of a batch one record is looked at, at another place in each: that costs a
+hash, and who has most of the records has most of the sample. Where batches are large that is done
+with one in ``LARGE_BATCHES_EACH``, which stands for all of them: all of its records have to be
+unpacked at once for it, which costs an operator a tenth of its time. The counts are of late:
 whenever there are ``SAMPLE_MAX`` all are halved, so that what was long ago fades. Channels whose
 edge is not keyed are passed over. What the key selector raises here is not the job's concern: the
 record has been keyed where it was sent, but may have another form before its type is restored; the
@@ -21,7 +23,13 @@ __all__ = ["KEY_GROUPS_TOLD_MAX", "SAMPLE_MAX", "KeyGroupOf", "KeyGroupSample"]
 KeyGroupOf: TypeAlias = Callable[[Any], int]
 
 SAMPLE_MAX = 1_000
-"""Records after which the older ones count half as much."""
+"""Batches after which the older ones count half as much."""
+
+LARGE_BATCH_RECORDS = 64
+"""From so many on it is a large one. Fewer are unpacked as fast at once as one by one."""
+
+LARGE_BATCHES_EACH = 8
+"""Of so many one is looked at."""
 
 KEY_GROUPS_TOLD_MAX = 8
 """Key groups that are told of, those with most records first."""
@@ -36,19 +44,31 @@ class KeyGroupSample:
         self._counts: Counter[int] = Counter()
         self._taken = 0
         self._counted = 0
+        self._large = 0
 
-    def take(self, channel: int, records: Sequence[Any]) -> None:
-        """A batch has come; it is not empty."""
+    def weigh(self, channel: int, records: int) -> int:
+        """A batch of so many records has come, at least one: return for how many it stands. If not
+        for 0, ``take`` is to look at it."""
+        if self._key_group_of[channel] is None:
+            return 0
+        if records < LARGE_BATCH_RECORDS:
+            return 1
+        # Not each time the same of so many: channels may take turns.
+        turn, place = divmod(self._large, LARGE_BATCHES_EACH)
+        self._large += 1
+        return LARGE_BATCHES_EACH if place == turn % LARGE_BATCHES_EACH else 0
+
+    def take(self, channel: int, records: Sequence[Any], weight: int = 1) -> None:
+        """Look at a batch that stands for so many."""
         key_group_of = self._key_group_of[channel]
-        if key_group_of is None:
-            return
+        assert key_group_of is not None, "a batch of such a channel stands for none"
         self._taken += 1
         try:
-            self._counts[key_group_of(records[self._taken % len(records)])] += 1
+            self._counts[key_group_of(records[self._taken % len(records)])] += weight
         except Exception:
             self._key_group_of[channel] = None
             return
-        self._counted += 1
+        self._counted += weight
         if self._counted >= SAMPLE_MAX:
             halved = {group: count // 2 for group, count in self._counts.items()}
             self._counts = Counter({group: count for group, count in halved.items() if count})

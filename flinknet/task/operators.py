@@ -14,7 +14,9 @@ Rules that operators and sinks keep:
 - an emitted batch is never empty, and holds at most about ``BATCH_RECORDS`` more than came in: the
   results of a generator function are taken in pieces, so that one record may become millions in
   bounded memory. Arrow record batches, which are large, are emitted one by one as they are made;
-- the loop reads the batch through one list iterator, whose position names the record that failed.
+- the loop reads the batch through one iterator, whose position names the record that failed: that
+  of a list, or the batch itself, if it has come over the network and its records are unpacked as
+  they are asked for (``ArrivedRecords``).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any, NoReturn
 
 from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
+from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import CheckpointListener, Function, find_attributes_fast
 from flinknet.task.watermark_valve import WatermarkElement
@@ -88,6 +91,10 @@ class Operator:
     process: Emit
     """Takes a batch; returns when everything that came of it has been taken by the next
     operators."""
+
+    iterates_once = False
+    """Whether ``process`` takes ``ArrivedRecords`` for a list, too: it iterates over the batch, and
+    does nothing else with it."""
 
     def connect(self, emit: Emit, pass_on: PassOn | None = None) -> None:
         """Set where results go, and who is told of event time and gets latency markers."""
@@ -173,6 +180,8 @@ class FunctionOperator(Operator):
     awaits = True
     """Whether the function may be a coroutine function."""
 
+    iterates_once = True
+
     def __init__(self, function: Any, method: str) -> None:
         self._function = function
         self._call = bound_function(function, method)
@@ -241,15 +250,14 @@ class FunctionOperator(Operator):
                     return
                 await self._emit(piece)
 
-    async def _process_batch(self, records: list[Any]) -> None:
+    async def _process_batch(self, records: list[Any] | ArrivedRecords) -> None:
         position = iter(records)
         batches = self._apply(position)
         while True:
             try:
                 batch = next(batches, None)
             except Exception as error:
-                failed = records[len(records) - length_hint(position) - 1]
-                self.fail(error, on_records((failed,)))
+                self.fail(error, on_records((_last_taken(records, position),)))
             if batch is None:
                 return
             if batch:
@@ -341,6 +349,12 @@ class CallableSinkOperator(FunctionOperator):
     async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
         await self._call(record)
         return ()
+
+
+def _last_taken(records: list[Any] | ArrivedRecords, position: Iterator[Any]) -> Any:
+    if isinstance(records, list):
+        return records[len(records) - length_hint(position) - 1]
+    return records.last
 
 
 async def _tell_nobody(element: StreamElement) -> None:

@@ -288,6 +288,7 @@ def _values_only(operator: Operator) -> Operator:
         await process([value for _, value in records])
 
     operator.process = process_values
+    operator.iterates_once = True
     return operator
 
 

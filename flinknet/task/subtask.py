@@ -544,22 +544,32 @@ class Subtask:
             return
         assert self._reader is not None, "a vertex without a source has a gate"
         events = self._events
-        while (batch := await self._reader.next_batch()) is not None:
+        while (records := await self._reader.begin_batch()) is not None:
             if events is not None and events.pending:
                 for element in events.take():
                     await chain.head.process_stream_element(element)
-            records = list(batch.records)
             if records:
-                if self._key_groups is not None:
-                    self._key_groups.take(batch.channel, records)
-                chain.set_channel(batch.channel)
-                if self._slices is None:
-                    await chain.head.process(records)
-                else:
-                    await self._slices.work_off(records, chain.head.process, batch.channel)
-            del batch, records  # so that the next ones can take their memory
+                await self._process_batch(chain, self._reader, records)
             if mailbox.mails:
                 await mailbox.run_mails()
+
+    async def _process_batch(self, chain: OperatorChain, reader: RecordReader, number: int) -> None:
+        """Process the records that have arrived, so many; unpacked as they are asked for, where
+        nobody needs all of them at once."""
+        channel, head, key_groups = reader.channel, chain.head, self._key_groups
+        chain.set_channel(channel)
+        weight = 0 if key_groups is None else key_groups.weigh(channel, number)
+        if head.iterates_once and self._slices is None and not weight:
+            arrived: Any = reader.arrived
+            await head.process(arrived)
+            return
+        records = list(reader.arrived.take_all())
+        if key_groups is not None and weight:
+            key_groups.take(channel, records, weight)
+        if self._slices is None:
+            await head.process(records)
+        else:
+            await self._slices.work_off(records, head.process, channel)
 
     async def _interrupt(self) -> None:
         """Let others have their turn in the middle of long work; with unaligned checkpoints mails,

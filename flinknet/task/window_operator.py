@@ -135,6 +135,7 @@ class WindowOperator(Operator):
     the context or the window, and with the elements; None emits the elements themselves.
     """
 
+    iterates_once = True
     takes_timestamps = True
 
     def __init__(

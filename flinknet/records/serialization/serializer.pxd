@@ -23,15 +23,6 @@ cdef class RecordDeserializer:
     cdef public SpanningRecord _spanning
     cdef public RecordUnpacker _unpacker
 
-    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, records=tuple, whole_records=tuple)
-    cpdef tuple records(
-        self,
-        data,
-        Py_ssize_t continued,
-        Py_ssize_t unfinished,
-        Py_ssize_t whole,
-        bint clear_end,
-    )
     @cython.locals(spanning=SpanningRecord, goes_on=bint, records=tuple)
     cpdef tuple spanning_record(
         self, data, Py_ssize_t continued, Py_ssize_t unfinished, bint clear_end

@@ -203,7 +203,7 @@ class RecordUnpacker:
 
 
 class RecordDeserializer:
-    """Turns one channel's buffers into records."""
+    """Puts together the records of one channel that span its buffers."""
 
     __slots__ = ("_spanning", "_unpacker")
 
@@ -216,31 +216,19 @@ class RecordDeserializer:
         """Whether the channel stands inside a record."""
         return self._spanning.size > 0
 
-    def records(
-        self, data: memoryview, continued: int, unfinished: int, whole: int, clear_end: bool
+    def spanning_record(
+        self, data: memoryview, continued: int, unfinished: int, clear_end: bool
     ) -> tuple[Any, ...]:
-        """Return the records that end in a buffer, whose bytes are copied.
+        """Take what a buffer has of records that span buffers, whose bytes are copied, and return
+        the one that ends in it, if there is one. Whole records stand between, for the unpacker.
 
-        ``data`` is its content behind ARRAY_HEADER_BYTES of room, which are written to;
-        ``continued``, ``unfinished`` and ``whole``, its number of whole records, are those of
-        ``Buffer``.
+        ``data`` is its content behind ARRAY_HEADER_BYTES of room, ``continued`` and ``unfinished``
+        are those of ``Buffer``.
 
         Raises one of UNPACK_ERRORS for bytes that are no record within the limits,
         RemoteProtocolError if records do not begin and end where the buffers say, and
         SerializationError if the disk refuses a long one.
         """
-        records = self.spanning_record(data, continued, unfinished, clear_end)
-        start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
-        if start == end and not whole:
-            return records
-        whole_records = self._unpacker.whole_records(data, start, end, whole)
-        return records + whole_records if records else whole_records
-
-    def spanning_record(
-        self, data: memoryview, continued: int, unfinished: int, clear_end: bool
-    ) -> tuple[Any, ...]:
-        """Take what a buffer has of records that span buffers, and return the one that ends in it,
-        if there is one: ``records`` without the whole ones, which stand between."""
         spanning = self._spanning
         records: tuple[Any, ...] = ()
         if clear_end and not (continued or unfinished or spanning.size):

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from flinknet.errors import (
     SerializationError,
 )
 from flinknet.records.reader import EventHandler, RecordBatch, RecordReader
+from flinknet.records.serialization.packer import RecordPacker
 from flinknet.wire.events import Event
 from tests.unit.arrangements import (
     THERE,
@@ -268,6 +273,58 @@ def test_a_batch_can_be_read_again() -> None:
     arranged.arrive(packed(1, 2))
     batch = arranged.batch()
     assert [list(batch), list(batch), list(batch.records)] == [[1, 2]] * 3
+
+
+def test_records_that_have_arrived_are_taken_without_waiting() -> None:
+    arranged = Arranged(2)
+    reader = arranged.reader
+    arranged.arrive(packed(*range(200)), channel=1)
+    assert run(reader.begin_batch()) == 200
+    assert (reader.channel, reader.records_in) == (1, 200)
+    assert list(islice(reader.arrived, 150)) == list(range(150))
+    assert arranged.exclusive_in_use == 1
+    assert run(reader.begin_batch()) == 50, "what is left of a batch is not lost"
+    assert next(reader.arrived) == 150
+    assert list(arranged.batch()) == list(range(151, 200))
+    assert (reader.channel, reader.records_in) == (1, 200)
+    reading = Running(reader.begin_batch())
+    assert arranged.exclusive_in_use == 0
+    arranged.end()
+    arranged.end(1)
+    reading.go_on()
+    assert reading.result is None
+    arranged.close()
+
+
+def test_no_record_is_kept_while_the_next_batch_is_waited_for() -> None:
+    """However it was taken: the next ones take its memory."""
+    pack = RecordPacker().pack
+    takes: list[Callable[[RecordReader], Iterable[Any]]] = [
+        lambda reader: reader.arrived,
+        lambda reader: reader.arrived.take_all(),
+        lambda reader: (run(anext(reader)) for _ in range(2)),
+    ]
+    for take in takes:
+        arranged = Arranged()
+        arranged.arrive(pack({1}) + pack({2}))
+        run(arranged.reader.begin_batch())
+        held = [weakref.ref(record) for record in take(arranged.reader)]
+        waiting = Running(arranged.reader.begin_batch())
+        gc.collect()
+        assert [one() for one in held] == [None, None]
+        waiting.cancel()
+        arranged.close()
+
+
+def test_a_batch_in_which_no_record_ends_is_empty() -> None:
+    arranged = Arranged()
+    for buffer in cut(["long" * 3], 6):
+        arranged.arrive_cut(buffer)
+    assert [run(arranged.reader.begin_batch()) for _ in range(2)] == [0, 0]
+    assert list(arranged.reader.arrived) == []
+    assert run(arranged.reader.begin_batch()) == 1
+    assert list(arranged.reader.arrived) == ["long" * 3]
+    arranged.close()
 
 
 def test_the_end_of_data_is_acknowledged_after_the_last_record() -> None:
@@ -524,7 +581,7 @@ def test_bytes_that_are_no_record_are_an_error_of_their_channel(bad: bytes, span
 
 
 @pytest.mark.parametrize("bad", BAD_BYTES, ids=lambda bad: bad[:4].hex())
-@pytest.mark.parametrize("goes_on", ["by record", "by batch"])
+@pytest.mark.parametrize("goes_on", ["by record", "by batch", "by what has arrived"])
 def test_bytes_that_are_no_record_end_an_iteration(bad: bytes, goes_on: str) -> None:
     """Records in front of them may have come, none behind them does, whoever asks."""
     arranged = Arranged(2)
@@ -537,6 +594,10 @@ def test_bytes_that_are_no_record_end_an_iteration(bad: bytes, goes_on: str) -> 
         read.append(run(anext(arranged.reader)))
         if goes_on == "by batch":
             run(arranged.reader.next_batch())
+        if goes_on == "by what has arrived":
+            while (record := next(arranged.reader.arrived, None)) is not None:
+                read.append(record)
+            run(arranged.reader.begin_batch())
         while True:
             read.append(run(anext(arranged.reader)))
     assert read == good[: len(read)]

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator, Callable
+from itertools import cycle
+from operator import length_hint
 from typing import Any
 
 import msgpack
@@ -21,22 +23,25 @@ from tests.plain_module import plain_module
 from tests.unit.records.raising import new_exceptions
 from tests.unit.records.serialization.flat_records import FLAT, NUMBERS, OTHERS
 
-FORMS = {
-    module.__file__: module.RecordIterator
-    for module in (record_iterator, plain_module("flinknet.records.record_iterator"))
-}
+MODULES = (record_iterator, plain_module("flinknet.records.record_iterator"))
+FORMS = {module.__file__: module.RecordIterator for module in MODULES}
+ARRIVED = {module.RecordIterator: module.ArrivedRecords for module in MODULES}
 
 
 def unpack_none(*_: Any) -> tuple[Any, ...]:
     raise AssertionError("there is nothing to unpack")
 
 
+def arrived(iterator: Any) -> Any:
+    """What the iterator has, for who does not wait."""
+    return ARRIVED[type(iterator)](iterator)
+
+
 def hand_out(iterator: Any, *records: Any) -> Any:
-    """Hand out records that are unpacked already."""
+    """Have records handed out that are unpacked already; return the first."""
     content = memoryview(b"")
-    return iterator.hand_out(
-        content, 0, 0, 0, unpacked=records, length_max=1_000, unpack=unpack_none
-    )
+    iterator.have(content, 0, 0, 0, unpacked=records, length_max=1_000, unpack=unpack_none)
+    return next(arrived(iterator))
 
 
 class Batches:
@@ -83,8 +88,8 @@ async def test_an_iteration_that_was_left_goes_on(make: Any) -> None:
     async for record in batches.iterator:
         assert record == 1
         break
-    assert batches.iterator.take_left() == (2, 3)
-    assert batches.iterator.take_left() == ()
+    assert arrived(batches.iterator).take_all() == (2, 3)
+    assert arrived(batches.iterator).take_all() == ()
     assert hand_out(batches.iterator, 4, 5) == 4
     assert await anext(batches.iterator) == 5
 
@@ -146,7 +151,7 @@ async def test_what_next_has_raised_stays_as_it_is(make: Any) -> None:
     assert hand_out(iterator, 0, "first", "second", "third") == 0
     kept = [stopped_by(iterator) for _ in range(3)]
     assert [end.value for end in kept] == ["first", "second", "third"]
-    assert iterator.take_left() == ()
+    assert arrived(iterator).take_all() == ()
     assert [end.value for end in kept] == ["first", "second", "third"]
 
 
@@ -164,7 +169,7 @@ async def test_no_record_of_a_batch_is_kept_when_it_is_over(make: Any) -> None:
     iterator = Batches(make).iterator
     hand_out(iterator, 0, Held())
     held = weakref.ref(await anext(iterator))
-    assert iterator.take_left() == ()
+    assert arrived(iterator).take_all() == ()
     gc.collect()
     assert held() is None
 
@@ -189,6 +194,8 @@ UNPACKER = RecordUnpacker(record_bytes_max=1_000, record_elements_max=1_000)
 class Stored:
     """The records of one buffer, which an iterator hands out, and what it had unpacked for it."""
 
+    way = "awaited"
+
     def __init__(
         self, make: Callable[..., Any], packed: bytes, number: int, *spanning: Any
     ) -> None:
@@ -207,7 +214,7 @@ class Stored:
             return False
 
     def begin(self) -> Any:
-        return self.iterator.hand_out(
+        self.iterator.have(
             self.content,
             len(ROOM),
             len(self.content),
@@ -216,14 +223,24 @@ class Stored:
             length_max=UNPACKER.length_max,
             unpack=self._unpack,
         )
+        return next(arrived(self.iterator))
 
     async def rest(self) -> list[Any]:
-        return await all_of(self.iterator)
+        taken: list[Any] = []
+        await self.move_rest(taken)
+        return taken
 
     async def move_rest(self, taken: list[Any]) -> None:
-        """Take what there is up to an error, too."""
+        """Take what there is up to an error, too: as ``way`` says."""
         end = object()
-        while (record := await anext(self.iterator, end)) is not end:
+        ways = {"awaited": [True], "arrived": [False], "in turn": [True, False, False]}[self.way]
+        for waits in cycle(ways):
+            if waits:
+                record = await anext(self.iterator, end)
+            else:
+                record = next(arrived(self.iterator), end)
+            if record is end:
+                return
             taken.append(record)
 
     def _unpack(self, content: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
@@ -232,6 +249,12 @@ class Stored:
 
     async def _no_other(self) -> Any:
         raise StopAsyncIteration
+
+
+@pytest.fixture(params=["awaited", "arrived", "in turn"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what is left taken in each way that there is."""
+    monkeypatch.setattr(Stored, "way", request.param)
 
 
 def stored(make: Callable[..., Any], *records: Any) -> Stored:
@@ -250,6 +273,7 @@ RECORDS: list[list[Any]] = [
 ]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("records", RECORDS, ids=str)
 async def test_the_records_of_a_buffer_come_in_order(make: Any, records: list[Any]) -> None:
     buffer = stored(make, *records)
@@ -258,6 +282,7 @@ async def test_the_records_of_a_buffer_come_in_order(make: Any, records: list[An
     assert await buffer.rest() == []
 
 
+@pytest.mark.usefixtures("way")
 async def test_the_record_that_ends_in_a_buffer_comes_first(make: Any) -> None:
     buffer = Stored(make, msgpack.packb((1, 2)) + msgpack.packb((3, 4)), 2, "spanning")
     assert buffer.begin() == "spanning"
@@ -268,6 +293,7 @@ async def test_the_record_that_ends_in_a_buffer_comes_first(make: Any) -> None:
     assert not alone.is_held
 
 
+@pytest.mark.usefixtures("way")
 async def test_flat_records_are_unpacked_when_they_are_asked_for(make: Any) -> None:
     """Compiled: no more than three of them are ever there, and the others are left to ``unpack``
     from the first that is not flat."""
@@ -287,12 +313,12 @@ async def test_what_was_left_in_a_buffer_can_be_taken(make: Any) -> None:
     buffer = stored(make, (1, 2), (3, 4), (5, 6))
     assert buffer.begin() == (1, 2)
     assert await anext(buffer.iterator) == (3, 4)
-    assert buffer.iterator.take_left() == ((5, 6),)
+    assert arrived(buffer.iterator).take_all() == ((5, 6),)
     assert not buffer.is_held
-    assert buffer.iterator.take_left() == ()
+    assert arrived(buffer.iterator).take_all() == ()
     before = Stored(make, msgpack.packb(1) + msgpack.packb(2), 2, "spanning")
     assert before.begin() == "spanning"
-    assert before.iterator.take_left() == (1, 2)
+    assert arrived(before.iterator).take_all() == (1, 2)
 
 
 async def test_what_was_left_in_a_buffer_can_be_dropped(make: Any) -> None:
@@ -306,6 +332,39 @@ async def test_what_was_left_in_a_buffer_can_be_dropped(make: Any) -> None:
     assert again.begin() == "other"
 
 
+@pytest.mark.parametrize("records", RECORDS, ids=str)
+async def test_who_does_not_wait_knows_how_many_there_are_and_which_was_last(
+    make: Any, records: list[Any]
+) -> None:
+    buffer = Stored(make, b"".join(map(msgpack.packb, records)), len(records), "spanning")
+    there = arrived(buffer.iterator)
+    assert (length_hint(there), there.last) == (0, None)
+    assert buffer.begin() == "spanning"
+    for left, record in zip(range(len(records), 0, -1), records, strict=True):
+        assert length_hint(there) == left
+        assert next(iter(there)) == record == there.last
+    assert (next(there, "end"), length_hint(there), there.last) == ("end", 0, records[-1])
+    buffer.iterator.drop()
+    assert there.last is None
+
+
+async def test_which_was_last_is_known_of_those_that_were_awaited(make: Any) -> None:
+    buffer = stored(make, *RECORDS[3])
+    assert buffer.begin() == arrived(buffer.iterator).last
+    for record in RECORDS[3][1:]:
+        assert await anext(buffer.iterator) == record == arrived(buffer.iterator).last
+
+
+async def test_which_was_last_is_known_where_an_error_ends_them(make: Any) -> None:
+    """That is what an operator says of a function's failure."""
+    buffer = Stored(make, msgpack.packb((1, 2)) * 3 + b"\xc1", 4)
+    with pytest.raises((*UNPACK_ERRORS, RemoteProtocolError)):
+        buffer.begin()
+        list(arrived(buffer.iterator))
+    assert arrived(buffer.iterator).last in ((1, 2), None)
+
+
+@pytest.mark.usefixtures("way")
 async def test_a_buffer_takes_the_place_of_the_one_before(make: Any) -> None:
     first, second = stored(make, (1, 2), (3, 4)), stored(make, (5, 6), (7, 8))
     second.iterator = first.iterator
@@ -322,6 +381,7 @@ async def test_an_iterator_that_goes_lets_go_of_its_buffer(make: Any) -> None:
     buffer.content.release()  # which it would refuse
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("wrong", "behind"),
     [
@@ -345,13 +405,14 @@ async def test_what_is_no_record_is_refused_where_it_is_come_to(
     with pytest.raises((*UNPACK_ERRORS, RemoteProtocolError)):
         taken.append(buffer.begin())
         if left:
-            taken.extend(buffer.iterator.take_left())
+            taken.extend(arrived(buffer.iterator).take_all())
         await buffer.move_rest(taken)
     assert taken == [(1, 2), (3, 4)][: len(taken)]
     assert not buffer.is_held
     assert await buffer.rest() == []
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("numbered", [0, 1, 2, 4, 5, 50])
 async def test_a_wrong_number_of_records_is_refused(make: Any, numbered: int) -> None:
     """The last one is not handed out before something is known to stand behind it."""
@@ -365,6 +426,7 @@ async def test_a_wrong_number_of_records_is_refused(make: Any, numbered: int) ->
     assert not buffer.is_held
 
 
+@pytest.mark.usefixtures("way")
 async def test_more_records_than_elements_are_left_to_the_unpacker(make: Any) -> None:
     buffer = stored(make, *range(1_001))
     try:
@@ -376,12 +438,13 @@ async def test_more_records_than_elements_are_left_to_the_unpacker(make: Any) ->
     assert not buffer.is_held
 
 
+@pytest.mark.usefixtures("way")
 async def test_an_unpacker_may_come_back_for_the_next(make: Any) -> None:
     """What it makes may run anything: there is nothing left to hand out meanwhile."""
     inside = []
 
     def unpack(content: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
-        inside.append(buffer.iterator.take_left())
+        inside.append(arrived(buffer.iterator).take_all())
         return UNPACKER.whole_records(content, start, end, number)
 
     buffer = stored(make, (1, 2), {"not": "flat"}, (3, 4))

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import pytest
 
+from flinknet.records.record_iterator import ArrivedRecords, RecordIterator
 from flinknet.task.context import RuntimeContext
 from flinknet.task.operators import Operator, StreamElement
 from flinknet.task.processing_time import ProcessingTimeService
@@ -26,6 +27,9 @@ def context(**fields: Any) -> RuntimeContext:
 
 class Harness:
     """An open operator whose batches are kept: ``async with Harness(operator) as harness``."""
+
+    have_arrived = False
+    """Whether its input comes as from the network, where it takes that."""
 
     def __init__(self, operator: Operator, runtime_context: RuntimeContext | None = None) -> None:
         self.operator = operator
@@ -50,7 +54,10 @@ class Harness:
     async def process(self, *records: Any) -> list[Any]:
         """Process one batch and return what was emitted for it."""
         before = len(self.records)
-        await self.operator.process(list(records))
+        batch: Any = list(records)
+        if self.have_arrived and self.operator.iterates_once:
+            batch = arrived(records)
+        await self.operator.process(batch)
         return self.records[before:]
 
     async def end_of_input(self) -> list[Any]:
@@ -65,6 +72,22 @@ class Harness:
 
     async def _keep_event_time(self, element: StreamElement) -> None:
         self.event_time.append(element)
+
+
+def arrived(records: tuple[Any, ...]) -> ArrivedRecords:
+    """Return records as a reader has them."""
+    iterator = RecordIterator(_wait_for_none)
+    content = memoryview(b"")
+    iterator.have(content, 0, 0, 0, unpacked=records, length_max=0, unpack=_unpack_none)
+    return ArrivedRecords(iterator)
+
+
+async def _wait_for_none() -> None:
+    raise StopAsyncIteration
+
+
+def _unpack_none(*_: Any) -> tuple[Any, ...]:
+    raise AssertionError("there is nothing to unpack")
 
 
 class _EnoughError(Exception):

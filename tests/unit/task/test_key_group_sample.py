@@ -2,33 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flinknet.metrics.worker_statistics import KeyGroupCount
-from flinknet.task.key_group_sample import KEY_GROUPS_TOLD_MAX, SAMPLE_MAX, KeyGroupSample
+from flinknet.task.key_group_sample import (
+    KEY_GROUPS_TOLD_MAX,
+    LARGE_BATCH_RECORDS,
+    LARGE_BATCHES_EACH,
+    SAMPLE_MAX,
+    KeyGroupSample,
+)
 
 
 def modulo(record: int) -> int:
     return record % 128
 
 
+def take(sample: KeyGroupSample, channel: int, records: Sequence[int]) -> None:
+    """As a subtask does."""
+    if weight := sample.weigh(channel, len(records)):
+        sample.take(channel, records, weight)
+
+
 def test_one_record_of_each_batch_is_looked_at_each_time_another_one() -> None:
     sample = KeyGroupSample([modulo])
     for _ in range(3):
-        sample.take(0, (1, 2, 3))
+        take(sample, 0, (1, 2, 3))
     assert set(sample.counts()) == {KeyGroupCount(group, 1) for group in (1, 2, 3)}
+
+
+def test_of_many_large_batches_one_stands_for_all() -> None:
+    sample = KeyGroupSample([modulo])
+    for group in range(LARGE_BATCHES_EACH):
+        for _ in range(LARGE_BATCHES_EACH):
+            take(sample, 0, (group,) * LARGE_BATCH_RECORDS)
+        take(sample, 0, (100,))
+    told = {one.key_group: one.records for one in sample.counts()}
+    assert told.pop(100) == LARGE_BATCHES_EACH
+    assert set(told.values()) == {LARGE_BATCHES_EACH}
+
+
+def test_channels_that_take_turns_are_all_looked_at() -> None:
+    """However many there are."""
+    for channels in (1, 2, 3, 7, 8, 9, 16):
+        sample = KeyGroupSample([modulo] * channels)
+        for number in range(SAMPLE_MAX - 1):
+            channel = number % channels
+            take(sample, channel, (channel,) * LARGE_BATCH_RECORDS)
+        seen = {one.key_group for one in sample.counts() if one.key_group >= 0}
+        assert len(seen) == min(channels, KEY_GROUPS_TOLD_MAX)
 
 
 def test_channels_without_keys_are_passed_over() -> None:
     sample = KeyGroupSample([None, modulo])
-    sample.take(0, (1,))
-    sample.take(1, (2,))
+    take(sample, 0, (1,))
+    take(sample, 1, (2,))
     assert sample.counts() == (KeyGroupCount(2, 1),)
 
 
 def test_what_was_long_ago_fades() -> None:
     sample = KeyGroupSample([modulo])
-    sample.take(0, (5,))
+    take(sample, 0, (5,))
     for _ in range(2 * SAMPLE_MAX):
-        sample.take(0, (7,))
+        take(sample, 0, (7,))
     ((group, count),) = sample.counts()
     assert group == 7
     assert SAMPLE_MAX / 2 <= count < SAMPLE_MAX
@@ -37,8 +73,8 @@ def test_what_was_long_ago_fades() -> None:
 def test_the_many_with_few_records_are_told_together() -> None:
     sample = KeyGroupSample([modulo])
     for record in range(100):
-        sample.take(0, (record,))
-        sample.take(0, (3,))
+        take(sample, 0, (record,))
+        take(sample, 0, (3,))
     told = sample.counts()
     assert told[0] == KeyGroupCount(3, 101)
     assert len(told) == KEY_GROUPS_TOLD_MAX + 1
@@ -54,6 +90,6 @@ def test_a_channel_whose_records_cannot_be_keyed_is_left_alone() -> None:
         raise AttributeError("a dict as it travels has no attribute")
 
     sample = KeyGroupSample([fail])
-    sample.take(0, (1,))
-    sample.take(0, (1,))
+    take(sample, 0, (1,))
+    take(sample, 0, (1,))
     assert (asked, sample.counts()) == (1, ())

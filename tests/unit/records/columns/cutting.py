@@ -129,7 +129,8 @@ def make_deserializer(memory: ReassemblyMemory | None = None) -> RecordDeseriali
 
 def read(deserializer: RecordDeserializer, buffer: Cut) -> list[Any]:
     """Feed one buffer; return the records that end in it."""
-    records = deserializer.records(
+    records = records_of(
+        deserializer,
         buffer.room_and_content,
         buffer.continued,
         buffer.unfinished,
@@ -137,6 +138,23 @@ def read(deserializer: RecordDeserializer, buffer: Cut) -> list[Any]:
         clear_end=buffer.clear_end,
     )
     return list(records)
+
+
+def records_of(
+    deserializer: RecordDeserializer,
+    data: memoryview,
+    continued: int,
+    unfinished: int,
+    whole: int,
+    *,
+    clear_end: bool,
+) -> tuple[Any, ...]:
+    """Return the records that end in a buffer, as a reader comes to them."""
+    records = deserializer.spanning_record(data, continued, unfinished, clear_end)
+    start, end = ARRAY_HEADER_BYTES + continued, len(data) - unfinished
+    if start < end or whole:
+        records += deserializer._unpacker.whole_records(data, start, end, whole)
+    return records
 
 
 def read_each(deserializer: RecordDeserializer, buffers: Iterable[Cut]) -> list[list[Any]]:

@@ -27,7 +27,7 @@ from tests.unit.arrangements import (
     view_of,
     wait,
 )
-from tests.unit.records.columns.cutting import make_memory, make_unpacker
+from tests.unit.records.columns.cutting import make_memory, make_unpacker, records_of
 
 EVERYONE = -1
 TASKS = (0, 1)
@@ -179,7 +179,8 @@ class RecordHistories(RuleBasedStateMachine):
         if buffer.data_type.is_buffer:
             clear_end = buffer.data_type is DataType.DATA_BUFFER_WITH_CLEAR_END
             with buffer.view_with_room() as view:
-                records = self.deserializers[channel].records(
+                records = records_of(
+                    self.deserializers[channel],
                     view,
                     buffer.continued,
                     buffer.unfinished,

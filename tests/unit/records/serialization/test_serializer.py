@@ -36,6 +36,7 @@ from tests.unit.records.columns.cutting import (
     read,
     read_all,
     read_each,
+    records_of,
 )
 from tests.unit.records.serialization.scalars import scalars
 
@@ -304,9 +305,9 @@ def test_a_wrong_number_of_records_is_found(number: int, continued: bytes) -> No
     if continued:
         read(deserializer, Cut(continued, 0, 1, clear_end=False))
     with pytest.raises(RemoteProtocolError, match="or it counted its records wrongly"):
-        deserializer.records(content, len(continued), 0, number, clear_end=True)
+        records_of(deserializer, content, len(continued), 0, number, clear_end=True)
     with pytest.raises(RemoteProtocolError, match="or it counted its records wrongly"):
-        deserializer.records(Cut(b"").room_and_content, 0, 0, number + 1, clear_end=True)
+        records_of(deserializer, Cut(b"").room_and_content, 0, 0, number + 1, clear_end=True)
 
 
 NO_BATCH = b"\xc9" + (20_000).to_bytes(4, "big") + b"\x7f" + bytes(20_000)
@@ -330,7 +331,7 @@ def test_a_refused_buffer_can_be_reused_at_once(buffers: list[Cut]) -> None:
     assert read_all(deserializer, before) == []
     memory = bytearray(last.room_and_content)
     with memoryview(memory) as view, pytest.raises(UNPACK_ERRORS) as refused:
-        deserializer.records(view, last.continued, 0, last.records, clear_end=True)
+        records_of(deserializer, view, last.continued, 0, last.records, clear_end=True)
     memory.clear()  # a BufferError if anybody still looks at it
     assert refused.tb is not None
 

@@ -20,6 +20,7 @@ from flinknet.records.serialization.packer import RecordPacker
 from flinknet.records.serialization.serializer import RecordDeserializer, RecordUnpacker
 from flinknet.records.serialization.spanning_record import ReassemblyMemory
 from tests.unit.arrangements import Running
+from tests.unit.records.columns.cutting import records_of
 from tests.unit.records.serialization.record_values import TYPES
 from tests.unit.records.serialization.test_packer import GOLDEN
 from tests.unit.records.writing import Arranged
@@ -77,8 +78,8 @@ def test_a_record_over_three_buffers_is_read_as_specified() -> None:
     received: list[Any] = []
     for data_type, continued, unfinished, whole, body in messages():
         data = memoryview(bytearray(5) + body)
-        received += deserializer.records(
-            data, continued, unfinished, whole, clear_end=data_type == 8
+        received += records_of(
+            deserializer, data, continued, unfinished, whole, clear_end=data_type == 8
         )
     assert received == RECORDS
 
