@@ -20,6 +20,7 @@ from flinknet.checkpoint.file_storage import FileStorage
 from flinknet.checkpoint.metadata import StateKind
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.config import CheckpointingConfig, ClusterConfig, FlinknetConfig, NetworkConfig
 from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.datastream import (
@@ -456,7 +457,12 @@ async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path:
         job = asyncio.create_task(cluster.execute(graph, watch))
         storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
         store = CheckpointStore(storage, await started, config.checkpointing)
-        await complete(store, 0, job)
+        # Its files are there a moment before the coordinator is done with them, and knows.
+        async with CoordinatorClient(cluster.address, cluster.token, config.cluster) as client:
+            path = f"/v1/jobs/{store.job_id}/checkpoints"
+            while not (await client.read(path))["counts"]["completed"]:
+                await asyncio.wait((job,), timeout=LOOK_S)
+                assert not job.done()
         (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
         os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
         with pytest.raises(JobFailedError, match="nor begins again from its start") as failed:
