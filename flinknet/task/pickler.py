@@ -20,9 +20,8 @@ from typing import Any, ClassVar
 import cloudpickle
 
 from flinknet.interpreter import COMPILES_PYTHON
-from flinknet.task.attributes import reduced
 
-__all__ = ["dumps", "dumps_to_run"]
+__all__ = ["dumps"]
 
 
 def dumps(value: Any) -> bytes:
@@ -30,14 +29,6 @@ def dumps(value: Any) -> bytes:
     cannot be pickled. ``pickle.loads`` reads it."""
     with BytesIO() as file:
         _Pickler(file).dump(value)
-        return file.getvalue()
-
-
-def dumps_to_run(value: Any) -> bytes:
-    """The same, for functions that are called for every record: their objects find their attributes
-    fast where they arrive (``attributes.py``)."""
-    with BytesIO() as file:
-        _PicklerToRun(file).dump(value)
         return file.getvalue()
 
 
@@ -68,17 +59,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Knows what a function's code consists of."""
 
     dispatch_table: ClassVar = ChainMap({CodeType: _reduce}, cloudpickle.Pickler.dispatch_table)
-
-
-class _PicklerToRun(_Pickler):
-    """Knows how the attributes of objects are best restored."""
-
-    if not COMPILES_PYTHON:
-
-        def reducer_override(self, value: Any) -> Any:
-            """See pickle."""
-            reduction = super().reducer_override(value)
-            return reduction if reduction is not NotImplemented else reduced(value) or reduction
 
 
 if COMPILES_PYTHON:
