@@ -23,7 +23,7 @@ from flinknet.config.state import StateBackendName
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
 from flinknet.task.operators import Operator
-from flinknet.task.pickler import dumps
+from flinknet.task.pickler import dumps_to_run
 from flinknet.task.sink import SinkOperator, TwoPhaseSink
 from flinknet.task.type_information import TypeInformation
 from flinknet.task.typed_records import InputType
@@ -87,7 +87,7 @@ class JobVertex:
     def own_operators(self) -> tuple[ChainedOperator, ...]:
         """Return a copy of the operators with user functions of its own, for one subtask."""
         copied: tuple[ChainedOperator, ...] = pickle.loads(  # noqa: S301 - this process's own
-            dumps(self.operators)
+            dumps_to_run(self.operators)
         )
         return copied
 
@@ -164,7 +164,7 @@ class JobGraph:
     def to_bytes(self) -> bytes:
         """Serialise the graph with its functions; ConfigurationError names one that cannot be."""
         try:
-            data: bytes = dumps(self)
+            data: bytes = dumps_to_run(self)
         except Exception as error:
             raise ConfigurationError(self._not_serialisable(error)) from error
         return data
@@ -181,7 +181,7 @@ class JobGraph:
         for vertex in self.vertices:
             for operator in vertex.operators:
                 try:
-                    dumps(operator)
+                    dumps_to_run(operator)
                 except Exception as reason:
                     return (
                         f'the function of operator "{operator.name}" cannot be sent to the '
