@@ -45,11 +45,12 @@ __all__ = [
 
 
 class KeyGroupCount(NamedTuple):
-    """How many of the records that were looked at are of one key group."""
+    """How much of the sample of a subtask's records is of one key group."""
 
     key_group: int
     """-1 for all that are not told of by themselves."""
     records: int
+    """One for each batch that a record which was looked at stands for."""
 
 
 class SubtaskTotals(NamedTuple):

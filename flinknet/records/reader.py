@@ -86,6 +86,9 @@ class EventHandler(Protocol):
 class RecordReader:
     """Reads the records of a gate's channels, each channel in order.
 
+    ``arrived`` are those of the batch that was begun last and have not been taken, ``channel`` is
+    the index of the location that it came from.
+
     Args:
         gate: the input gate; released by ``close``.
         wait: suspends until an Availability is available; made by the shell.
