@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copyreg
 from inspect import getattr_static
-from pickle import HIGHEST_PROTOCOL
 from typing import Any
 
 from flinknet.interpreter import COMPILES_PYTHON
@@ -22,6 +21,10 @@ __all__ = ["give_own_dictionary", "reduced"]
 
 _HEAP_TYPE = 1 << 9
 """Of a class's ``__flags__``: made by a class statement. (CPython: Py_TPFLAGS_HEAPTYPE.)"""
+
+_PROTOCOL = 4
+"""Pickle's, with which the class that makes the object, and the state, come apart: from 2 on all do
+the same."""
 
 
 def reduced(value: Any) -> tuple[Any, ...] | None:
@@ -32,7 +35,7 @@ def reduced(value: Any) -> tuple[Any, ...] | None:
     """
     if not _is_restored_here(type(value)):
         return None
-    make, arguments, state, *items = value.__reduce_ex__(HIGHEST_PROTOCOL)
+    make, arguments, state, *items = value.__reduce_ex__(_PROTOCOL)
     if isinstance(state, tuple) and len(state) == 2:
         attributes, slots = state
     else:
