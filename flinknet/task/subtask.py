@@ -559,13 +559,14 @@ class Subtask:
         channel, head, key_groups = reader.channel, chain.head, self._key_groups
         chain.set_channel(channel)
         weight = 0 if key_groups is None else key_groups.weigh(channel, number)
+        records: Any
         if head.iterates_once and self._slices is None and not weight:
-            arrived: Any = reader.arrived
-            await head.process(arrived)
-            return
-        records = list(reader.arrived.take_all())
-        if key_groups is not None and weight:
-            key_groups.take(channel, records, weight)
+            records = reader.arrived
+        else:
+            records = list(reader.arrived.take_all())
+            if key_groups is not None and weight:
+                key_groups.take(channel, records, weight)
+        # Called in one line for both: a flame graph is to show them as one.
         if self._slices is None:
             await head.process(records)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -36,6 +37,7 @@ from flinknet.errors import (
     SerializationError,
 )
 from flinknet.task.execution_state import ExecutionState
+from flinknet.task.key_group_sample import LARGE_BATCH_RECORDS, LARGE_BATCHES_EACH
 from tests.columns import needs_columns
 from tests.unit.task.running import SMALL, Outcome, deploy, environments, open_all, run, run_job
 
@@ -111,6 +113,28 @@ async def test_keyed_reduce(workers: int) -> None:
     outcome = await run_job(environment, workers=workers)
 
     assert sorted(outcome.collected["out"]) == [(key, 1000) for key in range(7)]
+
+
+def calls(number: int) -> list[tuple[str, ...]]:
+    """Return, as the result of some, where it was called from, as a sample of stacks has it."""
+    if number % (LARGE_BATCH_RECORDS // 2):
+        return []
+    frames = (frame for frame, _ in traceback.walk_stack(None))
+    places = [(frame.f_code.co_filename, frame.f_lineno) for frame in frames]
+    return [tuple(f"{file}:{line}" for file, line in places if Path(file).parent.name == "task")]
+
+
+async def test_whether_a_batch_is_sampled_does_not_show_in_stacks() -> None:
+    """A flame graph is to show one tower, not one for each way that a batch can go."""
+    environment = program()
+    numbers_by_key = numbers(environment, 40_000, 1).key_by(lambda number: number % 7)
+    collect(numbers_by_key.flat_map(calls))
+    async with environments(2) as running:
+        subtasks = deploy(environment.job_graph("sampled"), running)
+        outcome = await run(subtasks)
+    sampled = [count for one in subtasks.values() for count in one.statistics().key_groups]
+    assert sum(count.records for count in sampled) > LARGE_BATCHES_EACH
+    assert len(set(outcome.collected["out"])) == 1
 
 
 async def test_results_at_the_end_pass_the_whole_chain() -> None:
