@@ -2,6 +2,8 @@ import cython
 
 from flinknet.buffer.buffer cimport Buffer
 from flinknet.connection.subpartition_reader cimport SubpartitionReader
+from flinknet.consumer.credit cimport ChannelCredit
+from flinknet.wire.buffer_header cimport encode_buffer_header, encode_credit
 
 
 cdef class Outbox:
@@ -24,6 +26,7 @@ cdef class Outbox:
     @cython.locals(sent=Py_ssize_t, size=Py_ssize_t, more=bint, buffer=Buffer)
     cpdef Py_ssize_t _take_turn(self, SubpartitionReader reader, Py_ssize_t budget_bytes, list frames)
     cpdef _requeue(self, SubpartitionReader reader)
+    @cython.locals(account=ChannelCredit, credit=Py_ssize_t)
     cpdef _take_control(self)
     cpdef _join(self, messages)
     @cython.locals(buffer=Buffer)

@@ -30,7 +30,9 @@ cdef class RecordReader:
     cdef bint _budget_is_spent
     cdef bint _is_slow
 
-    @cython.locals(view=object, spanning=tuple, records=Py_ssize_t)
+    @cython.locals(
+        view=object, deserializer=RecordDeserializer, clear_end=bint, spanning=tuple, records=Py_ssize_t
+    )
     cdef Py_ssize_t _begin_buffer(self, Buffer buffer) except -1
     cdef _count(self, Py_ssize_t records)
     cdef _say_whether_slow(self)

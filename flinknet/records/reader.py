@@ -21,7 +21,7 @@ One task reads at a time. Cancelling a waiting read loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from operator import length_hint
 from typing import Any, NoReturn, Protocol
 
@@ -220,17 +220,15 @@ class RecordReader:
         self._current = buffer
         self.bytes_in += buffer.size
         view = buffer.view_with_room()
+        deserializer = self._deserializers[self.channel]
+        clear_end = buffer.data_type is _DATA_WITH_CLEAR_END
         try:
-            spanning = self._unpacked(
-                self._deserializers[self.channel].spanning_record,
-                view,
-                buffer.continued,
-                buffer.unfinished,
-                buffer.data_type is _DATA_WITH_CLEAR_END,
+            spanning = deserializer.spanning_record(
+                view, buffer.continued, buffer.unfinished, clear_end
             )
-        except Exception:
+        except Exception as error:
             view.release()
-            raise
+            self._fail_for(error)
         self._records.have(
             view,
             ARRAY_HEADER_BYTES + buffer.continued,
@@ -247,22 +245,22 @@ class RecordReader:
     def _unpack_whole(
         self, content: memoryview, start: int, end: int, number: int
     ) -> tuple[Any, ...]:
-        return self._unpacked(self._unpacker.whole_records, content, start, end, number)
-
-    def _unpacked(self, unpack: Callable[..., tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
-        """Return what comes of it; if nothing does, the gate fails for the current channel."""
         try:
-            return unpack(*arguments)
-        except UNPACK_ERRORS as cause:
-            error = SerializationError(
+            return self._unpacker.whole_records(content, start, end, number)
+        except Exception as error:
+            self._fail_for(error)
+
+    def _fail_for(self, error: Exception) -> NoReturn:
+        """The current channel's bytes have become no records, which are lost: the gate fails."""
+        if isinstance(error, UNPACK_ERRORS):
+            failure = SerializationError(
                 f"the bytes on {self.gate.channels[self.channel]} are not a record within the "
-                f"limits (record_bytes_max, record_elements_max): {type(cause).__name__}: {cause}"
+                f"limits (record_bytes_max, record_elements_max): {type(error).__name__}: {error}"
             )
-            self.gate.fail(error)
-            raise error from cause
-        except (RemoteProtocolError, SerializationError) as error:
-            self.gate.fail(error)
-            raise
+            self.gate.fail(failure)
+            raise failure from error
+        self.gate.fail(error)
+        raise error
 
     def _count(self, records: int) -> None:
         self.records_in += records
