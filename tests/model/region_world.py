@@ -24,13 +24,16 @@ from __future__ import annotations
 import io
 import pickle
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import partial
 from hashlib import blake2b
-from types import MethodType
+from operator import attrgetter
+from types import MethodType, NoneType
 from typing import Any, NamedTuple
+
+import msgpack
 
 from flinknet.checkpoint.checkpoint_history import CheckpointHistory
 from flinknet.checkpoint.coordinator import Complete, Discard
@@ -487,36 +490,34 @@ def _checked(what: Any, known: dict[bytes, Any], origin: bytes, step: RegionStep
 
 
 _CONSTANT = (Submission, ClusterConfig, JobCheckpointingConfig)
-_CONSTANTS: dict[str, Any] = {}
+_CONSTANTS: dict[int, Any] = {}
 _LEFT_OUT = (MethodType, CheckpointHistory, NetworkMemory, *_CONSTANT)
 """What never changes, or what nothing depends on."""
 
 
-class _Freezer(pickle.Pickler):
-    """Only refers to what never changes, which saves half of the time."""
-
-    def persistent_id(self, value: Any) -> str | None:
-        if not isinstance(value, _CONSTANT):
-            return None
-        _CONSTANTS.setdefault(str(id(value)), value)
-        return str(id(value))
+def _referred_to(value: Any) -> tuple[Callable[[int], Any], tuple[int]]:
+    """Only refer to what never changes, which saves half of the time."""
+    _CONSTANTS[id(value)] = value
+    return _constant, (id(value),)
 
 
-class _Thawer(pickle.Unpickler):
-    def persistent_load(self, pid: str) -> Any:
-        return _CONSTANTS[pid]
+def _constant(identity: int) -> Any:
+    return _CONSTANTS[identity]
+
+
+_REDUCTIONS = {**REDUCTIONS, **dict.fromkeys(_CONSTANT, _referred_to)}
 
 
 def _freeze(world: Any) -> bytes:
     target = io.BytesIO()
-    freezer = _Freezer(target, protocol=5)
-    freezer.dispatch_table = REDUCTIONS
-    freezer.dump(world)
+    pickler = pickle.Pickler(target, protocol=5)
+    pickler.dispatch_table = _REDUCTIONS
+    pickler.dump(world)
     return target.getvalue()
 
 
 def _thaw(frozen: bytes) -> RegionWorld:
-    world: RegionWorld = _Thawer(io.BytesIO(frozen)).load()
+    world: RegionWorld = pickle.loads(frozen)
     return world
 
 
@@ -524,28 +525,52 @@ def _digest(world: RegionWorld) -> bytes:
     for worker in world.workers.values():
         if worker.memory is not None:
             worker.memory.scrub()
-    return blake2b(repr(_content(world)).encode(), digest_size=16).digest()
+    return blake2b(msgpack.packb(_content(world)), digest_size=16).digest()
 
 
 def _content(value: Any) -> Any:
     """What there is in an object, whatever of it is the same object: equal worlds give the same."""
-    match value:
-        case None | bool() | int() | float() | str() | bytes():
-            return value
-        case Enum():
-            return value.name
-        case dict():
-            return [(_content(key), _content(one)) for key, one in value.items()]
-        case set() | frozenset():
-            return sorted(map(repr, map(_content, value)))
-        case list() | tuple() | deque():
-            return [_content(one) for one in value]
-    if isinstance(value, _LEFT_OUT):
-        return None
-    if isinstance(value, RegionChannel):
-        return _freeze(value)
-    if hasattr(value, "__dict__"):
-        fields = list(vars(value).values())
-    else:
-        fields = [getattr(value, name) for name in type(value).__slots__]
-    return [type(value).__name__, *map(_content, fields)]
+    return _contents((value,))[0]
+
+
+def _contents(values: Iterable[Any]) -> list[Any]:
+    """The same of several, most of which are numbers and text."""
+    return [
+        value if (kind := type(value)) in _ATOMS else _CONTENT_OF[kind](value) for value in values
+    ]
+
+
+class _ContentOf(dict[type, Callable[[Any], Any]]):
+    """How to tell what there is in objects of a class, found once for each: a world has a thousand
+    objects."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Any]:
+        self[kind] = content_of = _content_of(kind)
+        return content_of
+
+
+def _content_of(kind: type) -> Callable[[Any], Any]:
+    if issubclass(kind, (NoneType, bool, int, float, str, bytes)):
+        _ATOMS.add(kind)
+        return lambda value: value
+    if issubclass(kind, Enum):
+        return attrgetter("name")
+    if issubclass(kind, dict):
+        return lambda value: [_contents(value), _contents(value.values())]
+    if issubclass(kind, (set, frozenset)):
+        return lambda value: sorted(map(repr, _contents(value)))
+    if issubclass(kind, (list, tuple, deque)):
+        return _contents
+    if issubclass(kind, _LEFT_OUT):
+        return lambda value: None
+    if issubclass(kind, RegionChannel):
+        return _freeze
+    name = kind.__name__
+    if any("__dict__" in vars(base) for base in kind.__mro__):
+        return lambda value: [name, _contents(vars(value).values())]
+    slots: tuple[str, ...] = getattr(kind, "__slots__")  # noqa: B009
+    return lambda value: [name, _contents([getattr(value, slot) for slot in slots])]
+
+
+_ATOMS: set[type] = set()
+_CONTENT_OF = _ContentOf()
