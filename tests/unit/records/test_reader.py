@@ -24,6 +24,7 @@ from flinknet.errors import (
 )
 from flinknet.records.reader import EventHandler, RecordBatch, RecordReader
 from flinknet.records.serialization.packer import RecordPacker
+from flinknet.records.serialization.serializer import RecordUnpacker
 from flinknet.wire.events import Event
 from tests.unit.arrangements import (
     THERE,
@@ -57,7 +58,12 @@ class Arranged:
     """A reader of remote channels, to which frames come by hand."""
 
     def __init__(
-        self, channels: int = 1, *, event_handler: EventHandler | None = None, **limits: Any
+        self,
+        channels: int = 1,
+        *,
+        event_handler: EventHandler | None = None,
+        unpacker: RecordUnpacker | None = None,
+        **limits: Any,
     ) -> None:
         self.client = EndingClient()
         self.gate, self.pool = make_gate(
@@ -68,7 +74,7 @@ class Arranged:
         self.reader = RecordReader(
             self.gate,
             wait=wait,
-            unpacker=make_unpacker(record_elements_max=1_000),
+            unpacker=unpacker or make_unpacker(record_elements_max=1_000),
             memory=self.memory,
             event_handler=event_handler,
         )
@@ -605,6 +611,34 @@ def test_bytes_that_are_no_record_end_an_iteration(bad: bytes, goes_on: str) -> 
         with pytest.raises(SerializationError) as again:
             run(anext(arranged.reader))
         assert again.value is first.value
+    assert arranged.exclusive_in_use == 0
+    arranged.close()
+
+
+class ShortOfMemory(RecordUnpacker):
+    """On a machine that has no memory for the records of one buffer."""
+
+    is_short = True
+
+    def whole_records(self, data: memoryview, start: int, end: int, number: int) -> tuple[Any, ...]:
+        if ShortOfMemory.is_short:
+            ShortOfMemory.is_short = False
+            raise MemoryError
+        return super().whole_records(data, start, end, number)
+
+
+@pytest.mark.parametrize("asks", [RecordReader.next_batch, RecordReader.__anext__])
+def test_nobody_reads_on_behind_records_that_there_was_no_memory_for(
+    asks: Callable[[RecordReader], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ShortOfMemory, "is_short", True)
+    unpacker = ShortOfMemory(record_bytes_max=1_000, record_elements_max=1_000)
+    arranged = Arranged(unpacker=unpacker)
+    arranged.arrive(packed("lost"))
+    arranged.arrive(packed("behind"))
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            run(asks(arranged.reader))
     assert arranged.exclusive_in_use == 0
     arranged.close()
 
