@@ -20,7 +20,7 @@ import io
 import mmap
 import pickle
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import cache
@@ -228,10 +228,15 @@ def explore(
 def freeze(side: Side) -> bytes:
     """Return a side as bytes; equal states give equal bytes nearly always."""
     side.scrub()
+    return pickled(side, REDUCTIONS)
+
+
+def pickled(value: Any, reductions: Mapping[type, Callable[[Any], Any]]) -> bytes:
+    """Pickle a value, types of ``reductions`` as these say."""
     target = io.BytesIO()
     pickler = pickle.Pickler(target, protocol=5)
-    pickler.dispatch_table = REDUCTIONS
-    pickler.dump(side)
+    pickler.dispatch_table = reductions
+    pickler.dump(value)
     return target.getvalue()
 
 

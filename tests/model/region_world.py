@@ -21,7 +21,6 @@ processed once, and no checkpoint is under way. A region that does not fail neve
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -58,7 +57,7 @@ from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
 from flinknet.errors import FlinknetError
 from flinknet.metrics.io_metrics import IOMetrics
 from flinknet.task.graph import JobGraph
-from tests.model.explorer import REDUCTIONS, ViolationFoundError
+from tests.model.explorer import REDUCTIONS, ViolationFoundError, pickled
 from tests.model.region_channel import NetworkMemory, RegionChannel
 from tests.model.region_worker import FINISHED, RegionWorker, SubtaskKey
 from tests.model.shape import BrokenInvariantError
@@ -505,15 +504,7 @@ def _constant(identity: int) -> Any:
     return _CONSTANTS[identity]
 
 
-_REDUCTIONS = {**REDUCTIONS, **dict.fromkeys(_CONSTANT, _referred_to)}
-
-
-def _freeze(world: Any) -> bytes:
-    target = io.BytesIO()
-    pickler = pickle.Pickler(target, protocol=5)
-    pickler.dispatch_table = _REDUCTIONS
-    pickler.dump(world)
-    return target.getvalue()
+_freeze = partial(pickled, reductions={**REDUCTIONS, **dict.fromkeys(_CONSTANT, _referred_to)})
 
 
 def _thaw(frozen: bytes) -> RegionWorld:
@@ -525,16 +516,12 @@ def _digest(world: RegionWorld) -> bytes:
     for worker in world.workers.values():
         if worker.memory is not None:
             worker.memory.scrub()
-    return blake2b(msgpack.packb(_content(world)), digest_size=16).digest()
-
-
-def _content(value: Any) -> Any:
-    """What there is in an object, whatever of it is the same object: equal worlds give the same."""
-    return _contents((value,))[0]
+    return blake2b(msgpack.packb(_contents((world,))), digest_size=16).digest()
 
 
 def _contents(values: Iterable[Any]) -> list[Any]:
-    """The same of several, most of which are numbers and text."""
+    """What there is in objects, most of which are numbers and text, whatever of it is the same
+    object: equal worlds give the same."""
     return [
         value if (kind := type(value)) in _ATOMS else _CONTENT_OF[kind](value) for value in values
     ]
