@@ -52,6 +52,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=DEFAULT_LOOP,
         help=f"event loop of asynchronous tests (default: {DEFAULT_LOOP})",
     )
+    parser.addoption(
+        "--seeds",
+        type=int,
+        help="number of seeds of each differential test in tests/fuzz (default: its fixed number)",
+    )
+    parser.addoption(
+        "--first-seed",
+        type=int,
+        default=0,
+        help="first seed of each differential test in tests/fuzz (default: 0)",
+    )
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
