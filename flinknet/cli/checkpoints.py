@@ -19,6 +19,7 @@ from rich.text import Text
 from flinknet.checkpoint.inspection import KeptCheckpoint, find_checkpoints
 from flinknet.checkpoint.metadata import CheckpointMetadata, StatePart
 from flinknet.cli.arguments import AsJson, ConfigFile
+from flinknet.cli.console import table_console
 from flinknet.config import CheckpointingConfig
 from flinknet.config.loading import load_settings
 from flinknet.errors import CheckpointNotFoundError
@@ -51,7 +52,7 @@ def list_checkpoints(
     if as_json:
         print(json.dumps([_summary(kept) for kept in found], indent=2))
     else:
-        _print_list(Console(), found)
+        _print_list(table_console(), found)
 
 
 @checkpoints_app.command()
@@ -75,7 +76,7 @@ def show(directory: Directory, *, config: ConfigFile = None, as_json: AsJson = F
         details = _summary(kept) | {"operators": _operators(kept.metadata)}
         print(json.dumps(details, indent=2))
     else:
-        console = Console()
+        console = table_console()
         _print_list(console, [kept])
         console.print(_parts_table(kept.metadata))
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 import flinknet
 from flinknet.cli.arguments import AsJson, ConfigFile
+from flinknet.cli.console import table_console
 from flinknet.config.loading import Settings, load_settings, options
 from flinknet.errors import ConfigurationError
 
@@ -33,7 +33,7 @@ def show(
     if as_json:
         print(json.dumps(_settings_json(settings), indent=2))
     else:
-        Console().print(_settings_table(settings))
+        table_console().print(_settings_table(settings))
 
 
 @config_app.command("template")

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.console import table_console
 from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.local.fitting_table import FittingTable
@@ -42,7 +42,7 @@ def diagnose(
     if as_json:
         print(json.dumps(told, indent=2))
         return
-    console = Console()
+    console = table_console()
     for line in _lines(told):
         console.print(Text(printable(line)), soft_wrap=True)
     if told["tasks"]:

@@ -6,7 +6,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flinknet.cli.arguments import (
     AsJson,
@@ -19,6 +18,7 @@ from flinknet.cli.arguments import (
     cluster_config,
     output_redirected,
 )
+from flinknet.cli.console import table_console
 from flinknet.cli.explanation_table import explanation, summary
 from flinknet.cli.job_file import first_job
 from flinknet.cluster.local.preflight import explain_job
@@ -51,4 +51,4 @@ def explain(
     if as_json:
         print(json.dumps(memory.to_dict(), indent=2))
     else:
-        Console().print(explanation(memory) if verbose else summary(memory))
+        table_console().print(explanation(memory) if verbose else summary(memory))

@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.console import table_console
 from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.local.fitting_table import FittingTable
@@ -45,7 +45,7 @@ def job(
     if as_json:
         print(json.dumps(answers, indent=2))
         return
-    console = Console()
+    console = table_console()
     console.print(_table(answers["job"], answers["tasks"]))
     if answers["latency"]:
         console.print(_latency_table(answers["latency"]))

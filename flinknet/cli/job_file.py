@@ -31,8 +31,8 @@ def run_job_file(path: Path, arguments: Sequence[str], executor: Executor) -> No
     The file is ``__main__`` while it runs, which makes its functions and classes travel to the
     workers by value: they need not find the file. What it imports from its own directory they do
     import, so the directory stays on the path for as long. Raises ConfigurationError if there is no
-    such file, and JobFileError for what the program itself raises; flinknet's own errors and
-    SystemExit come out as they are.
+    such file, and JobFileError for what the program itself raises; flinknet's own errors,
+    SystemExit and BrokenPipeError come out as they are.
     """
     if not path.is_file():
         raise ConfigurationError(f"there is no job file {path}")
@@ -43,7 +43,7 @@ def run_job_file(path: Path, arguments: Sequence[str], executor: Executor) -> No
     try:
         runpy.run_path(str(path), run_name="__main__")
         finish_started()
-    except FlinknetError:
+    except (FlinknetError, BrokenPipeError):
         raise
     except Exception as error:
         raise JobFileError(_described(error, path)) from error

@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress
+from flinknet.cli.console import table_console
 from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.local.fitting_table import FittingTable
@@ -34,7 +34,7 @@ def jobs(
     if as_json:
         print(json.dumps(overview, indent=2))
     elif overview["jobs"]:
-        Console().print(_table(overview["jobs"]))
+        table_console().print(_table(overview["jobs"]))
     else:
         print("there are no jobs")
 

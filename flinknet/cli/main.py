@@ -107,6 +107,7 @@ add_command(app, "diagnose", "flinknet.cli.diagnose", "Say who holds a job up, a
 add_command(app, "top", "flinknet.cli.top", "Watch a cluster, or one job of it.")
 add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a running job.")
 add_command(app, "stop", "flinknet.cli.stop", "End a running job with a savepoint.")
+add_command(app, "cancel", "flinknet.cli.cancel", "Cancel a running job.")
 add_command(app, "explain", "flinknet.cli.explain", _EXPLAIN, passes_options_on=True)
 add_command(
     app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.", extra="spark"

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from flinknet.cli.arguments import AsJson, ConfigFile, CoordinatorAddress, SavedJob
+from flinknet.cli.console import table_console
 from flinknet.cli.savepoint import coordinator_client
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.local.fitting_table import FittingTable
@@ -63,7 +63,7 @@ def metrics(
     if as_json:
         print(json.dumps(found, indent=2))
         return
-    console = Console()
+    console = table_console()
     if found["job"]:
         console.print(_job_table(found["job"]))
     for one in found["operators"]:

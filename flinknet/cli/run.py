@@ -22,6 +22,7 @@ from flinknet.cli.arguments import (
     cluster_config,
     output_redirected,
 )
+from flinknet.cli.console import table_console
 from flinknet.cli.job_file import no_job, run_job_file
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.local.job_control import JobControl
@@ -127,7 +128,8 @@ class _Runner:
             raise
         self.jobs.append(result.to_dict())
         if not self._as_json:
-            Console().print(result_table(result))
+            # Standard output is for what the job prints: `flinknet run JOB.py | sort` works.
+            table_console(stderr=True).print(result_table(result))
         return result
 
     def print_json(self) -> None:

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 ROOT = Path(__file__).parents[2]
 SLOW_JOB = Path(__file__).with_name("slow_job.py")
 PAGE = re.compile(r"^page: (http://\S+)", re.MULTILINE)
+TOKEN = "a-secret-of-the-browser-tests"
 PATIENCE_MS = 30_000.0
 """Only so that what never comes fails its test: machines are shared."""
 
@@ -51,17 +52,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the page of a running job is, as ``flinknet run`` prints it."""
+    """Where the page of a running job is, as ``flinknet run`` prints it on a terminal."""
     folder = tmp_path_factory.mktemp("job")
     environment = {
         **os.environ,
         "FLINKNET_CHECKPOINTING_DIRECTORY": str(folder),
+        "FLINKNET_CLUSTER_TOKEN": TOKEN,
         "FLINKNET_CLUSTER_STACK_SAMPLES": "20",
         "FLINKNET_CLUSTER_STATISTICS_INTERVAL_MS": "250",
         "FLINKNET_NETWORK_NETWORK_MEMORY_BYTES": "8MiB",
         "FLINKNET_NETWORK_SEGMENT_BYTES": "4096",
     }
-    environment.pop("FLINKNET_CLUSTER_TOKEN", None)
     command = [sys.executable, "-m", "flinknet", "run", str(SLOW_JOB), "--workers", "2"]
     with (
         (folder / "said").open("w") as said,
@@ -75,7 +76,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             for line in run.stderr:
                 lines.append(line)
                 if found := PAGE.match(line):
-                    yield found[1]
+                    yield f"{found[1]}#token={TOKEN}"
                     break
             else:
                 raise AssertionError("".join(lines))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flinknet.cli import main as cli
-from tests.integration.cluster_runs import ONE_WORKER, flinknet_run
+from tests.integration.cluster_runs import ONE_WORKER, PATIENCE_S, environment, flinknet_run
 from tests.machine import needs_ipv6
 
 WORD_COUNT = """
@@ -65,11 +67,12 @@ def test_a_job_file_runs_on_two_workers(tmp_path: Path, event_loop: str) -> None
     run = flinknet_run(path, "--event-loop", event_loop, "a loud b a a", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "collected 5 3" in run.stdout
-    assert "word count: FINISHED" in run.stdout
-    assert "worker-0" in run.stdout
-    assert "worker-1" in run.stdout
-    assert "\na worker says loud\n" in f"\n{run.stdout}"
+    assert sorted(run.stdout.splitlines()) == ["a worker says loud", "collected 5 3"]
+    assert "word count: FINISHED" in run.stderr
+    assert "worker-0" in run.stderr
+    assert "worker-1" in run.stderr
     assert "page: http://127.0.0.1:" in run.stderr
+    assert "token" not in run.stderr, "a log must not keep it"
     assert "word count: " in run.stderr, "progress lines, as there is no terminal"
 
 
@@ -81,6 +84,33 @@ def test_a_cluster_runs_at_any_name_of_this_machine(tmp_path: Path, host: str) -
     run = flinknet_run(path, "--config", "cluster.toml", "a loud b a a", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "collected 5 3" in run.stdout
+
+
+ENDLESS = """
+from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
+
+environment = StreamExecutionEnvironment()
+environment.from_source(GeneratorSource(lambda number: number, count=10**12)).print()
+environment.execute("endless")
+"""
+
+
+def test_a_job_ends_when_the_reader_of_its_output_does(tmp_path: Path) -> None:
+    """``flinknet run JOB.py | head`` ends without a word, as other programs do."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "flinknet.cli", "run", job(tmp_path, ENDLESS), ONE_WORKER],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        assert run.stdout.readline() == "0\n"
+        run.stdout.close()
+        said = run.stderr.read()
+        assert run.wait(PATIENCE_S) == 1
+    assert "BrokenPipeError" not in said
 
 
 def test_json_is_alone_on_standard_output(tmp_path: Path) -> None:
@@ -336,6 +366,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path, refused: Refused, option: str)
         (["--slots", "-1"], "slots_per_worker"),
         (["--event-loop", "trio"], "event-loop"),
         (["--config", "nothing.toml"], "nothing.toml"),
+        (["--from-checkpoint", "nowhere"], "nowhere is no checkpoint or savepoint"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -121,3 +121,13 @@ def test_a_job_that_is_drained_says_all_that_it_has(tmp_path: Path) -> None:
     assert status == 0, output
     assert 0 < int(said(output).split()[0]) < RECORDS
     flinknet("checkpoints", "verify", place.strip())
+
+
+def test_a_job_is_cancelled_by_its_name(tmp_path: Path) -> None:
+    arguments = ("sums.py", "--workers=1", "--slots=2", "--", "2", "2", SLOWLY, "aligned")
+    with start_run(*arguments, cwd=tmp_path) as run:
+        run.wait_until_running()
+        assert flinknet("cancel", "sums").strip() == "CANCELED"
+        status, output = run.wait()
+    assert status == 1
+    assert 'job "sums" was cancelled' in output

@@ -30,6 +30,7 @@ __all__ = [
     "page_address",
     "take_token",
     "token_is_given",
+    "without_token",
 ]
 
 _TOKEN_BYTES = 32
@@ -76,6 +77,11 @@ def page_address(address: str, token: str | None = None) -> str:
     """Where a browser finds the page of a coordinator at ``"host:port"``. With the token it opens
     without asking for it: that stands in the fragment, which a browser does not send."""
     return f"http://{address}/" + ("" if token is None else f"#token={token}")
+
+
+def without_token(page: str) -> str:
+    """Return the address of a page without the token that may stand in its fragment."""
+    return page.partition("#")[0]
 
 
 def cluster_id(token: str) -> str:

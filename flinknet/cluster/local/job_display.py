@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from flinknet.cluster.control.credentials import without_token
 from flinknet.cluster.control.job_result import JobProgress, JobResult, VertexProgress
 from flinknet.cluster.local.fitting_table import FittingTable
 from flinknet.cluster.local.process_output import is_shown, print_json_output
@@ -101,7 +102,13 @@ class JobDisplay:
         self._console.print(text, soft_wrap=True, highlight=False)
 
     def show_page(self, page: str) -> None:
-        """Say where the cluster's web page is, and what else is at its address."""
+        """Say where the cluster's web page is, and what else is at its address.
+
+        The address holds the cluster's token, which a log or a file must not keep: it is left out
+        where standard error is no terminal.
+        """
+        if not self._console.is_terminal:
+            page = without_token(page)
         text = Text.assemble(("page: ", "dim"), page, ("  (REST: /v1, metrics: /metrics)", "dim"))
         self._console.print(text, soft_wrap=True, highlight=False)
 

@@ -6,8 +6,9 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
+from flinknet.checkpoint.reader import CheckpointReader
 from flinknet.cluster.control.client import OnProgress
 from flinknet.cluster.control.job_result import JobProgress, JobResult
 from flinknet.cluster.control.submission import Submission
@@ -49,7 +50,8 @@ def run_job(
     memory runs so, and ``on_output`` gets a line about it; ``on_page`` hears where the cluster's
     web page is (``LocalCluster.page``), and ``control`` is for other threads. No process is left
     behind in any case: Ctrl-C raises KeyboardInterrupt, SIGTERM and SIGHUP (unless the program
-    handles them) raise SystemExit, each after the cluster has stopped.
+    handles them) raise SystemExit, each after the cluster has stopped. A BrokenPipeError of
+    ``on_printed`` cancels the job and is raised: the reader of standard output has left.
     """
     if _loop_is_running():
         raise ConfigurationError(
@@ -62,7 +64,6 @@ def run_job(
     if notice is not None:
         on_output(LAUNCHER, notice)
     submission = Submission.of_graph(graph)
-    received: list[signal.Signals] = []
     control = control or JobControl()
 
     def report(progress: JobProgress) -> None:
@@ -70,19 +71,16 @@ def run_job(
         if on_progress is not None:
             on_progress(progress)
 
+    interruption = _Interruption()
+
     async def execute() -> JobResult:
-        this_task = asyncio.current_task()
-        assert this_task is not None
-
-        def stop(number: signal.Signals) -> None:
-            received.append(number)
-            this_task.cancel()
-
-        loop = asyncio.get_running_loop()
-        for number in _free_stop_signals():
-            loop.add_signal_handler(number, stop, number)
-        control.start(partial(loop.call_soon_threadsafe, this_task.cancel))
-        async with LocalCluster(config, on_output=on_output, on_printed=on_printed) as cluster:
+        interruption.begin_at_signals()
+        control.start(interruption.cancel_threadsafe)
+        if from_checkpoint is not None:
+            # The coordinator checks it, too; a wrong path is not worth the start of a cluster.
+            await CheckpointReader.open(from_checkpoint, config.checkpointing)
+        show_printed = interruption.begin_at_broken_pipe(on_printed)
+        async with LocalCluster(config, on_output=on_output, on_printed=show_printed) as cluster:
             if on_page is not None:
                 on_page(cluster.page)
             control.attach(cluster)
@@ -97,11 +95,49 @@ def run_job(
     try:
         return asyncio.run(execute())
     except asyncio.CancelledError:
-        if not received:
+        if interruption.cause is None:
             raise
-        raise SystemExit(128 + received[0]) from None
+        raise interruption.cause from None
     finally:
         control.end()
+
+
+class _Interruption:
+    """Cancels the task that runs a job, and keeps the first cause of that."""
+
+    def __init__(self) -> None:
+        self.cause: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._task: asyncio.Task[Any]
+
+    def begin_at_signals(self) -> None:
+        """Have the current task cancelled by a signal that asks this process to stop."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        for number in _free_stop_signals():
+            self._loop.add_signal_handler(number, self._begin, SystemExit(128 + number))
+
+    def begin_at_broken_pipe(self, on_printed: OnPrinted) -> OnPrinted:
+        """Return ``on_printed``, which cancels the task when nothing can be printed any more."""
+
+        def print_or_begin(line: str) -> None:
+            try:
+                on_printed(line)
+            except BrokenPipeError as error:
+                if self.cause is None:  # a second cancellation would kill the processes
+                    self._begin(error)
+
+        return print_or_begin
+
+    def cancel_threadsafe(self) -> None:
+        """Cancel the task from any thread, without a cause of its own."""
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _begin(self, cause: BaseException) -> None:
+        self.cause = self.cause or cause
+        self._task.cancel()
 
 
 def _loop_is_running() -> bool:
