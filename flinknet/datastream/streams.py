@@ -387,12 +387,10 @@ class DataStream(OperatorSettings):
         output_type: TypeInformation | None,
         keeps_type: bool,
         needs_timestamps: bool,
-        yields_tags: bool,
     ) -> DataStream:
         kind = common_type(self._inputs) if output_type is None and keeps_type else output_type
         stream = self._one_input(name, factory, kind, side_outputs=True)
-        operator = stream._operator("window")
-        operator.needs_timestamps, operator.yields_tags = needs_timestamps, yields_tags
+        stream._operator("window").needs_timestamps = needs_timestamps
         return stream
 
     def sink_to(self, sink: Sink | SinkFunction | AnyCallable) -> DataStreamSink:

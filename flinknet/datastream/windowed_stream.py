@@ -42,7 +42,6 @@ class AddWindows(Protocol[S_co]):
         output_type: TypeInformation | None,
         keeps_type: bool,
         needs_timestamps: bool,
-        yields_tags: bool,
     ) -> S_co: ...
 
 
@@ -172,7 +171,6 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
             output_type=output_type,
             keeps_type=keeps_type,
             needs_timestamps=self._assigner.is_event_time,
-            yields_tags=self._late_tag is not None,
         )
 
 

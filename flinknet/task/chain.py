@@ -167,7 +167,7 @@ class OperatorChain:
             emit = typed(emit, self._operators[index], one.output_type, stamped=one.stamped)
         if one.splits_outputs:
             sides = {tag: _to_all(some) for tag, some in targets.items() if tag is not None}
-            emit = split_outputs(emit, sides, stamped=one.stamped)
+            emit = split_outputs(emit, sides, self._operators[index], stamped=one.stamped)
         pass_on = counts.noted(_as_it_goes(told))
         self._operators[index].connect(counts.counted_output(emit), pass_on)
 

@@ -189,7 +189,6 @@ class _Generator:
         self._place: dict[Transformation, tuple[int, int]] = {}
         self._stamped: dict[Transformation, bool] = {}
         self._is_batch = is_batch(program, defaults)
-        self._splits = any(one.tag is not None for read in program for one in read.inputs)
 
     def generate(self) -> JobGraph:
         for transformation in self._program:
@@ -348,8 +347,7 @@ class _Generator:
                 input=feeder,
                 tag=None if feeder is None else placed.transformation.inputs[0].tag,
                 stamped=self._stamped[placed.transformation],
-                splits_outputs=placed.transformation.yields_tags
-                or (self._splits and placed.transformation.side_outputs),
+                splits_outputs=placed.transformation.side_outputs,
                 output_type=placed.transformation.output_type,
                 converts=placed.transformation.converts,
                 input_types=self._input_types(placed.transformation) if feeder is None else (),

@@ -188,8 +188,6 @@ class Transformation:
     """Whether its input must have some."""
     side_outputs: bool = False
     """Whether its function may yield ``tag, value``."""
-    yields_tags: bool = False
-    """Whether it does so even if nobody reads a side output."""
     output_type: TypeInformation | None = None
     """What its records are; None if the program does not say."""
     converts: bool = True

@@ -1,0 +1,26 @@
+"""Whether there is an output tag among the results of an operator; compiled, a look at each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["has_tags"]
+
+
+def has_tags(results: list[Any], tag: type, stamped: bool) -> bool:
+    """Whether a result is a tag, or a tuple that begins with one.
+
+    ``tag`` is the class of tags; with ``stamped``, a result is ``(timestamp, value)``.
+    """
+    for result in results:
+        value = result
+        if stamped:
+            pair = result
+            value = pair[1]
+        if type(value) is tuple:
+            parts = value
+            if parts and type(parts[0]) is tag:
+                return True
+        elif type(value) is tag:
+            return True
+    return False
