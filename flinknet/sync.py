@@ -10,7 +10,8 @@ Theory of operation. One thread of the process runs an event loop as long as the
 here; each call is made there, and waited for. So all of it may be used from any thread, several at
 once, also inside of an event loop, which then stands still meanwhile. Two changes of threads are
 the price of a call, some 0.1 to 0.5 ms: ``emit_many`` and ``batches`` share it among many records.
-A reader, or a writer, may be used by several threads: their calls come one after the other.
+A reader, or a writer, may be used by several threads: their calls come one after the other. Each
+record goes to one of the threads that share a reader, and each thread gets its records in order.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from itertools import chain, islice
+from itertools import islice
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -221,27 +222,33 @@ class RecordReader(_Resource[AsyncRecordReader]):
         return self
 
     def __next__(self) -> Any:
-        while True:
-            with self._turn:
+        with self._turn:
+            while True:
                 for record in self._rest:
                     return record
-            batch = self._next_batch()
-            if batch is None:
-                raise StopIteration
-            with self._turn:
-                self._rest = chain(self._rest, batch)
+                batch = self._fetch()
+                if batch is None:
+                    raise StopIteration
+                self._rest = iter(batch)
 
     def batches(self) -> Iterator[list[Any]]:
-        """Iterate over lists of the records that came in one network buffer."""
+        """Iterate over lists of the records that came in one network buffer; the first is the rest
+        of one that an iteration over records has begun."""
         while (batch := self._next_batch()) is not None:
             yield batch
 
     def _next_batch(self) -> list[Any] | None:
+        with self._turn:
+            return list(self._rest) or self._fetch()
+
+    def _fetch(self) -> list[Any] | None:
+        """Wait for the next batch. Only the thread that has the turn may call this, and it keeps
+        the turn until it has put the batch in its place: otherwise another thread could fetch the
+        batch behind it and hand that out first."""
         if self._manager is None:
             raise LocalProtocolError("the reader is not open: use it inside its `with` block")
-        with self._turn:
-            batch = self._call(self._inner.next_batch())
-            return None if batch is None else list(batch)
+        batch = self._call(self._inner.next_batch())
+        return None if batch is None else list(batch)
 
 
 class NetworkEnvironment(_Resource[AsyncNetworkEnvironment]):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,40 @@ def test_several_threads_write_and_read_in_one_environment() -> None:
         assert sorted(read) == list(range(2000))
         assert here.statistics().network_pool.free > 0
     assert no_thread_is_left()
+
+
+def test_threads_that_share_a_reader_each_read_onwards() -> None:
+    """However they ask, record by record or for batches, no thread goes back, and every record
+    comes to one of them: otherwise the thread that has fetched a batch could be overtaken before it
+    has put the batch in its place."""
+    records, threads = 60_000, 4
+    config = NetworkConfig(segment_bytes=256, network_memory_bytes=64 * 1024)
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that a thread is held up anywhere
+    try:
+        with sync.NetworkEnvironment(config=config) as here:
+
+            def write() -> None:
+                with here.open_writer("numbers") as writer:
+                    writer.emit_many(range(records))
+
+            def take(number: int) -> list[int]:
+                if number % 2:
+                    return list(reader)
+                taken: list[int] = []
+                for batch in reader.batches():
+                    taken += [*batch, *islice(reader, 3)]
+                return taken
+
+            with ThreadPoolExecutor(threads + 1) as pool:
+                writing = pool.submit(write)
+                with here.open_reader(here.address, "numbers") as reader:
+                    lists = list(pool.map(take, range(threads)))
+                writing.result()
+    finally:
+        sys.setswitchinterval(switch)
+    assert all(before < after for some in lists for before, after in pairwise(some))
+    assert sorted(chain(*lists)) == list(range(records))
 
 
 def test_batches_are_lists(tmp_path: Path) -> None:
