@@ -18,8 +18,10 @@ buffers on their way should be throughput x target, and one buffer should hold t
 buffers in use. The size follows this with an exponential moving average of weight
 2 / (samples + 1); a single value counts for at most twice the present average, so that the size
 grows no faster than it shrinks. It stays between ``segment_bytes_min`` and the segment size, where
-it begins. Producers are told only of a change of at least ``threshold_percent``, or when a bound is
-reached. Nothing frees memory: buffers are filled less.
+it begins. The average keeps its fraction, and the size is the nearest whole byte, as in Flink since
+FLINK-36555. Flink's average was an integer before: it lost a fraction with every value, and could
+not grow where a step was less than a byte. Producers are told only of a change of at least
+``threshold_percent``, or when a bound is reached. Nothing frees memory: buffers are filled less.
 
 Time comes in as ``now``, in seconds of a clock that never goes back.
 """
@@ -157,7 +159,7 @@ class BufferDebloater:
         average += weight * (min(instant, 2 * average) - average)
         average = max(self._config.segment_bytes_min, min(average, self._segment_bytes))
         self._average_bytes = average
-        size = int(average)
+        size = int(average + 0.5)
         self._estimated_ms = size * buffers * 1000 / max(1.0, throughput)
         if not self._worth_telling(size):
             return None
@@ -167,8 +169,8 @@ class BufferDebloater:
     def _worth_telling(self, size: int) -> bool:
         if size in (self._config.segment_bytes_min, self._segment_bytes):
             return size != self.buffer_bytes
-        change = abs(size - self.buffer_bytes)
-        return change > 0 and change * 100 >= self.buffer_bytes * self._config.threshold_percent
+        least = int(self.buffer_bytes * self._config.threshold_percent / 100)
+        return abs(size - self.buffer_bytes) >= max(1, least)
 
     def statistics(self) -> BufferDebloaterStatistics:
         """Say what size was last announced, and how long what is on its way will take."""

@@ -334,7 +334,7 @@ def debloater(
 @pytest.mark.parametrize(
     ("smallest", "largest", "throughput", "expected"),
     [
-        (50, 1100, 3333, 249),
+        (50, 1100, 3333, 250),
         (50, 1100, 0, 50),
         (250, 1100, 3333, 250),
         (50, 248, 3333, None),
@@ -385,7 +385,38 @@ def test_sizes_follow_an_exponential_average() -> None:
     """Census 1.8: from the largest, with weight 2 / (samples + 1)."""
     arranged = debloater(256, 32768, samples=20, threshold_percent=0)
     sizes = [arranged.recalculate(0, 1) for _ in range(3)]
-    assert sizes == [32768 * 19 // 21, 32768 * 19**2 // 21**2, 32768 * 19**3 // 21**3]
+    assert sizes == [round(32768 * (19 / 21) ** steps) for steps in (1, 2, 3)]
+
+
+FLINKS = {
+    "follows": (
+        [(111, 13), *[(107, 7)] * 5, *[(107, 13)] * 3, *[(333, 1)] * 6],
+        [104, 60, 38, 26, 21, 18, 13, 11, 10, 15, 23, 34, 51, 76, 114],
+    ),
+    "largest": ([(0, 1), *[(1000, 1)] * 3], [100, 150, 200, 200]),
+    "smallest": ([(0, 1)] * 6, [100, 50, 25, 13, 10, 10]),
+}
+"""Bytes per second and buffers, and the sizes of Flink's BufferSizeEMATest for them."""
+
+
+@pytest.mark.parametrize(("seen", "sizes"), FLINKS.values(), ids=FLINKS)
+def test_sizes_are_those_of_flink(seen: list[tuple[float, int]], sizes: list[int]) -> None:
+    arranged = debloater(10, 200, samples=3, target_ms=1000, threshold_percent=0)
+    found = []
+    for throughput, buffers in seen:
+        arranged.recalculate(throughput, buffers)
+        found.append(arranged.buffer_bytes)
+    assert found == sizes
+
+
+def test_a_size_that_grows_by_less_than_a_byte_at_a_time_grows() -> None:
+    """Flink's FLINK-36555."""
+    arranged = debloater(16, 32768, samples=10_000, target_ms=1000, threshold_percent=0)
+    while arranged.buffer_bytes > 16:
+        arranged.recalculate(0, 1)
+    for _ in range(10_000):
+        arranged.recalculate(2000, 1)
+    assert arranged.buffer_bytes > 16
 
 
 def test_sizes_grow_no_faster_than_they_shrink() -> None:
@@ -395,7 +426,7 @@ def test_sizes_grow_no_faster_than_they_shrink() -> None:
         arranged.recalculate(0, 1)
     assert arranged.buffer_bytes == 256
     sizes = [arranged.recalculate(1e12, 1) for _ in range(3)]
-    assert sizes == [256 * 23 // 21, 256 * 23**2 // 21**2, 256 * 23**3 // 21**3]
+    assert sizes == [round(256 * (23 / 21) ** steps) for steps in (1, 2, 3)]
 
 
 @given(
@@ -412,7 +443,7 @@ def test_a_size_is_always_one_that_a_producer_can_use(
         arranged.check_invariants()
         if size is not None:
             assert 256 <= size <= 32768
-            assert size in (256, 32768) or abs(size - last) >= last / 4
+            assert size in (256, 32768) or abs(size - last) >= last // 4
             last = size
         assert arranged.buffer_bytes == last
 
