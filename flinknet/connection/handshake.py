@@ -181,7 +181,8 @@ class Handshake:
 
     @property
     def rest(self) -> bytes:
-        """What came behind the handshake: bytes of messages, once both sides agree."""
+        """Bytes of messages that came behind the handshake, once both sides agree. The accepting
+        side has none: the dialling side says nothing before it knows that it is welcome."""
         return bytes(self._incoming)
 
     # -- what the owner does ----------------------------------------------------------------------
@@ -265,6 +266,11 @@ class Handshake:
         """Accepting side: judge who has dialled, and answer."""
         if not self._proves(HandshakeKind.HELLO, hello.proof, raw):
             return self._turn_away(Verdict.REFUSED, HandshakeError(f"{self._peer} {_NO_PROOF}"))
+        if self._incoming:
+            raise HandshakeError(
+                f"{self._peer} sent {len(self._incoming)} bytes behind its hello, before it was "
+                f"welcome"
+            )
         self.theirs = hello.identity
         verdict, reason = judge(self._mine, hello.identity, self._vouched_id)
         if verdict is Verdict.WELCOME and self._admit is not None:

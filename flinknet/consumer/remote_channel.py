@@ -238,15 +238,12 @@ class RemoteInputChannel(InputChannel):
         else:
             self.sender_backlog = header.backlog
             manager.require(header.backlog + manager.exclusive_total)
-        if is_data and header.size == 0:
-            buffer.recycle()
-            return
         received = (buffer, header.sequence)
         if not is_data:
             self._add_event(received)
             return
         persist = self._persister.persist
-        if persist is not None:
+        if persist is not None and buffer.size:
             persist(buffer.retained())
         queue = self._queue
         queue.append(received)
@@ -341,7 +338,9 @@ class RemoteInputChannel(InputChannel):
             return False
         barrier = self._persister.place_of_barrier()
         for buffer, sequence in self._queue:
-            if buffer.data_type.is_buffer and (barrier is None or _is_before(sequence, barrier)):
+            if not buffer.data_type.is_buffer or not buffer.size:
+                continue
+            if barrier is None or _is_before(sequence, barrier):
                 persist(buffer.retained())
         return True
 

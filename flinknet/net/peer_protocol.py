@@ -26,7 +26,9 @@ from flinknet.wire.handshake_messages import Verdict
 
 __all__ = ["PeerProtocol", "PeerRegistrar"]
 
-_HANDSHAKE_READ_BYTES = 64
+_HANDSHAKE_READ_BYTES = 640
+"""More than a message of the handshake has by default: what a peer sends behind one that it has to
+wait for comes in the same read, and is noticed."""
 
 
 class PeerRegistrar(LinkSender, Protocol):

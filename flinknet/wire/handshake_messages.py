@@ -359,6 +359,8 @@ def _hello(fields: _Fields) -> Hello:
 def _answer(fields: _Fields) -> Answer:
     verdict = fields.verdict(_SAID_TO_PEERS)
     identity, reason = fields.identity(), fields.string(_REASON_BYTES_MAX)
+    if reason and verdict is Verdict.WELCOME:
+        raise HandshakeError(_WRONG_FORM)
     return Answer(verdict, identity, reason, fields.binary(_PROOF_HEADER))
 
 

@@ -217,6 +217,12 @@ def end_in_a_record(peer: Stranger, channel: int) -> None:
     peer.buffer(channel, 1, END, END_BODY)
 
 
+def end_behind_nothing(peer: Stranger, channel: int) -> None:
+    peer.buffer(channel, 0, CLEAR, b"\x01", records=1)
+    peer.buffer(channel, 1, DATA)
+    peer.buffer(channel, 2, END, END_BODY)
+
+
 BAD_RECORDS: dict[str, Callable[[Stranger, int], None]] = {
     "no MessagePack": lambda peer, n: peer.buffer(n, 0, CLEAR, b"\xc1", records=1),
     "fewer records than said": lambda peer, n: peer.buffer(n, 0, CLEAR, b"\x01\x02", records=1),
@@ -236,6 +242,10 @@ BAD_RECORDS: dict[str, Callable[[Stranger, int], None]] = {
         n, 0, CLEAR, b"\x01", continued=1
     ),
     "data that ends in a record": end_in_a_record,
+    "data that ends with nothing of a record": end_behind_nothing,
+    "a decimal with blanks": lambda peer, n: peer.buffer(
+        n, 0, CLEAR, b"\xc7\x03\x05\xa2 1", records=1
+    ),
 }
 
 

@@ -18,11 +18,16 @@ from tests.peers.strangers import Stranger, connect, dial, identity
 SECRETS = ["", "another"]
 
 
+def split(address: str) -> tuple[str, int]:
+    host, port = address.rsplit(":", 1)
+    return host, int(port)
+
+
 class Careless(Stranger):
     """A dialling side that says HELLO whatever the other side has proved."""
 
-    def introduce(self, secret: bytes) -> bytes:
-        """Return everything that was heard."""
+    def introduce(self, secret: bytes, early: bytes = b"") -> bytes:
+        """Say also what is ``early`` behind HELLO; return everything that was heard."""
         head = wire.MAGIC + b"\x00\x04"
         said = head + b"\x00\x14\x92\x01\xc4\x10" + bytes(16)
         self.socket.sendall(said)
@@ -30,7 +35,7 @@ class Careless(Stranger):
         body = b"\x99\x03" + identity().encode() + b"\xc4\x20"
         hello = head + (len(body) + 32).to_bytes(2, "big") + body
         label = b"flinknet dialling hello"
-        self.socket.sendall(hello + wire.proof(secret, label + said + challenge + hello))
+        self.socket.sendall(hello + wire.proof(secret, label + said + challenge + hello) + early)
         return challenge + self.heard(1_000)
 
     def heard(self, size: int) -> bytes:
@@ -49,8 +54,7 @@ async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
     """All that is heard is a nonce, a proof, and REFUSED; worker and job are not named."""
 
     def run(address: str) -> bytes:
-        host, port = address.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), 20) as peer:
+        with socket.create_connection(split(address), 20) as peer:
             return Careless(peer).introduce(secret.encode())
 
     async with NetworkEnvironment(
@@ -60,6 +64,18 @@ async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
     assert heard[66:] == b"flinknet\x00\x04\x00\x03\x92\x05\x06"
     assert b"orders" not in heard
     assert b"w-1" not in heard
+
+
+async def test_who_requests_before_it_is_welcome_is_not_answered(
+    environment: NetworkEnvironment,
+) -> None:
+    request = wire.encode(wire.REQUEST, 0, wire.partition_id("p"), 0, 1)
+
+    def run() -> bytes:
+        with socket.create_connection(split(environment.address), 20) as peer:
+            return Careless(peer).introduce(b"", request)
+
+    assert len(await asyncio.to_thread(run)) == 66
 
 
 @pytest.mark.parametrize("secret", SECRETS)

@@ -10,6 +10,7 @@ ArithmeticError for a content that it would not have written, and runs nobody's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, InvalidOperation
@@ -69,6 +70,11 @@ _SECONDS_BITS = 34
 _SECONDS_32, _NANOSECONDS_64, _SECONDS_64 = Struct(">I"), Struct(">Q"), Struct(">Iq")
 _UUID_BYTES = 16
 _EXACT = Context(traps=[InvalidOperation])
+_DECIMAL_FORM = re.compile(
+    r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|s?NaN[0-9]*|Infinity)", re.ASCII
+)
+"""What SPEC has a decimal consist of. ``Decimal`` also takes blanks, underscores and the digits of
+other scripts, which no other reader would read as the same number."""
 
 
 def _write_date(value: date, pack: Pack) -> tuple[int, bytes]:
@@ -210,6 +216,8 @@ def _read_timedelta(content: Any) -> timedelta:
 
 def _read_decimal(content: Any) -> Decimal:
     _check_kind(content, str)
+    if _DECIMAL_FORM.fullmatch(content) is None:
+        raise ValueError(f"{content:.40} is not how a decimal number is written")
     return Decimal(content, _EXACT)
 
 

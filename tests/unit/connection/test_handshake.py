@@ -246,12 +246,20 @@ def test_checksums_are_on_if_either_side_asks(one: bool, other: bool) -> None:
     assert dialler.checksums is accepter.checksums is (one or other)
 
 
-def test_bytes_behind_the_handshake_are_kept() -> None:
+def test_bytes_behind_the_answer_are_kept() -> None:
+    one, other = dialling(), accepting()
+    answer = other.received(one.received(other.received(one.start())))
+    assert one.received(answer + b"\x91\x05") == b""
+    assert (one.rest, other.rest) == (b"\x91\x05", b"")
+
+
+@pytest.mark.parametrize("early", [b"\x91", b"\x91\x0c", b"flinknet"])
+def test_who_speaks_before_it_is_welcome_is_not_answered(early: bytes) -> None:
     one, other = dialling(), accepting()
     hello = one.received(other.received(one.start()))
-    answer = other.received(hello + b"\x91\x0c")
-    assert one.received(answer + b"\x91\x05") == b""
-    assert (one.rest, other.rest) == (b"\x91\x05", b"\x91\x0c")
+    assert other.received(hello + early) == b""
+    assert other.state is S.FAILED
+    assert f"sent {len(early)} bytes behind its hello, before it was welcome" in str(other.error)
 
 
 def test_the_deadline_is_the_configured_one() -> None:

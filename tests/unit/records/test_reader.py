@@ -333,6 +333,25 @@ def test_a_batch_in_which_no_record_ends_is_empty() -> None:
     arranged.close()
 
 
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("data_type", [CLEAR_END, DataType.DATA_BUFFER], ids=["clear", "unclear"])
+def test_an_empty_buffer_says_where_it_stands(inside: bool, data_type: DataType) -> None:
+    """A record ends where it ends, or not: it is like any other buffer."""
+    arranged = Arranged()
+    if inside:
+        arranged.arrive_cut(cut(["a record"], 3)[0])
+        assert run(arranged.reader.begin_batch()) == 0
+    arranged.arrive(b"", data_type=data_type, unfinished=0)
+    if inside == (data_type is CLEAR_END):
+        what = "cut a record" if inside else "continued a record"
+        with pytest.raises(RemoteProtocolError, match=what):
+            run(arranged.reader.begin_batch())
+    else:
+        assert run(arranged.reader.begin_batch()) == 0
+        assert arranged.exclusive_in_use == 1
+    arranged.close()
+
+
 def test_the_end_of_data_is_acknowledged_after_the_last_record() -> None:
     """D12: each channel for itself."""
     arranged = Arranged(2)

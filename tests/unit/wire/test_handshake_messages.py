@@ -83,6 +83,8 @@ def hello_of_strings(*strings: bytes) -> bytes:
 def test_what_is_said_is_understood(
     identity: WorkerIdentity, verdict: Verdict, reason: str, behind: bytes
 ) -> None:
+    if verdict is Verdict.WELCOME:
+        reason = ""
     hello = Hello.encode(identity, SECRET, BEFORE)
     answer = Answer.encode(verdict, identity, reason, SECRET, BEFORE)
     for data, expected in (
@@ -256,6 +258,7 @@ WRONG_FORMS = {
     "verdict unknown": changed(ANSWER, 14, 7),
     "verdict of strangers": changed(ANSWER, 14, Verdict.REFUSED),
     "verdict no small integer": changed(ANSWER, 14, 0xCC),
+    "a reason to be welcome": Answer.encode(Verdict.WELCOME, MINE, "why not", SECRET, BEFORE),
     "attempt of another width": changed(HELLO, 14, 0xCD),
     "attempt signed": changed(HELLO, 14, 0xD2),
     "segment size of another width": changed(HELLO, 19, 0xCF),

@@ -40,6 +40,31 @@ VALUES = [
 ]
 
 
+NO_DECIMALS = (
+    *("one", "", "-", ".", "1_0", " 1", "1 ", "1\n", "+1", "--1", ".5", "5.", "1.2.3", "1,5"),
+    *(
+        "1e",
+        "1e+",
+        "1e1_0",
+        "e5",
+        "0x1",
+        "inf",
+        "nan",
+        "INFINITY",
+        "NaN ",
+        "NaN1.5",
+        "\u0661",
+        "1\uff11",
+    ),
+)
+"""Python takes most of them."""
+
+DECIMALS = (
+    *("0", "-0", "007", "1.50", "-1.50E+7", "1e5", "2E-7", "0E-20", "Infinity", "-Infinity"),
+    *("NaN", "-NaN123", "sNaN", "-sNaN7"),
+)
+
+
 def pack(value: Any) -> bytes:
     data: bytes = msgpack.packb(value)
     return data
@@ -74,6 +99,11 @@ def test_a_time_in_utc_is_msgpacks_own_in_its_shortest_form(value: datetime, siz
     code, content = WRITERS[datetime](value, pack)
     assert (code, len(content)) == (TIMESTAMP, size)
     assert msgpack.Timestamp.from_bytes(content).to_datetime() == value
+
+
+@pytest.mark.parametrize("text", DECIMALS)
+def test_a_decimal_is_read_as_it_is_written(text: str) -> None:
+    assert repr(read(5, pack(text))) == repr(Decimal(text))
 
 
 class Nowhere(tzinfo):
@@ -120,7 +150,7 @@ def test_another_zone_is_its_offset_and_one_without_offset_is_refused() -> None:
         (4, (0, 0)),
         (4, (10**12, 0, 0)),
         (5, 1),
-        (5, "one"),
+        *((5, text) for text in NO_DECIMALS),
         (6, "text"),
         (6, b"15 bytes......."),
         (7, 1),
