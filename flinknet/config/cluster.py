@@ -81,6 +81,14 @@ class ClusterConfig:
     """Memory of each worker in which PyPy makes new objects, before it looks which are still
     needed; CPython has nothing like it. PyPy's own default, 4 MiB, halves the throughput."""
 
+    hash_seed: int = 0
+    """Seed of Python's hash of text and bytes in coordinator and workers, 0 to 4294967295
+    (PYTHONHASHSEED): one for all, so that functions that call hash() agree in every worker, after a
+    restart and after a savepoint. It must stay as it is for as long as jobs go on from what they
+    have saved. A seed that is known lets keys be made that collide in a dict and slow it down:
+    choose one of your own, and keep it secret, if records come from people who might. Spark has 0,
+    too."""
+
     start_timeout_ms: float = 30_000.0
     """Time for all processes to start and register."""
 
@@ -231,6 +239,10 @@ class ClusterConfig:
             f"slots_per_worker is {self.slots_per_worker}: choose 1 to 4096",
         )
         self._check_ports()
+        require(
+            0 <= self.hash_seed <= 0xFFFF_FFFF,
+            f"hash_seed is {self.hash_seed}: choose 0 to 4294967295",
+        )
         require(
             not (COMPILES_PYTHON and self.event_loop == "uvloop"),
             'event_loop is "uvloop", which does not exist for PyPy: choose "auto"',

@@ -261,6 +261,8 @@ class BroadcastPartitioner(Partitioner):
 class HashPartitioner(Partitioner):
     """By key group of the record's key; equal keys always meet at the same subtask.
 
+    ``key`` must say the same of a record in every process that writes: ``hash`` of a text does so
+    only where all were started with one PYTHONHASHSEED, as the workers of a cluster are.
     What may be a key says ``key_forms.py``. Raises SerializationError for what is none.
     """
 
@@ -302,7 +304,8 @@ class HashPartitioner(Partitioner):
 
 
 class CustomPartitioner(Partitioner):
-    """By a function of the key and the number of channels (Flink's partitionCustom)."""
+    """By a function of the key and the number of channels (Flink's partitionCustom); both functions
+    must say the same in every process that writes, as ``HashPartitioner`` explains."""
 
     def __init__(self, function: Callable[[Any, int], int], key: Callable[[Any], Any]) -> None:
         self._function = function

@@ -50,14 +50,16 @@ KILLS = 3
 
 
 def sums(go: Path, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> JobGraph:
-    """Sums and counts by key over numbers that come for two seconds; it ends when it may."""
+    """Sums and counts by key over numbers that come for two seconds; it ends when it may. What
+    ``hash`` says of a text has a part in the key: every worker, and each that replaces one, must
+    say the same."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
     environment.enable_checkpointing(100, mode)
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
     stream = environment.from_source(Held(RateLimitedSource(numbers, 200_000.0), go))
-    totals = stream.key_by(lambda record: record[0]).reduce(
+    totals = stream.key_by(lambda record: hash(str(record[0]))).reduce(
         lambda one, other: (one[0], one[1] + other[1], one[2] + other[2]), emit="end_of_input"
     )
     totals.sink_to(CollectSink()).name("sums")

@@ -58,6 +58,24 @@ def test_workers_end_with_their_coordinator(tmp_path: Path, number: signal.Signa
         assert coordinator.wait(PATIENCE_S) == (-9 if number == signal.SIGKILL else 0)
 
 
+def test_a_worker_started_by_hand_hashes_as_the_cluster_does(tmp_path: Path) -> None:
+    """It takes the seed of its own configuration; another one than the coordinator's is refused."""
+    token = new_token()
+    config, other = tmp_path / "cluster.toml", tmp_path / "other.toml"
+    config.write_text("[cluster]\nworkers = 1\n")
+    other.write_text("[cluster]\nhash_seed = 5\n")
+    with process("coordinator", f"--config={config}", token=token) as coordinator:
+        where = f"--coordinator={event(coordinator)['address']}"
+        arguments = (where, "--worker-id=other", f"--config={other}")
+        with process("worker", *arguments, token=token) as worker:
+            _, errors = worker.communicate(timeout=PATIENCE_S)
+            assert worker.returncode == 2
+            assert "worker other hashes text in another way than this cluster" in errors
+            assert "cluster.hash_seed" in errors
+        with process("worker", where, "--worker-id=same", token=token):
+            assert event(coordinator) == {"event": "ready"}
+
+
 def test_a_worker_that_is_behind_still_hears_that_it_is_to_stop(tmp_path: Path) -> None:
     """What it still sends must not meet a closed socket: the reset would discard the unread Stop,
     and a cluster that ends in order would look like one that has lost its coordinator."""

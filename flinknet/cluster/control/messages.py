@@ -31,6 +31,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgpack
 
+from flinknet.cluster.control.hash_seed import text_hash
 from flinknet.errors import RemoteProtocolError
 
 __all__ = [
@@ -76,6 +77,8 @@ class Register:
     slots: int
     metrics_address: str = ""
     """Where it serves /metrics; empty if it does not."""
+    text_hash: int = field(default_factory=text_hash)
+    """How it hashes text, which must be as the coordinator does (``hash_seed.py``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from flinknet.checkpoint.failure_reason import CheckpointFailure
-from flinknet.cluster.control.credentials import take_token
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE, take_token
 from flinknet.cluster.control.exit_status import ExitStatus
 from flinknet.cluster.control.failure import FailureCause
+from flinknet.cluster.control.hash_seed import restart_with_seed
 from flinknet.cluster.control.http_server import HttpServer
 from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
@@ -519,6 +520,7 @@ def main() -> int:
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config
+        restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, "coordinator")
         # Of itself it says what happens to jobs and workers: there is no user code to be heard.
         logging.getLogger("flinknet.coordinator").setLevel(config.cluster.log_level.upper())

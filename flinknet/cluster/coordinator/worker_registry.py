@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.hash_seed import SEED_VARIABLE, text_hash
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import Register
 from flinknet.cluster.control.presence import Presence
@@ -142,8 +143,8 @@ class WorkerRegistry:
         return self._workers.get(worker_id)
 
     def register(self, message: Register, now: float) -> WorkerRecord:
-        """Add a worker; ConfigurationError if the id is that of another, which may be lost, or it
-        offers no slot."""
+        """Add a worker; ConfigurationError if the id is that of another, which may be lost, if it
+        offers no slot, or if it hashes text in another way."""
         if message.worker_id in self._workers:
             raise ConfigurationError(
                 f"worker id {message.worker_id} is taken by pid "
@@ -153,6 +154,13 @@ class WorkerRegistry:
             raise ConfigurationError(
                 f"worker {message.worker_id} offers {message.slots} slots: "
                 "cluster.slots_per_worker must be 1 or more"
+            )
+        if message.text_hash != text_hash():
+            raise ConfigurationError(
+                f"worker {message.worker_id} hashes text in another way than this cluster, so keys "
+                "that hash() has a part in would go to the wrong subtasks: start it with the "
+                f"coordinator's cluster.hash_seed (or {SEED_VARIABLE}), with the same kind of "
+                "Python interpreter, and without -E or -I"
             )
         worker = WorkerRecord(
             worker_id=message.worker_id,

@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-A child gets this process's environment and import path, and in the environment the cluster token
-and the whole configuration. It is a child from its start until ``stop`` has waited for it: SIGTERM,
-after ``stop_timeout_ms`` SIGKILL. If this process is itself killed, ``parent_watch.py`` ends the
-children. What user code has started in a worker ends with the worker, in each of these cases
-(``process_group.py``).
+A child gets this process's environment and import path, and in the environment the cluster token,
+the hash seed (``hash_seed.py``) and the whole configuration. It is a child from its start until
+``stop`` has waited for it: SIGTERM, after ``stop_timeout_ms`` SIGKILL. If this process is itself
+killed, ``parent_watch.py`` ends the children. What user code has started in a worker ends with the
+worker, in each of these cases (``process_group.py``).
 
 The launcher does not look after what it has started: that is ``watcher.py``.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE
+from flinknet.cluster.control.hash_seed import SEED_VARIABLE
 from flinknet.cluster.local.child_process import ChildProcess
 from flinknet.cluster.local.process_output import COORDINATOR, OnOutput, OnPrinted, print_printed
 from flinknet.compiled_modules import PURE_VARIABLE
@@ -144,7 +145,7 @@ class Launcher:
         return child
 
     def _environment(self) -> dict[str, str]:
-        """This process's environment, with the token, the configuration and the import path."""
+        """This process's environment, with the token, the seed, the configuration and the path."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -160,6 +161,7 @@ class Launcher:
             **inherited,
             **configured,
             TOKEN_VARIABLE: self._token,
+            SEED_VARIABLE: str(self._config.cluster.hash_seed),
             "PYTHONPATH": os.pathsep.join(_import_path()),
             "PYTHONUNBUFFERED": "1",
         }

@@ -40,8 +40,14 @@ from enum import Enum
 from pathlib import Path
 
 from flinknet.cluster.control.control_link import ControlLink
-from flinknet.cluster.control.credentials import cluster_id, data_plane_secret, take_token
+from flinknet.cluster.control.credentials import (
+    TOKEN_VARIABLE,
+    cluster_id,
+    data_plane_secret,
+    take_token,
+)
 from flinknet.cluster.control.exit_status import ExitStatus
+from flinknet.cluster.control.hash_seed import restart_with_seed
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.kept_output import KeptOutput
 from flinknet.cluster.control.logs import configure_logging
@@ -466,6 +472,7 @@ def main() -> int:
     try:
         token = take_token()
         config = load_settings(options.config, os.environ, {}).config
+        restart_with_seed(config.cluster.hash_seed, {TOKEN_VARIABLE: token})
         output = configure_logging(config.cluster, options.worker_id)
         ports = Ports(options.data_port, options.metrics_port)
         with asyncio.Runner(loop_factory=_loop_factory(config.cluster)) as runner:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
@@ -91,6 +93,14 @@ def test_a_worker_id_is_used_once(registry: WorkerRegistry) -> None:
 def test_a_worker_without_slots_is_refused(registry: WorkerRegistry) -> None:
     with pytest.raises(ConfigurationError, match="offers 0 slots"):
         registry.register(Register("worker-2", 102, "127.0.0.1:1002", 0), now=1.0)
+
+
+def test_a_worker_that_hashes_text_in_another_way_is_refused(registry: WorkerRegistry) -> None:
+    """Its hash(text) would send keys elsewhere than that of the others does."""
+    message = Register("worker-2", 1, "127.0.0.1:1", 2)
+    with pytest.raises(ConfigurationError, match="start it with the coordinator's cluster.hash_se"):
+        registry.register(replace(message, text_hash=message.text_hash + 1), 0.0)
+    assert registry.register(message, 0.0).worker_id == "worker-2"
 
 
 def test_a_silent_worker_is_lost_after_the_timeout(registry: WorkerRegistry) -> None:

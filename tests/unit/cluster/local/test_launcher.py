@@ -42,9 +42,11 @@ def shown(pid: int, what: str) -> str:
     return Path(f"/proc/{pid}/{what}").read_text()
 
 
-async def test_coordinator_and_worker_find_each_other() -> None:
-    """The children get the whole configuration and the token, and no command line shows it."""
-    config = FlinknetConfig(cluster=ClusterConfig(workers=1, slots_per_worker=3))
+async def test_coordinator_and_worker_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The children get the whole configuration, the hash seed of that whatever this process's own
+    is, and the token, which no command line shows."""
+    monkeypatch.setenv("PYTHONHASHSEED", "random")
+    config = FlinknetConfig(cluster=ClusterConfig(workers=1, slots_per_worker=3, hash_seed=7))
     token, events = new_token(), Events()
     launcher = Launcher(config, token, ignore)
     try:
@@ -58,6 +60,7 @@ async def test_coordinator_and_worker_find_each_other() -> None:
             environment = shown(pid, "environ").split("\0")
             assert f"{TOKEN_VARIABLE}={token}" in environment
             assert "FLINKNET_CLUSTER_SLOTS_PER_WORKER=3" in environment
+            assert "PYTHONHASHSEED=7" in environment
     finally:
         await launcher.stop()
     assert not any(map(is_running, launcher.pids().values()))
