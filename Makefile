@@ -13,6 +13,9 @@ PYPY := pypy3
 PYPY_TESTS := tests/contract tests/model tests/fuzz \
   $(addprefix tests/unit/,buffer cluster connection consumer datastream metrics net partition records task wire) \
   $(addprefix tests/integration/test_,local_cluster.py standalone_processes.py)
+# How many random jobs `make fuzz` runs, and from which seed on.
+SEEDS := 1000
+FROM := 0
 FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency ramp-up channels window seeing pressure checkpoints barriers micro
 
 .DEFAULT_GOAL := help
@@ -20,7 +23,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .NOTPARALLEL:
 # Tests start hundreds of processes; without it each compiles again whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo demo-kill docs test test-pypy coverage model chaos check compiled wheels bench bench-all java node prometheus chromium shells clean
+.PHONY: help demo demo-kill docs test test-pypy coverage model fuzz chaos check compiled wheels bench bench-all java node prometheus chromium shells clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +46,11 @@ coverage: $(VENV)/.dev ## cover each module without I/O by its own test file alo
 
 model: $(VENV)/.dev compiled ## explore every interleaving of larger worlds (takes many minutes)
 	@$(BIN)/python -m pytest --no-header -s -o faulthandler_timeout=7200 -m "deep or not deep" tests/model $(ARGS)
+
+fuzz: $(VENV)/.dev compiled ## random jobs, windows and files against models: make fuzz SEEDS=5000 FROM=0
+	@$(BIN)/python -m pytest --no-header -q -s -p no:randomly --maxfail=20 tests/fuzz/test_job_graphs.py \
+	  tests/fuzz/test_windows.py $(wildcard tests/fuzz/test_file*.py) \
+	  --seeds $(SEEDS) --first-seed $(FROM) $(ARGS)
 
 chaos: $(VENV)/.dev compiled ## kill, stop, reset and flood local clusters at random (takes minutes)
 	@$(BIN)/python -m pytest --no-header -s -o faulthandler_timeout=7200 -p no:randomly -m chaos tests/chaos $(ARGS)

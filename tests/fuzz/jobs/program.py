@@ -1,0 +1,144 @@
+"""A random job as data: its settings and its steps, which print as a program that can be read.
+
+The builder makes a job of a program, the interpreter makes the job's output of it, and the shrinker
+cuts steps out of it. All three see nothing but this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+__all__ = ["Change", "Input", "Order", "Program", "Step", "Trouble"]
+
+Order = Literal["total", "key", "none"]
+"""What is determined of a stream's order: all of it, that of the records of one key, or nothing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a function makes of one record: ``n * times + plus``, and new fields where they are
+    given."""
+
+    times: int = 1
+    plus: int = 0
+    payload: int | None = None
+    """Added to ``n`` it is the index of the new payload; None keeps the old one."""
+    bare: bool = False
+    """Whether the payload becomes None."""
+    keys: int | None = None
+    """``n`` modulo this is the index of the new key; None keeps the old one."""
+    shape: str | None = None
+    """None keeps the shape."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a step reads: the output of another one, or its side output, through an exchange."""
+
+    step: int
+    exchange: str = "default"
+    side: bool = False
+
+    def __str__(self) -> str:
+        side = ".side" if self.side else ""
+        exchange = "" if self.exchange == "default" else f".{self.exchange}()"
+        return f"s{self.step}{side}{exchange}"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What a function does, once in the whole job, when it is called for the ``call``-th time."""
+
+    kind: Literal["raise", "kill", "sleep"]
+    call: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A source, an operator, or a sink."""
+
+    number: int
+    kind: str
+    inputs: tuple[Input, ...] = ()
+    parallelism: int = 1
+    options: dict[str, Any] = field(default_factory=dict)
+    """What the step's kind needs."""
+    manner: str = "polite"
+    """How the function treats what it gets and what it gives away (``conduct.py``)."""
+    form: str = "class"
+    """What the function is: a class, a plain function, a coroutine, a generator ..."""
+    trouble: Trouble | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Chaining, slot sharing group, buffer timeout: nothing that changes the result."""
+    order: Order = "none"
+    timed: bool = False
+    """Whether its records have timestamps, none of which is late."""
+    stamped: bool = False
+    """Whether its records may have timestamps, whatever these are."""
+
+    def with_trouble(self, trouble: Trouble) -> Step:
+        """Return the step with a function that makes trouble."""
+        return replace(self, trouble=trouble)
+
+    def __str__(self) -> str:
+        words = [f"{name}={value!r}" for name, value in self.options.items()]
+        words += [] if self.form == "class" else [f"form={self.form!r}"]
+        words += [] if self.manner == "polite" else [f"manner={self.manner!r}"]
+        words += [] if self.trouble is None else [f"{self.trouble}"]
+        words += [f"{name}={value!r}" for name, value in self.settings.items()]
+        read = " + ".join(map(str, self.inputs))
+        order = {"total": "in order", "key": "in order per key", "none": "in any order"}[self.order]
+        timed = ", timed" if self.timed else ""
+        return (
+            f"s{self.number} = {read + ' -> ' if read else ''}{self.kind}({', '.join(words)})"
+            f"  # parallelism {self.parallelism}, {order}{timed}"
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """One random job."""
+
+    seed: int
+    steps: tuple[Step, ...]
+    settings: dict[str, Any]
+    """Of the environment and its checkpoints."""
+    cluster: str
+    """The kind of cluster that it runs on (``clusters.py``)."""
+    keys: str
+    """The pool that its keys are from."""
+    stop: bool = False
+    """Whether it is stopped with a savepoint, and goes on from that."""
+    rescale: bool = False
+    """Whether it goes on at another parallelism."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether a function fails, or kills its worker."""
+        return any(step.trouble and step.trouble.kind != "sleep" for step in self.steps)
+
+    @property
+    def kills(self) -> bool:
+        """Whether a function kills its worker."""
+        return any(step.trouble and step.trouble.kind == "kill" for step in self.steps)
+
+    def rescaled(self) -> Program:
+        """Return the program at another parallelism: equal ones stay equal, and 1 stays 1."""
+        other = {1: 1, 2: 3, 3: 4, 4: 2}
+        steps = tuple(replace(step, parallelism=other[step.parallelism]) for step in self.steps)
+        return replace(self, steps=steps)
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        stop = ""
+        if self.stop:
+            stop = "stopped with a savepoint, and continued"
+            stop += " at another parallelism" if self.rescale else ""
+        lines = [
+            f"seed {self.seed}, cluster {self.cluster!r}, keys {self.keys!r}",
+            f"environment({settings})",
+            *map(str, self.steps),
+            *([stop] if stop else []),
+        ]
+        return "\n".join(lines)

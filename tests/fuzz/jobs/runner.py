@@ -1,0 +1,152 @@
+"""Runs a program on a local cluster, once, or stopped and continued, and says what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+import traceback
+import uuid
+from concurrent.futures import Future
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from flinknet.cluster import JobProgress, LocalCluster
+from flinknet.cluster.control.job_result import JobResult
+from flinknet.cluster.local.job_control import JobControl
+from flinknet.datastream.executor import set_executor
+from flinknet.task.graph import JobGraph
+from tests.fuzz.jobs.builder import Places, build, sink_name
+from tests.fuzz.jobs.comparison import difference
+from tests.fuzz.jobs.interpreter import SINKS, interpret
+from tests.fuzz.jobs.program import Program, Step
+from tests.fuzz.jobs.values import text_of_record
+
+__all__ = ["PATIENCE_S", "failure_of"]
+
+PATIENCE_S = 30.0
+"""Only so that a job that hangs is a failure, and the others go on: most take a tenth of a second,
+and those with a replaced worker two."""
+
+
+async def failure_of(program: Program, cluster: LocalCluster) -> str:
+    """Run a program; return what is wrong with its outputs, or how it failed; empty if all is
+    well."""
+    directory = Path(tempfile.mkdtemp(prefix="flinknet-fuzz-"))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            given = await _Run(program, cluster, Places(directory)).outputs()
+    except TimeoutError:
+        return f"HANGS: it has not ended within {PATIENCE_S:.0f} s"
+    except Exception as error:
+        cause = traceback.format_exception(error)
+        return f"FAILS: {type(error).__name__}: {error}\n{''.join(cause)}"
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    expected = interpret(program)
+    sinks = [step for step in program.steps if step.kind in SINKS]
+    wrong = [difference(step, expected[step.number], given[step.number], program) for step in sinks]
+    wrong += [f"late records in {name}" for name in given["late"]]
+    return "\n".join(filter(None, wrong))
+
+
+class _Run:
+    def __init__(self, program: Program, cluster: LocalCluster, places: Places) -> None:
+        self._program, self._cluster, self._places = program, cluster, places
+        self._random = Random(f"run {program.seed}")
+        self._collected: list[Any] = []
+
+    async def outputs(self) -> dict[Any, list[str]]:
+        """Run it to its end; return the texts of what each sink got."""
+        if self._program.stop:
+            result = await self._stopped_and_continued()
+        else:
+            result = await self._executed()
+        given: dict[Any, list[str]] = {
+            step.number: self._given(step, result)
+            for step in self._program.steps
+            if step.kind in SINKS
+        }
+        given["late"] = [
+            name for name, records in result.collected.items() if "late" in name and records
+        ]
+        return given
+
+    async def _executed(self) -> JobResult:
+        environment, stream = build(self._program, self._places)
+        if stream is None:
+            return await self._cluster.execute(environment.job_graph("fuzz"))
+        loop, results = asyncio.get_running_loop(), list[JobResult]()
+
+        def execute(graph: JobGraph, control: JobControl | None) -> JobResult:
+            running: Future[JobResult] = asyncio.run_coroutine_threadsafe(
+                self._cluster.execute(graph), loop
+            )
+            assert control is not None, "the records are collected of a job that goes on"
+            control.start(running.cancel)
+            results.append(running.result())
+            control.end()
+            return results[-1]
+
+        set_executor(execute)
+        try:
+            records = stream.execute_and_collect("fuzz")
+            self._collected = await asyncio.to_thread(list, records)
+        finally:
+            await asyncio.to_thread(set_executor, None)
+        return results[0]
+
+    async def _stopped_and_continued(self) -> JobResult:
+        environment, _ = build(self._program, self._places)
+        running = asyncio.Event()
+
+        def look(progress: JobProgress) -> None:
+            if progress.state == "RUNNING":
+                running.set()
+
+        job_id = uuid.uuid4().hex
+        graph = environment.job_graph("fuzz")
+        stopping = asyncio.create_task(self._cluster.execute(graph, look, job_id=job_id))
+        waiting = asyncio.create_task(running.wait())
+        await asyncio.wait((stopping, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        await asyncio.sleep(self._random.random() / 50)
+        if stopping.done():
+            await stopping
+        place = await self._cluster.stop(job_id, self._places.checkpoints)
+        await stopping
+        self._places.go_on.touch()
+        program = self._program.rescaled() if self._program.rescale else self._program
+        environment, _ = build(program, self._places)
+        return await self._cluster.execute(environment.job_graph("fuzz"), from_checkpoint=place)
+
+    def _given(self, step: Step, result: JobResult) -> list[str]:
+        match step.kind:
+            case "collect":
+                return list(map(text_of_record, result.collected.get(sink_name(step), [])))
+            case "iterator":
+                return list(map(text_of_record, self._collected))
+            case "function":
+                path = self._places.output(step)
+                return path.read_text("ascii").splitlines() if path.exists() else []
+            case _:
+                lines = self._lines(self._places.output(step))
+                if step.kind == "json files":
+                    return [json.loads(line)["record"] for line in lines]
+                return lines
+
+    @staticmethod
+    def _lines(directory: Path) -> list[str]:
+        """Return the lines of the files that readers see."""
+        return [
+            line
+            for path in sorted(directory.rglob("*"))
+            if path.is_file() and not _is_hidden(path.relative_to(directory))
+            for line in path.read_text("ascii").splitlines()
+        ]
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)

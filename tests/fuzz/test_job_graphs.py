@@ -1,0 +1,87 @@
+"""Random jobs on real clusters, against a plain interpreter of the same jobs.
+
+``make test`` runs a fixed number of seeds, ``make fuzz SEEDS=5000`` as many as asked. A seed that
+fails is printed as a program, cut down to what still fails, with the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import rocksdict  # noqa: F401 - some jobs keep their state there, so PyPy leaves this module out
+
+from tests.fuzz.jobs.features import FEATURES, features
+from tests.fuzz.jobs.generator import generate
+from tests.fuzz.jobs.interpreter import interpret
+from tests.fuzz.jobs.lanes import Lanes, lanes
+
+SEEDS = 200
+"""What ``make test`` runs."""
+
+BLOCK = 20
+"""Seeds of one test: few enough that a test ends well before its time-out."""
+
+LANES = 2
+"""Processes that run seeds side by side."""
+
+pytestmark = pytest.mark.xdist_group("random jobs")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Cut the seeds that are asked for into blocks."""
+    if "block" not in metafunc.fixturenames:
+        return
+    number = metafunc.config.getoption("--seeds") or SEEDS
+    first = metafunc.config.getoption("--first-seed")
+    blocks = [
+        range(start, min(start + BLOCK, first + number))
+        for start in range(first, first + number, BLOCK)
+    ]
+    names = [f"seeds {block.start} to {block.stop - 1}" for block in blocks]
+    metafunc.parametrize("block", blocks, ids=names)
+
+
+@pytest.fixture(scope="module")
+def running(request: pytest.FixtureRequest) -> Iterator[Lanes]:
+    number = request.config.getoption("--seeds") or SEEDS
+    with lanes(min(LANES, number, os.cpu_count() or 1)) as started:
+        yield started
+
+
+@pytest.mark.timeout(600)
+def test_a_job_gives_out_what_its_program_means(block: range, running: Lanes) -> None:
+    began = time.monotonic()
+    failures = running.run(block, lambda seed: None)
+    rate = len(block) / (time.monotonic() - began)
+    print(f"\nseeds {block.start} to {block.stop - 1}: {rate:.1f} seeds/s", end=" ", flush=True)
+    again = "\n".join(f"make fuzz SEEDS=1 FROM={seed_of(failure)}" for failure in failures)
+    assert not failures, "\n\n".join(["", *failures, again])
+
+
+def seed_of(failure: str) -> str:
+    """Return the seed that a failure's program begins with."""
+    return failure.split(maxsplit=2)[1].rstrip(",")
+
+
+def test_every_feature_is_drawn(request: pytest.FixtureRequest) -> None:
+    """A feature that the fixed seeds never have would be tested by nobody."""
+    number = request.config.getoption("--seeds") or SEEDS
+    first = request.config.getoption("--first-seed")
+    counts: Counter[str] = Counter()
+    for seed in range(first, first + number):
+        counts.update(features(generate(seed)))
+    lines = [f"{counts[name]:6} {name}" for name in sorted(FEATURES)]
+    print("\nprograms with each feature:", *lines, sep="\n")
+    assert not counts.keys() - set(FEATURES), "these are not listed"
+    if number >= SEEDS:
+        assert not set(FEATURES) - counts.keys(), "these were never drawn"
+
+
+def test_a_program_and_its_outputs_follow_from_its_seed() -> None:
+    for seed in range(20):
+        assert generate(seed) == generate(seed)
+        assert str(interpret(generate(seed))) == str(interpret(generate(seed)))
