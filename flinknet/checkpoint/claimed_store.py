@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from flinknet.checkpoint.journal import (
@@ -59,7 +60,7 @@ class ClaimedStore:
         store: CheckpointStore,
         attempt: int,
         next_number: int,
-        completed: list[CompletedCheckpoint],
+        completed: Iterable[CompletedCheckpoint],
     ) -> None:
         self.store = store
         self.attempt = attempt
@@ -70,11 +71,16 @@ class ClaimedStore:
         self._fenced = False
 
     @classmethod
-    async def claim(cls, store: CheckpointStore, attempt: int) -> ClaimedStore:
+    async def claim(
+        cls,
+        store: CheckpointStore,
+        attempt: int,
+        is_passed_over: Callable[[int], bool] = lambda number: False,
+    ) -> ClaimedStore:
         """Take over the checkpoints of a job for an attempt, which must be later than all before.
 
-        From then on no other attempt completes a checkpoint. CheckpointFencedError if this, or a
-        later one, has taken over already.
+        From then on no other attempt completes a checkpoint. Those that are passed over are the
+        first to be removed. CheckpointFencedError if this, or a later one, has taken over already.
         """
         while True:
             # One listing for both: if somebody adds an entry after it, the number is taken.
@@ -86,7 +92,9 @@ class ClaimedStore:
             number = max(store.entry_numbers(files).values(), default=-1) + 1
             path = store.path(entry_path(number))
             if await store.storage.create(path, encode_entry(Entry(attempt))):
-                return cls(store, attempt, number + 1, await store.completed())
+                completed = await store.completed()
+                completed.sort(key=lambda one: not is_passed_over(one.directory.checkpoint_id))
+                return cls(store, attempt, number + 1, completed)
 
     def directory(self, checkpoint_id: int, *, is_savepoint: bool = False) -> CheckpointDirectory:
         """Return where this attempt keeps a checkpoint."""

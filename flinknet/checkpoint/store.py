@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import NamedTuple
 
-from flinknet.checkpoint.journal import ENTRY_BYTES_MAX, Entry, decode_entry, entry_number
+from flinknet.checkpoint.journal import (
+    ENTRY_BYTES_MAX,
+    JOURNAL,
+    Entry,
+    decode_entry,
+    entry_number,
+)
 from flinknet.checkpoint.metadata import (
     METADATA,
     PART_NAME,
@@ -132,18 +138,27 @@ class CheckpointStore:
         find = find_damage if reads else find_torn
         return await find(self.storage, self.path(directory), metadata)
 
-    async def latest_valid(self, *, reads: bool = True) -> LatestValid:
-        """Return the last completed checkpoint of which every file is good, as far as it can be
-        told with or without reading them (``verify``).
+    async def newest_claimed(self, is_passed_over: Callable[[int], bool]) -> int:
+        """Return the largest number of a checkpoint that the journal says was completed, whatever
+        is left of it, but for those that are passed over; 0 for none."""
+        entries = await self.entries(await self.storage.files(self.path(JOURNAL)))
+        named = [CheckpointDirectory.parse(one.completed or "") for one in entries.values()]
+        numbers = [one.checkpoint_id for one in named if one and not one.is_savepoint]
+        return max((one for one in numbers if not is_passed_over(one)), default=0)
 
-        Each later one that is not is logged, with its bad files; with the one before, the job does
-        again what it has committed since then. A place that does not answer is no reason for that:
-        CheckpointStorageError. Savepoints are left out: they are
+    async def latest_valid(
+        self, *, reads: bool = True, is_passed_over: Callable[[int], bool] = lambda number: False
+    ) -> LatestValid:
+        """Return the last completed checkpoint of which every file is good, as far as it can be
+        told with or without reading them (``verify``), but for those that are passed over.
+
+        Each later one that is not is logged, with its bad files. A place that does not answer is
+        no reason to go back: CheckpointStorageError. Savepoints are left out: they are
         their users', who may have moved or removed them. CheckpointNotFoundError if there is none.
         """
         refused: list[CheckpointError] = []
         for _, directory in reversed(await self.completed()):
-            if directory.is_savepoint:
+            if directory.is_savepoint or is_passed_over(directory.checkpoint_id):
                 continue
             errors = await self.verify(directory, reads=reads)
             if not errors:

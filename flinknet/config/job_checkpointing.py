@@ -76,6 +76,12 @@ class JobCheckpointingConfig:
     execution.checkpointing.externalized-checkpoint-retention, which keeps none by default: here
     what a job could go on from is removed only if that is said."""
 
+    allow_repeated_output: bool = False
+    """Whether the job may give out records a second time that cannot be taken back. That happens
+    if its newest checkpoint, of which functions or sinks have been told, is lost, and it goes on
+    from an older one; or if it continues another job that has written to the same files since.
+    Without this, the job fails. flinknet's own: Flink repeats output in silence."""
+
     def __post_init__(self) -> None:
         check_fields(self)
         require(

@@ -104,6 +104,7 @@ from flinknet.task.functions import (
     ProcessFunction,
     ReduceFunction,
     SinkFunction,
+    WithdrawableOutput,
 )
 from flinknet.task.row import Row, RowKind
 from flinknet.task.side_outputs import OutputTag
@@ -321,6 +322,7 @@ __all__ = [
     "WindowContext",
     "WindowFunction",
     "WindowedStream",
+    "WithdrawableOutput",
     "append_time",
     "empty_result_predicate",
     "exception_type_predicate",

@@ -138,6 +138,15 @@ class CheckpointConfig(PyFlinkNames):
         default = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION.value
         return ExternalizedCheckpointRetention(self._options.get("retention", default))
 
+    def set_allow_repeated_output(self, allowed: bool = True) -> CheckpointConfig:
+        """Let the job go on from an older checkpoint if the newest is lost, although records that
+        cannot be taken back come a second time; by default it fails."""
+        return self._set("allow_repeated_output", allowed)
+
+    def is_repeated_output_allowed(self) -> bool:
+        """Whether it goes on then."""
+        return self._in_force().allow_repeated_output
+
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Keep them here, and not in the cluster's ``checkpointing.directory``."""
         return self._set("directory", checkpoint_path)

@@ -221,6 +221,9 @@ _OPTIONS: Mapping[str, Set] = {
     f"{_CHECKPOINTING}aligned-checkpoint-timeout": _of_checkpoints(
         "set_aligned_checkpoint_timeout", _milliseconds
     ),
+    f"{_CHECKPOINTING}allow-repeated-output": _of_checkpoints(
+        "set_allow_repeated_output", _boolean
+    ),
     f"{_CHECKPOINTING}dir": _of_checkpoints("set_checkpoint_storage_dir", str),
     "state.checkpoints.dir": _of_checkpoints("set_checkpoint_storage_dir", str),
     f"{_CHECKPOINTING}externalized-checkpoint-retention": _of_checkpoints(

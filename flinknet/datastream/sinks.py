@@ -49,11 +49,12 @@ class CollectSink(Sink, CheckpointedFunction):
         self._records_max = runtime_context.collect_records_max
         self._collected = runtime_context.collected.setdefault(name, [])
         if self._saved is not None:
-            self._collected += self._saved.get()
+            # At a lower parallelism it is what several subtasks have kept.
+            self._collected += list(self._saved.get())[: self._limit]
 
     def write(self, records: list[Any]) -> None:
         if self._limit is not None:
-            records = records[: self._limit - len(self._collected)]
+            records = records[: max(0, self._limit - len(self._collected))]
         most = self._records_max
         if most is not None and len(self._collected) + len(records) > most:
             raise JobFailedError(

@@ -121,6 +121,9 @@ class RuntimeContext(PyFlinkNames):
     """All state of the operator in this subtask."""
     checkpointed: bool = False
     """Whether the job has checkpoints."""
+    allows_repeated_output: bool = False
+    """Whether the job may give out again what it has given out before
+    (``JobCheckpointingConfig.allow_repeated_output``)."""
     keyed_state: KeyedState | None = None
     """The part of it that its function may ask for."""
     interrupt: Callable[[], Awaitable[None]] = yield_to_loop

@@ -39,6 +39,7 @@ __all__ = [
     "ProcessFunction",
     "ReduceFunction",
     "SinkFunction",
+    "WithdrawableOutput",
     "fail_timed_out",
     "find_attributes_fast",
     "key_of_value",
@@ -70,7 +71,31 @@ class CheckpointListener(ABC):
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> Any:
         """A checkpoint is complete, and with it those before. Not every one is told of, but in a
-        job with checkpoints one that was taken behind ``finish``; may be a coroutine function."""
+        job with checkpoints one that was taken behind ``finish``; may be a coroutine function.
+
+        What is made visible here cannot be taken back, unless the class has the base
+        ``WithdrawableOutput``: a job whose newest checkpoint is lost does not go on from an older
+        one without it."""
+
+
+class WithdrawableOutput(ABC):
+    """A function or sink that can take back output that it made visible with a checkpoint: a base
+    beside ``CheckpointListener`` or ``CheckpointedSink``.
+
+    The newest checkpoint of a job may turn out to be damaged or gone. The job then goes on from an
+    older one, and the records behind that one are processed again.
+    """
+
+    @abstractmethod
+    def withdraw_after(self, checkpoint_id: int) -> Any:
+        """Remove what this subtask has made visible with checkpoints behind this one, in whatever
+        attempt of the job; idempotent.
+
+        Called after ``open`` and before the first record whenever the job goes on from a
+        checkpoint of its own; usually there is nothing to remove. May be a coroutine function,
+        except in a ``CheckpointedSink``, where it runs in a thread. What it raises fails the
+        attempt.
+        """
 
 
 class MapFunction(Function, ABC):

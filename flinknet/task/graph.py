@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flinknet.config import BufferTimeout
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
@@ -22,6 +22,7 @@ from flinknet.config.restart_strategy import NO_RESTART, RestartStrategy
 from flinknet.config.state import StateBackendName
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
+from flinknet.task.functions import WithdrawableOutput
 from flinknet.task.operators import Operator
 from flinknet.task.pickler import dumps_to_run
 from flinknet.task.sink import SinkOperator, TwoPhaseSink
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChainedOperator",
+    "CheckpointedOutput",
     "JobEdge",
     "JobGraph",
     "JobVertex",
@@ -118,6 +120,16 @@ class JobEdge:
     """Which of its inputs it is for the target: 0, or 1 for the second of two."""
 
 
+class CheckpointedOutput(NamedTuple):
+    """An operator whose function or sink is told which checkpoints are complete."""
+
+    vertex: int
+    name: str
+    """The operator's, for people."""
+    can_withdraw: bool
+    """Whether it can take back what it has made visible with a checkpoint that is lost."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobGraph:
     """A job: vertices in topological order, ``vertices[i].id == i``, and the edges between them."""
@@ -160,6 +172,22 @@ class JobGraph:
             for operator, one in made
             if isinstance(one, SinkOperator) and isinstance(one.sink, TwoPhaseSink)
         ]
+
+    def checkpointed_outputs(self) -> tuple[CheckpointedOutput, ...]:
+        """Return the operators that are told which checkpoints are complete; none in a job
+        without checkpoints."""
+        if self.checkpointing is None:
+            return ()
+        made = [
+            (vertex.id, operator.name, operator.factory().output_of_checkpoints())
+            for vertex in self.vertices
+            for operator in vertex.operators
+        ]
+        return tuple(
+            CheckpointedOutput(vertex, name, isinstance(told, WithdrawableOutput))
+            for vertex, name, told in made
+            if told is not None
+        )
 
     def to_bytes(self) -> bytes:
         """Serialise the graph with its functions; ConfigurationError names one that cannot be."""

@@ -21,6 +21,7 @@ Rules that operators and sinks keep:
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
@@ -33,7 +34,12 @@ from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
 from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.task.context import RuntimeContext
-from flinknet.task.functions import CheckpointListener, Function, find_attributes_fast
+from flinknet.task.functions import (
+    CheckpointListener,
+    Function,
+    WithdrawableOutput,
+    find_attributes_fast,
+)
 from flinknet.task.watermark_valve import WatermarkElement
 from flinknet.texts import text_of
 from flinknet.wire.events import LatencyMarker, Watermark, WatermarkStatus
@@ -156,6 +162,27 @@ class Operator:
         Raises why that cannot be done any more."""
         return False
 
+    def output_of_checkpoints(self) -> object | None:
+        """Return the user's function or sink if it is told which checkpoints are complete: what it
+        makes visible then is not undone by the state that a later attempt begins with."""
+        return None
+
+    async def withdraw_output(self, function: object, *, in_thread: bool = False) -> None:
+        """Have a function or sink take back what it has made visible behind the checkpoint that
+        its job goes on from."""
+        context = self._context
+        restored = context.state.restored_from
+        if not isinstance(function, WithdrawableOutput) or not context.checkpointed:
+            return
+        if restored is not None and restored.job_id == context.job_id:
+            try:
+                if in_thread:
+                    await asyncio.to_thread(function.withdraw_after, restored.checkpoint_id)
+                else:
+                    await value_of(function.withdraw_after(restored.checkpoint_id))
+            except Exception as error:
+                self.fail(error, "in withdraw_after()")
+
     async def close(self) -> None:
         """Release what ``open`` acquired."""
 
@@ -184,6 +211,8 @@ class FunctionOperator(Operator):
 
     def __init__(self, function: Any, method: str) -> None:
         self._function = function
+        self._users = getattr(function, "wrapped", function)
+        """The user's object: on records with timestamps, ``function`` wraps it."""
         self._call = bound_function(function, method)
         find_attributes_fast(function)
         awaiting = is_awaiting(self._call)
@@ -202,11 +231,15 @@ class FunctionOperator(Operator):
                 await value_of(self._function.open(context))
             except Exception as error:
                 self.fail(error, "in open()")
+        await self.withdraw_output(self.output_of_checkpoints())
+
+    def output_of_checkpoints(self) -> object | None:
+        return self._users if isinstance(self._users, CheckpointListener) else None
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        if isinstance(self._function, CheckpointListener):
+        if isinstance(self._users, CheckpointListener):
             try:
-                await value_of(self._function.notify_checkpoint_complete(checkpoint_id))
+                await value_of(self._users.notify_checkpoint_complete(checkpoint_id))
             except Exception as error:
                 self.fail(error, "in notify_checkpoint_complete()")
 
@@ -215,7 +248,7 @@ class FunctionOperator(Operator):
             await self._emit_results(lambda: "in finish()", self._function.finish)
 
     def awaits_checkpoint(self) -> bool:
-        return isinstance(self._function, CheckpointListener)
+        return isinstance(self._users, CheckpointListener)
 
     async def close(self) -> None:
         if isinstance(self._function, Function):

@@ -60,8 +60,9 @@ class RestoredState:
                     await _whole(part, chain.state_of(uid).keyed.backend, spooled)
                     for part in self._parts(operator, StateKind.KEYED, wanted)
                 ]
-                checkpoint_id = self._metadata.checkpoint_id
-                for _ in chain.state_of(uid).restore(checkpoint_id, keyed, own):
+                made = self._metadata
+                state = chain.state_of(uid)
+                for _ in state.restore(made.checkpoint_id, keyed, own, made.job_id):
                     await asyncio.sleep(0)
 
     def has_ended(self, uids: Iterable[str], index: int, parallelism: int) -> bool:

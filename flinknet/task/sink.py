@@ -10,6 +10,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from flinknet.errors import ConfigurationError, StateError
@@ -117,8 +119,13 @@ class CheckpointedSink(TwoPhaseSink):
     of its input the subtask waits until a last checkpoint of it is complete; the committer, which
     comes when all subtasks have finished, gets nothing, and may clear up.
 
-    Committables are text, or tuples of text and numbers. ``persist``, ``publish`` and ``discard``
-    run in a thread, while records are written.
+    If the newest checkpoint is lost, the job goes on from an older one, and what was published
+    behind that one comes again. A sink with the base ``WithdrawableOutput`` takes it back before
+    anything else is published; without that base the job fails, unless its configuration allows
+    repeated output (``CheckpointConfig.set_allow_repeated_output``).
+
+    Committables are text, or tuples of text and numbers. ``persist``, ``publish``, ``discard`` and
+    ``withdraw_after`` run in a thread, the first two while records are written.
     """
 
     @abstractmethod
@@ -130,8 +137,13 @@ class CheckpointedSink(TwoPhaseSink):
         """Have it survive a loss of power; idempotent."""
 
     @abstractmethod
-    def publish(self, committables: list[Any]) -> None:
-        """Make it visible; idempotent, and after a failure it may be another subtask that does."""
+    def publish(self, checkpoint_id: int, committables: list[Any]) -> None:
+        """Make it visible; idempotent, and after a failure it may be another subtask that does.
+
+        ``checkpoint_id`` is the first checkpoint that the committables are part of, 0 if that is
+        one of another job which this one continues. ``withdraw_after`` needs to know it of
+        everything that was published.
+        """
 
     @abstractmethod
     def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:
@@ -174,20 +186,35 @@ class SinkOperator(Operator):
                 await self._take_over(self.sink, context)
             except Exception as error:
                 self.fail(error, "in publish()")
+        else:
+            await self.withdraw_output(self.output_of_checkpoints())
 
     async def _take_over(self, sink: CheckpointedSink, context: RuntimeContext) -> None:
-        """Make visible what the checkpoint that the job goes on from has, and remove what came
-        behind it: of the subtasks of then whose numbers this one has now."""
+        """Remove what came behind the checkpoint that the job goes on from, and make visible what
+        it has: of the subtasks of then whose numbers this one has now."""
 
         def is_own(index: int) -> bool:
             return index % context.parallelism == context.index
 
         self._saved = context.state.operator.get_union_list_state(_PENDING)
-        restored = list(self._saved.get())
-        own = [committable for index, _, committable in restored if is_own(index)]
-        await asyncio.to_thread(sink.publish, own)
-        kept = [committable for _, _, committable in restored]
+        saved = list(self._saved.get())
+        kept = [committable for _, _, committable in saved]
+        # In this order: a worker that was taken for dead may publish at this moment. What it has
+        # not published yet it then finds discarded, and what it has is withdrawn.
         await asyncio.to_thread(sink.discard, kept, is_own)
+        await self.withdraw_output(sink, in_thread=True)
+        restored = context.state.restored_from
+        is_same_job = restored is not None and restored.job_id == context.job_id
+        own = [
+            (checkpoint_id if is_same_job else 0, committable)
+            for index, checkpoint_id, committable in saved
+            if is_own(index)
+        ]
+        await _publish(sink, own)
+
+    def output_of_checkpoints(self) -> object | None:
+        told = isinstance(self.sink, CheckpointedSink | CheckpointListener)
+        return self.sink if told else None
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         if isinstance(self.sink, TwoPhaseSink) and self._saved is None:
@@ -231,8 +258,7 @@ class SinkOperator(Operator):
             if isinstance(self.sink, CheckpointListener):
                 await value_of(self.sink.notify_checkpoint_complete(checkpoint_id))
             if self._saved is not None and isinstance(self.sink, CheckpointedSink):
-                due = [one for number, one in self._pending if number <= checkpoint_id]
-                await asyncio.to_thread(self.sink.publish, due)
+                await _publish(self.sink, [one for one in self._pending if one[0] <= checkpoint_id])
                 self._pending = [one for one in self._pending if one[0] > checkpoint_id]
         except Exception as error:
             self.fail(error, "when a checkpoint was complete")
@@ -267,3 +293,10 @@ class SinkOperator(Operator):
             await value_of(self.sink.write(records))
         except Exception as error:
             self.fail(error, on_records(records))
+
+
+async def _publish(sink: CheckpointedSink, due: list[tuple[int, Any]]) -> None:
+    """Publish committables, each with its checkpoint, the oldest first; in a thread."""
+    for checkpoint_id, group in groupby(sorted(due, key=itemgetter(0)), key=itemgetter(0)):
+        committables = [committable for _, committable in group]
+        await asyncio.to_thread(sink.publish, checkpoint_id, committables)

@@ -183,6 +183,9 @@ class Subtask:
             types=self._types,
             state_backends=state_backends,
             checkpointed=graph.checkpointing is not None,
+            allows_repeated_output=(
+                graph.checkpointing is not None and graph.checkpointing.allow_repeated_output
+            ),
             collect_records_max=collect_records_max,
             processing_time=self._processing_time,
             auto_watermark_interval_ms=graph.auto_watermark_interval_ms,

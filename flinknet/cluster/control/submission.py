@@ -15,7 +15,13 @@ from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import RestartStrategy
 from flinknet.errors import ConfigurationError
 from flinknet.partition.exchange_mode import ExchangeMode
-from flinknet.task.graph import ChainedOperator, JobEdge, JobGraph, JobVertex
+from flinknet.task.graph import (
+    ChainedOperator,
+    CheckpointedOutput,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+)
 
 __all__ = ["RestoreSettings", "Submission"]
 
@@ -42,6 +48,8 @@ class Submission:
     """Whether the job has two-phase sinks."""
     restore: RestoreSettings | None = None
     """None for a job that begins at its start."""
+    outputs: tuple[CheckpointedOutput, ...] = ()
+    """What is told which of the job's checkpoints are complete."""
 
     @property
     def name(self) -> str:
@@ -51,7 +59,8 @@ class Submission:
     @classmethod
     def of_graph(cls, graph: JobGraph, restore: RestoreSettings | None = None) -> Submission:
         """Prepare a job; ConfigurationError names a function that cannot be sent."""
-        return cls(graph, graph.to_bytes(), bool(graph.two_phase_sinks()), restore)
+        commits, outputs = bool(graph.two_phase_sinks()), graph.checkpointed_outputs()
+        return cls(graph, graph.to_bytes(), commits, restore, outputs)
 
     def without_graph(self) -> Submission:
         """The shape alone: when the job has ended, nobody needs its functions any more."""
@@ -96,6 +105,7 @@ class Submission:
             "checkpointing": None if checkpointing is None else asdict(checkpointing),
             "restart": [type(restart).__name__, asdict(restart)],
             "restore": None if self.restore is None else asdict(self.restore),
+            "outputs": self.outputs,
         }
 
     @classmethod
@@ -111,6 +121,7 @@ class Submission:
                 restart=_restart_strategy(*settings["restart"]),
             )
             restore = _restore_settings(settings["restore"])
+            outputs = tuple(CheckpointedOutput(*fields) for fields in settings["outputs"])
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
             senders = {(edge.source, edge.operator) for edge in shape.edges}
         except Exception as error:
@@ -121,7 +132,7 @@ class Submission:
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
         if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
             raise ConfigurationError("the request's body is no job: its edges lead nowhere")
-        return cls(shape, graph, bool(commits), restore)
+        return cls(shape, graph, bool(commits), restore, outputs)
 
 
 def _checkpointing(fields: dict[str, Any] | None) -> JobCheckpointingConfig | None:

@@ -57,8 +57,9 @@ log = logging.getLogger("flinknet.coordinator")
 OnKept = Callable[[JobRecord, AttemptRecord, int, CheckpointFailure | None], None]
 """(job, attempt, checkpoint, why it could not be completed): None if it is complete."""
 
-OnFound = Callable[[JobRecord, RestorePoint | None, str | None], None]
-"""(job, what its next attempt continues from, why that cannot be said): one of both is None."""
+OnFound = Callable[[JobRecord, RestorePoint | None, str | None, str], None]
+"""(job, the newest checkpoint that can be restored, why that cannot be said, what is wrong with
+later ones): without the second, and the first None, there is no such checkpoint."""
 
 
 class CheckpointKeeper:
@@ -207,7 +208,9 @@ class CheckpointKeeper:
     async def _claimed(self, record: JobRecord, attempt: AttemptRecord) -> ClaimedStore:
         key = record.job_id, attempt.number
         if key not in self._claims:
-            claimed = await ClaimedStore.claim(self._store(record), attempt.number)
+            claimed = await ClaimedStore.claim(
+                self._store(record), attempt.number, record.completed.is_passed_over
+            )
             self._claims[key] = claimed
             # Nobody waits for that, and somebody for the order that is being carried out.
             self._then(record, lambda: _remove_leftovers(claimed))
@@ -221,27 +224,31 @@ class CheckpointKeeper:
 
     async def _seek(self, record: JobRecord) -> None:
         if record.submission.shape.checkpointing is None:
-            self._on_found(record, record.start, None)
+            self._on_found(record, None, None, "")
             return
         try:
-            found = await self._store(record).latest_valid(reads=record.doubts_checkpoints)
-            metadata = found.checkpoint
+            metadata, damage = await self._latest_valid(record)
             finished = finished_subtasks(record.submission.shape, metadata)
         except CheckpointNotFoundError as error:
-            if record.latest_checkpoint == record.start:
-                self._on_found(record, record.start, None)
-                return
-            why = (
-                f"the job had completed {record.latest_checkpoint.directory} and cannot go on "
-                f"without it, nor begins again from its start: {error}; bring the directory back "
-                "(is it mounted?) or submit the job anew"
-            )
-            self._on_found(record, None, why)
+            self._on_found(record, None, None, str(error))
         except Exception as error:
             why = f"could not read which checkpoint the job continues from: {_explain(error)}"
-            self._on_found(record, None, why)
+            self._on_found(record, None, why, "")
         else:
-            self._on_found(record, RestorePoint(str(metadata.directory), finished), None)
+            self._on_found(record, RestorePoint(str(metadata.directory), finished), None, damage)
+
+    async def _latest_valid(self, record: JobRecord) -> tuple[CheckpointMetadata, str]:
+        """Return the newest checkpoint that can be restored, and what is wrong with later ones."""
+        store, known = self._store(record), record.completed
+        if record.is_resumed:
+            # The coordinator before this one may have come no further than to the journal.
+            known.note(await store.newest_claimed(known.is_passed_over))
+        reads = record.doubts_checkpoints
+        found = await store.latest_valid(reads=reads, is_passed_over=known.is_passed_over)
+        if found.checkpoint.checkpoint_id < known.newest and not reads:
+            # Output may be withdrawn for it, so it must be good.
+            found = await store.latest_valid(is_passed_over=known.is_passed_over)
+        return found.checkpoint, "; ".join(map(str, found.refused))
 
 
 async def _remove_leftovers(claimed: ClaimedStore) -> None:

@@ -320,8 +320,10 @@ class Coordinator:
         self.dispatcher.checkpoint_kept(record, attempt, checkpoint_id, failure, self.now())
         self._settle()
 
-    def _found(self, record: JobRecord, found: RestorePoint | None, failure: str | None) -> None:
-        self.dispatcher.checkpoint_found(record, found, failure, self.now())
+    def _found(
+        self, record: JobRecord, found: RestorePoint | None, failure: str | None, damage: str
+    ) -> None:
+        self.dispatcher.checkpoint_found(record, found, failure, self.now(), damage)
         self._settle()
 
     def _refuse_if_closed(self, who: str) -> None:

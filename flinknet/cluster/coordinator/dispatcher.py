@@ -436,10 +436,16 @@ class Dispatcher:
         self._order(record, attempt, orders, now)
 
     def checkpoint_found(
-        self, record: JobRecord, found: RestorePoint | None, failure: str | None, now: float
+        self,
+        record: JobRecord,
+        found: RestorePoint | None,
+        failure: str | None,
+        now: float,
+        damage: str = "",
     ) -> None:
-        """The next attempt is to continue from ``found``, or its place failed with ``failure``;
-        nothing happens if the job has ended meanwhile."""
+        """``found``, or None, is the newest checkpoint that can be restored, and ``damage`` what is
+        wrong with later ones; or their place failed with ``failure``. Nothing happens if the job
+        has ended meanwhile."""
         if not record.seeks_checkpoint or (record.restart_at, record.regions_at) == (None, None):
             return
         record.seeks_checkpoint, record.checkpoint_is_sought = False, True
@@ -447,12 +453,9 @@ class Dispatcher:
             record.regions_at = now
         else:
             record.restart_at = now
+        if failure is None:
+            failure = record.take_found(found, damage)
         record.restore_failure = failure
-        if found is not None:
-            record.latest_checkpoint = found
-            directory = CheckpointDirectory.parse(found.directory)
-            if directory is not None:
-                record.checkpoints.number_after(directory.checkpoint_id)
         self._restart_jobs(now)
 
     def _take_checkpoint_answer(

@@ -116,6 +116,8 @@ class JobBooks:
             "latest": _packed(record.latest_checkpoint),
             "stopped": record.has_stopped,
             "next_checkpoint": record.checkpoints.next_id,
+            "newest_completed": record.completed.newest,
+            "passed_over": record.completed.passed_over,
             "attempt": {
                 "number": present.last_number,
                 "state": record.execution.state.value,
@@ -145,6 +147,7 @@ class JobBooks:
             first_checkpoint=state["next_checkpoint"],
         )
         record.backoff.resume(state["restarts"], now)
+        record.completed.restore(state["newest_completed"], state["passed_over"])
         if latest != start:
             record.continue_from(latest, is_savepoint=state["stopped"])
         last = state["attempt"]

@@ -16,14 +16,22 @@ strategy must allow.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flinknet.checkpoint.coordinator import CheckpointCoordinator
+from flinknet.checkpoint.metadata import CheckpointDirectory
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord, RegionRestart
+from flinknet.cluster.coordinator.going_back import (
+    CompletedCheckpoints,
+    Continuation,
+    continuation,
+    refusal,
+)
 from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.pipelined_region import pipelined_regions
 from flinknet.cluster.coordinator.placement import Placement
@@ -39,9 +47,11 @@ from flinknet.errors import (
     CheckpointNotFoundError,
     LocalProtocolError,
 )
-from flinknet.task.graph import JobGraph
+from flinknet.task.graph import CheckpointedOutput, JobGraph
 
 __all__ = ["JobRecord"]
+
+log = logging.getLogger("flinknet.coordinator")
 
 _DAMAGE = {CheckpointCorruptedError.__name__, CheckpointNotFoundError.__name__}
 
@@ -84,6 +94,8 @@ class JobRecord:
         """That is the savepoint with which it was to end, and not one of its checkpoints."""
         self.seeks_checkpoint = False
         """It is being read whether that one, or which before it, is good."""
+        self.completed = CompletedCheckpoints()
+        """Which checkpoints its functions and sinks may have been told of."""
         self.doubts_checkpoints = False
         """An attempt could not be restored because a file of one was damaged: before the next one
         begins all are read."""
@@ -98,6 +110,8 @@ class JobRecord:
         """When regions that have failed may begin again, while the others go on."""
         self._gives_up = False
         """Its restart strategy has had enough of the failures of regions."""
+        self._is_refused = False
+        """It would repeat output that cannot be taken back."""
         self.waits_for_slots = False
         """It might have begun already, had there been slots."""
         self.waits_for_workers = False
@@ -272,6 +286,11 @@ class JobRecord:
         return self.submission.shape.checkpointing is not None or not self.submission.commits
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether its present attempt is one of the coordinator before this one."""
+        return self._lost is not None
+
+    @property
     def must_seek(self) -> bool:
         """The job may have a checkpoint, and it has not been looked yet which one is good: what the
         coordinator before this one completed last, it may not have written down."""
@@ -286,12 +305,64 @@ class JobRecord:
         self.latest_checkpoint = point
         self.has_stopped = is_savepoint
         self.doubts_checkpoints = False
+        directory = CheckpointDirectory.parse(point.directory.rpartition("/")[2])
+        if directory is not None:
+            self.completed.note(directory.checkpoint_id)
+
+    def take_found(self, found: RestorePoint | None, damage: str) -> str | None:
+        """Continue from the newest checkpoint that can be restored, or from the start if there is
+        none; return why the job must not, if so. ``damage`` is what is wrong with later ones."""
+        point = found or self.start
+        directory = CheckpointDirectory.parse(point.directory)
+        number = None if directory is None else directory.checkpoint_id
+        settings, outputs = self.submission.shape.checkpointing, self._outputs_again()
+        may_repeat = settings is not None and settings.allow_repeated_output
+        known = self.completed
+        newest = known.newest
+        choice = continuation(newest, number, outputs, may_repeat=may_repeat)
+        if choice is Continuation.LOST:
+            return (
+                f"the job had completed checkpoint {newest} and cannot go on without it, nor "
+                f"begins again from its start: {damage}; bring the directory back (is it "
+                "mounted?) or submit the job anew"
+            )
+        if choice is Continuation.REFUSED:
+            self._is_refused = True
+            return refusal(newest, point.directory, outputs, damage)
+        self.latest_checkpoint = point
+        if number is None:
+            return None
+        self.checkpoints.number_after(max(number, newest))
+        if choice.goes_back:
+            all_of_it = self.restart_at is not None
+            known.go_back(number, self.checkpoints.next_id, all_of_it=all_of_it)
+            log.warning(
+                'job "%s" goes on from %s, although it had completed checkpoint %d: %s%s%s',
+                self.submission.name,
+                point.directory,
+                newest,
+                choice.value,
+                damage and ": ",
+                damage,
+            )
+        else:
+            known.note(number)
+        return None
+
+    def _outputs_again(self) -> list[CheckpointedOutput]:
+        """What is told of checkpoints, of the regions that begin again."""
+        outputs = list(self.submission.outputs)
+        if self.restart_at is not None:
+            return outputs
+        failover = self.execution.failover
+        vertices = {vertex for vertex, _ in failover.subtasks_of(failover.given_up)}
+        return [one for one in outputs if one.vertex in vertices]
 
     def attempt_failed(self, now: float) -> float | None:
         """The present attempt has failed: return when the next one may begin, None for never."""
         self.regions_at = None
         cause = self.execution.cause
-        if self._gives_up:
+        if self._gives_up or self._is_refused:
             return None
         is_lost = self._lost is not None and self.execution.cause is self._lost
         if is_lost and self.submission.shape.checkpointing is not None:
@@ -331,7 +402,15 @@ class JobRecord:
         if state is JobState.RUNNING:
             state = JobState.DEPLOYING
         has_checkpoint = self.latest_checkpoint is not self.start
-        return self.present.last_number, state, self.ended_at, has_checkpoint, self.has_stopped
+        return (
+            self.present.last_number,
+            state,
+            self.ended_at,
+            has_checkpoint,
+            self.has_stopped,
+            # What they are told of, the next coordinator must not go back behind in silence.
+            self.completed.newest if self.submission.outputs else 0,
+        )
 
     def end(self, now: float, *, cancelled: bool = False) -> None:
         """No attempt follows the present one, which was not what ``cancelled`` the job."""

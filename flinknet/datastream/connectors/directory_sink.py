@@ -18,12 +18,13 @@ from flinknet.datastream.connectors.part_names import PartNames
 from flinknet.datastream.connectors.remote_output import RemoteDirectory, RemoteParts
 from flinknet.errors import ConfigurationError
 from flinknet.task.context import RuntimeContext
+from flinknet.task.functions import WithdrawableOutput
 from flinknet.task.sink import CheckpointedSink, CommitContext, Committer
 
 __all__ = ["DirectorySink"]
 
 
-class DirectorySink(CheckpointedSink):
+class DirectorySink(CheckpointedSink, WithdrawableOutput):
     """Writes files below ``path``, ``part-00002-of-00004-JOB....``, which may be a URL.
 
     When every subtask of the job has finished, the directory's content is replaced as a whole by
@@ -34,7 +35,9 @@ class DirectorySink(CheckpointedSink):
 
     In a job with checkpoints a subtask writes a file for each of them, if there is something in it,
     and that becomes visible when the checkpoint is complete (``part_files.py``): readers see each
-    record once, whatever was killed. A new job wants an empty directory then.
+    record once, whatever was killed. If the newest checkpoint is lost, the files of the checkpoints
+    behind the one that the job goes on from are removed, and written again. A new job wants an
+    empty directory then.
 
     What is otherwise at a URL stands in ``remote_output.py``. Each sink of a job has a directory of
     its own: ``union`` the streams that shall be one result.
@@ -84,8 +87,9 @@ class DirectorySink(CheckpointedSink):
         try:
             if runtime_context.checkpointed:
                 self._parts = self._parts_of(job_id, attempt)
-                restored = runtime_context.state.is_restored
-                await asyncio.to_thread(self._parts.open, restored=restored)
+                may_repeat = runtime_context.allows_repeated_output
+                restored = runtime_context.state.restored_from
+                await asyncio.to_thread(self._parts.open, restored, may_repeat=may_repeat)
             else:
                 self._staged = self._staged_of(job_id, attempt)
                 await asyncio.to_thread(self._staged.open)
@@ -114,9 +118,13 @@ class DirectorySink(CheckpointedSink):
         """Have files survive a loss of power."""
         self._part_output().persist(committables)
 
-    def publish(self, committables: list[str]) -> None:
+    def publish(self, checkpoint_id: int, committables: list[str]) -> None:
         """Let readers see files."""
-        self._part_output().publish(committables)
+        self._part_output().publish(checkpoint_id, committables)
+
+    def withdraw_after(self, checkpoint_id: int) -> None:
+        """Remove the files that readers have seen with later checkpoints."""
+        self._part_output().withdraw_after(checkpoint_id, self._subtask[0])
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
         """Remove what earlier attempts have prepared in vain."""
@@ -124,7 +132,7 @@ class DirectorySink(CheckpointedSink):
 
     def create_committer(self, context: CommitContext) -> Committer:
         """Make what replaces the directory's content, or removes what was to replace it; with
-        checkpoints, what commits the last files of each subtask."""
+        checkpoints, what removes the files that were written in vain."""
         if context.checkpointed:
             return PartCommitter(self._parts_of(context.job_id, context.attempt))
         return DirectoryCommitter(self._staged_of(context.job_id, context.attempt))
@@ -169,14 +177,14 @@ class DirectorySink(CheckpointedSink):
 
 
 class PartCommitter(Committer):
-    """Commits what each subtask has written since the last checkpoint that it heard of."""
+    """Clears up after a job whose files were committed with its checkpoints."""
 
     def __init__(self, parts: PartOutput) -> None:
         self._parts = parts
 
     def commit(self, committables: list[list[str]]) -> None:
-        """Let readers see the last files."""
-        self._parts.finish(_all_of(committables))
+        """Remove what was written in vain."""
+        self._parts.finish()
 
     def abort(self) -> None:
         """What is prepared may be part of a checkpoint: who goes on from that decides."""

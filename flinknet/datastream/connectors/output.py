@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from flinknet.task.state.state_handler import RestoredCheckpoint
+
 __all__ = ["Output", "PartOutput", "StagedOutput"]
 
 
@@ -42,15 +44,21 @@ class StagedOutput(Output, Protocol):
 class PartOutput(Output, Protocol):
     """Files are committed with the checkpoint that they are part of."""
 
-    def open(self, *, restored: bool) -> None:
-        """Be ready to write. ConfigurationError if the job begins and others have written there."""
+    def open(self, restored: RestoredCheckpoint | None, *, may_repeat: bool) -> None:
+        """Be ready to write. ConfigurationError if the job begins and others have written there, or
+        if the job continues another one, which has committed more than it continues from, and it
+        ``may_repeat`` nothing."""
 
-    def publish(self, names: Collection[str]) -> None:
-        """Commit files; idempotent. JobFailedError if one is not there any more."""
+    def publish(self, checkpoint_id: int, names: Collection[str]) -> None:
+        """Commit files with a checkpoint; idempotent. JobFailedError if one is not there any
+        more."""
+
+    def withdraw_after(self, checkpoint_id: int, index: int) -> None:
+        """Remove what a subtask of the job has committed with later checkpoints; idempotent."""
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
         """Remove what earlier attempts have prepared, but for what is kept, of the subtasks that
         are meant."""
 
-    def finish(self, names: Collection[str]) -> None:
-        """The job has finished: commit its last files, and remove what is left of it."""
+    def finish(self) -> None:
+        """The job has finished: remove what it has prepared in vain."""

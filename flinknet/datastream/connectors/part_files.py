@@ -4,23 +4,27 @@ Theory of operation. A subtask writes one file after the other, under names that
 because they begin with a dot; a rename makes one visible, and cannot be done by halves. Names say
 whose a file is::
 
-    .part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv      written, or prepared
-    part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv       committed
+    .part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv              written, or prepared
+    part-00001-of-00004-JOB-ATTEMPT-NUMBER-CHECKPOINT.csv    committed, with that checkpoint
 
-An attempt of the job that goes on from a checkpoint commits the prepared files which that has, and
-removes those of earlier attempts which it has not. What a worker that was taken for dead still
-writes is left over, and never visible; the last commit of the job removes it.
+An attempt of the job that goes on from a checkpoint removes the prepared files of earlier attempts
+which that has not, then the committed files of later checkpoints, whose records come again, and
+commits the prepared files which that checkpoint has. What a worker that was taken for dead still
+writes is left over, and never visible; the end of the job removes it.
 
-In one directory there are files of one job, and of those that it goes on from: a new job does not
-add to the result of another one.
+In one directory there are files of one job, and of those that it continues. A new job does not add
+to the result of another one. Nor does it remove any of that: a job that continues another one from
+a checkpoint is refused if that one has committed files with later checkpoints.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from flinknet.datastream.connectors.committed_parts import WITHDRAWN, check_may_add, is_behind
 from flinknet.datastream.connectors.part_names import (
     HIDDEN,
     PARQUET_PARTS,
@@ -28,8 +32,11 @@ from flinknet.datastream.connectors.part_names import (
     PreparedPart,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.state.state_handler import RestoredCheckpoint
 
 __all__ = ["PartFiles"]
+
+log = logging.getLogger("flinknet.worker")
 
 
 class PartFiles:
@@ -43,19 +50,16 @@ class PartFiles:
         self._job_id = job_id
         self._attempt = attempt
 
-    def open(self, *, restored: bool) -> None:
-        """Make the directory. ConfigurationError if it cannot be one, or if the job begins and it
-        holds what no job may add to."""
+    def open(self, restored: RestoredCheckpoint | None, *, may_repeat: bool) -> None:
+        """Make the directory. ConfigurationError if it cannot be one, or holds what the job must
+        not add to (``check_may_add``)."""
         if self.path.exists() and not self.path.is_dir():
             raise ConfigurationError(f"{self.path} is a file: choose a directory for the output")
         self.path.mkdir(parents=True, exist_ok=True)
-        for entry in () if restored else self.path.iterdir():
-            if not entry.name.startswith(HIDDEN) and f"-{self._job_id}-" not in entry.name:
-                raise ConfigurationError(
-                    f"{self.path} holds {entry.name}, which this job has not written and cannot "
-                    "replace, since it commits with each checkpoint: remove it or choose another "
-                    "path"
-                )
+        names = (entry.name for entry in self.path.iterdir())
+        check_may_add(
+            str(self.path), names, self._names, self._job_id, restored, may_repeat=may_repeat
+        )
 
     def name(self, index: int, parallelism: int, number: int) -> str:
         """How a subtask's file is called when it is committed."""
@@ -69,23 +73,33 @@ class PartFiles:
         """Have files survive a loss of power, committed or not."""
         for name in names:
             file = self.writable(name)
-            with (file if file.exists() else self.path / name).open("rb") as opened:
+            with (self._committed_as(name) if not file.exists() else file).open("rb") as opened:
                 os.fsync(opened.fileno())
         self._sync()
 
-    def publish(self, names: Collection[str]) -> None:
-        """Commit files; idempotent. JobFailedError if one is not there any more."""
+    def publish(self, checkpoint_id: int, names: Collection[str]) -> None:
+        """Commit files with a checkpoint; idempotent. JobFailedError if one is not there any
+        more."""
         for name in names:
+            target = self.path / self._names.with_checkpoint(name, checkpoint_id)
             try:
-                self.writable(name).rename(self.path / name)
+                self.writable(name).rename(target)
             except FileNotFoundError:
-                if not (self.path / name).exists():
-                    raise JobFailedError(
-                        f"{self.writable(name)} is gone, which a checkpoint has as prepared: only "
-                        "the job itself may remove files there"
-                    ) from None
+                self._committed_as(name)
         if names:
             self._sync()
+
+    def withdraw_after(self, checkpoint_id: int, index: int) -> None:
+        """Remove what a subtask of the job has committed with later checkpoints; idempotent."""
+        withdrawn = 0
+        for entry in self.path.iterdir():
+            part = self._names.committed(entry.name)
+            if part is not None and is_behind(part, self._job_id, checkpoint_id, index):
+                entry.unlink(missing_ok=True)
+                withdrawn += 1
+        if withdrawn:
+            self._sync()
+            log.warning(WITHDRAWN, self.path, withdrawn, index, checkpoint_id)
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
         """Remove what earlier attempts have prepared, but for what is kept, of the subtasks that
@@ -98,9 +112,8 @@ class PartFiles:
             ):
                 entry.unlink(missing_ok=True)
 
-    def finish(self, names: Collection[str]) -> None:
-        """The job has finished: commit its last files, and remove what is left of it."""
-        self.publish(names)
+    def finish(self) -> None:
+        """The job has finished: remove what it has prepared in vain."""
         for entry, _ in self._prepared():
             entry.unlink(missing_ok=True)
 
@@ -111,6 +124,19 @@ class PartFiles:
         """Return what the job has there that is not committed."""
         found = [(entry, self._names.prepared(entry.name)) for entry in self.path.iterdir()]
         return [(entry, part) for entry, part in found if part and part.job_id == self._job_id]
+
+    def _committed_as(self, name: str) -> Path:
+        """Return the committed file that was prepared under a name; JobFailedError if there is
+        none."""
+        for entry in self.path.iterdir():
+            part = self._names.committed(entry.name)
+            if part is not None and part.prepared_name == name:
+                return entry
+        raise JobFailedError(
+            f"{self.writable(name)} is gone, which a checkpoint has as prepared: only the job "
+            "itself may remove files there, and a job that went back to an older checkpoint has "
+            "removed those of later ones"
+        )
 
     def _sync(self) -> None:
         descriptor = os.open(self.path, os.O_RDONLY)

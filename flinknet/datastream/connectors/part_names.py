@@ -3,8 +3,9 @@
 ::
 
     part-00001-of-00004-JOB-ATTEMPT.csv              of a job that commits at its end
-    part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv       the same, of a subtask with several files;
-                                                     and of a job that commits with checkpoints
+    part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv       the same, of a subtask with several files
+    .part-00001-of-00004-JOB-ATTEMPT-NUMBER.csv      of a job with checkpoints, before the commit
+    part-00001-of-00004-JOB-ATTEMPT-NUMBER-CHECKPOINT.csv    and after it: with which checkpoint
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from flinknet.errors import ConfigurationError
 
-__all__ = ["PARQUET_PARTS", "PartNames", "PreparedPart"]
+__all__ = ["PARQUET_PARTS", "CommittedPart", "PartNames", "PreparedPart"]
 
 HIDDEN = "."
 """Readers pass over names that begin with it."""
@@ -27,6 +28,16 @@ class PreparedPart(NamedTuple):
     subtask: int
     job_id: str
     attempt: int
+
+
+class CommittedPart(NamedTuple):
+    """What the name of a file says that was committed with a checkpoint."""
+
+    subtask: int
+    job_id: str
+    checkpoint_id: int
+    prepared_name: str
+    """What it was called before, without the dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +63,13 @@ class PartNames:
     def of_checkpoint(
         self, index: int, parallelism: int, job_id: str, attempt: int, number: int
     ) -> str:
-        """How a subtask's file is called that is committed with a checkpoint."""
+        """How a subtask's file of a job with checkpoints is called, behind a dot, until it is
+        committed."""
         return f"{self._place(index, parallelism)}-{job_id}-{attempt}-{number}{self.suffix}"
+
+    def with_checkpoint(self, name: str, checkpoint_id: int) -> str:
+        """How that file is called once it is committed with a checkpoint."""
+        return f"{name.removesuffix(self.suffix)}-{checkpoint_id}{self.suffix}"
 
     def is_own(self, name: str) -> bool:
         """Whether a sink like this one has written it, in whatever job."""
@@ -65,6 +81,14 @@ class PartNames:
         pattern = rf"\.{self._places()}-([0-9A-Za-z]+)-(\d+)-\d+{re.escape(self.suffix)}"
         found = re.fullmatch(pattern, name)
         return found and PreparedPart(int(found[1]), found[2], int(found[3]))
+
+    def committed(self, name: str) -> CommittedPart | None:
+        """Return whose file it is and with which checkpoint it was committed, if it is such one."""
+        pattern = rf"({self._places()}-([0-9A-Za-z]+)-\d+-\d+)-(\d+){re.escape(self.suffix)}"
+        found = re.fullmatch(pattern, name)
+        return found and CommittedPart(
+            int(found[2]), found[3], int(found[4]), f"{found[1]}{self.suffix}"
+        )
 
     def _place(self, index: int, parallelism: int) -> str:
         return f"{self.prefix}-{index:05d}-of-{parallelism:05d}"

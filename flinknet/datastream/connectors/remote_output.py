@@ -17,6 +17,7 @@ call, on any machine. What is different from directories of a machine:
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -24,15 +25,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flinknet.datastream.connectors.committed_parts import WITHDRAWN, check_may_add, is_behind
 from flinknet.datastream.connectors.locations import RemoteLocation
 from flinknet.datastream.connectors.output_directory import MANIFEST
 from flinknet.datastream.connectors.part_names import HIDDEN, PartNames, PreparedPart
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.state.state_handler import RestoredCheckpoint
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 __all__ = ["RemoteDirectory", "RemoteParts"]
+
+log = logging.getLogger("flinknet.worker")
 
 
 class RemoteFolder:
@@ -64,6 +69,11 @@ class RemoteFolder:
             self._filesystem.put_file(str(written), target.path)
             written.unlink()
 
+    def _has_moved(self, source: RemoteLocation, target: RemoteLocation) -> bool:
+        """Whether an object that is not there has its other name."""
+        has_moved: bool = self._filesystem.exists(target.path)
+        return has_moved
+
     def _move(self, source: RemoteLocation, target: RemoteLocation) -> None:
         """Give an object its other name, unless that has been done; JobFailedError if it is under
         none."""
@@ -73,7 +83,7 @@ class RemoteFolder:
             filesystem.makedirs(target.parent.path, exist_ok=True)
             filesystem.mv(source.path, target.path)
         except FileNotFoundError:
-            if not filesystem.exists(target.path):
+            if not self._has_moved(source, target):
                 raise JobFailedError(
                     f"{source} is gone before its commit: only one job at a time may write there, "
                     "and nobody else may remove it"
@@ -104,15 +114,12 @@ class RemoteParts(RemoteFolder):
         self._attempt = attempt
         self._names = names
 
-    def open(self, *, restored: bool) -> None:
+    def open(self, restored: RestoredCheckpoint | None, *, may_repeat: bool) -> None:
         """As ``PartOutput.open``."""
-        for name in () if restored else self._names_in(self._location):
-            if not name.startswith(HIDDEN) and f"-{self._job_id}-" not in name:
-                raise ConfigurationError(
-                    f"{self._location} holds {name}, which this job has not written and cannot "
-                    "replace, since it commits with each checkpoint: remove it or choose another "
-                    "place"
-                )
+        found = self._names_in(self._location)
+        check_may_add(
+            str(self._location), found, self._names, self._job_id, restored, may_repeat=may_repeat
+        )
 
     def name(self, index: int, parallelism: int, number: int) -> str:
         """As ``Output.name``."""
@@ -123,10 +130,28 @@ class RemoteParts(RemoteFolder):
         for name in names:
             self._send(name, self._hidden(name))
 
-    def publish(self, names: Collection[str]) -> None:
+    def publish(self, checkpoint_id: int, names: Collection[str]) -> None:
         """As ``PartOutput.publish``."""
         for name in names:
-            self._move(self._hidden(name), self._location / name)
+            target = self._location / self._names.with_checkpoint(name, checkpoint_id)
+            if not checkpoint_id and self._is_committed(name):
+                # The job that wrote it was cut off between a copy and a removal.
+                self._remove(f"{HIDDEN}{name}")
+                continue
+            self._move(self._hidden(name), target)
+
+    def withdraw_after(self, checkpoint_id: int, index: int) -> None:
+        """As ``PartOutput.withdraw_after``."""
+        behind = [
+            part_name
+            for part_name in self._names_in(self._location)
+            if (part := self._names.committed(part_name))
+            and is_behind(part, self._job_id, checkpoint_id, index)
+        ]
+        for name in behind:
+            self._remove(name)
+        if behind:
+            log.warning(WITHDRAWN, self._location, len(behind), index, checkpoint_id)
 
     def discard(self, kept: Collection[str], is_own: Callable[[int], bool]) -> None:
         """As ``PartOutput.discard``."""
@@ -138,11 +163,19 @@ class RemoteParts(RemoteFolder):
             ):
                 self._remove(name)
 
-    def finish(self, names: Collection[str]) -> None:
+    def finish(self) -> None:
         """As ``PartOutput.finish``."""
-        self.publish(names)
         for name, _ in self._prepared():
             self._remove(name)
+
+    def _is_committed(self, name: str) -> bool:
+        """Whether the object that was prepared under a name has another one now."""
+        parts = map(self._names.committed, self._names_in(self._location))
+        return any(part is not None and part.prepared_name == name for part in parts)
+
+    def _has_moved(self, source: RemoteLocation, target: RemoteLocation) -> bool:
+        # The job that this one continues may have committed it with a checkpoint of its own.
+        return self._is_committed(source.name.removeprefix(HIDDEN))
 
     def _hidden(self, name: str) -> RemoteLocation:
         return self._location / f"{HIDDEN}{name}"

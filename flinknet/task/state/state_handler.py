@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from mmap import mmap
-from typing import Any
+from typing import Any, NamedTuple
 
 from flinknet.records.key_groups import key_group_range
 from flinknet.records.serialization.record_types import RecordTypes
@@ -30,13 +30,21 @@ from flinknet.task.state.operator_snapshot import OperatorStateSnapshot, restore
 from flinknet.task.state.operator_state import OperatorStateStore
 from flinknet.task.state.value_serializer import ValueSerializer
 
-__all__ = ["BackendFactory", "OperatorSnapshot", "StateHandler"]
+__all__ = ["BackendFactory", "OperatorSnapshot", "RestoredCheckpoint", "StateHandler"]
 
 BackendFactory = Callable[[str, ValueSerializer, int], KeyedStateBackend]
 """Makes the backend of an operator: for people, the operator and its uid; how values are written;
 the number of key groups."""
 
 Pieces = Iterable[bytes | bytearray]
+
+
+class RestoredCheckpoint(NamedTuple):
+    """The checkpoint that an operator was restored from."""
+
+    job_id: str
+    """The job that made it: this one, or another one that this one continues."""
+    checkpoint_id: int
 
 
 class OperatorSnapshot:
@@ -105,7 +113,8 @@ class StateHandler:
         self._index = index
         self._parallelism = parallelism
         self._now_ms = now_ms
-        self._restored_checkpoint_id: int | None = None
+        self.restored_from: RestoredCheckpoint | None = None
+        """None if the job begins at its start."""
         backend = None
         if backends is not None:
             whose = f'operator "{operator}" (uid {uid})'
@@ -123,14 +132,17 @@ class StateHandler:
         function = getattr(function, "wrapped", function)
         if isinstance(function, CheckpointedFunction):
             self._functions.append(function)
+            restored = self.restored_from
             function.initialize_state(
-                FunctionInitializationContext(self.operator, self._restored_checkpoint_id)
+                FunctionInitializationContext(
+                    self.operator, None if restored is None else restored.checkpoint_id
+                )
             )
 
     @property
     def is_restored(self) -> bool:
         """Whether the job continues from a checkpoint."""
-        return self._restored_checkpoint_id is not None
+        return self.restored_from is not None
 
     def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> OperatorSnapshot:
         """Capture everything for a checkpoint, between two batches.
@@ -144,11 +156,16 @@ class StateHandler:
         return OperatorSnapshot(self._place.uid, keyed, operator)
 
     def restore(
-        self, checkpoint_id: int, keyed: Sequence[bytes | mmap], operator: Sequence[bytes]
+        self,
+        checkpoint_id: int,
+        keyed: Sequence[bytes | mmap],
+        operator: Sequence[bytes],
+        job_id: str = "",
     ) -> Iterator[None]:
-        """Read what belongs here of the parts of one checkpoint, a bit at each step; empty parts
-        count as subtasks without state. Raises StateError or CheckpointCorruptedError."""
-        self._restored_checkpoint_id = checkpoint_id
+        """Read what belongs here of the parts of one checkpoint of job ``job_id``, a bit at each
+        step; empty parts count as subtasks without state. Raises StateError or
+        CheckpointCorruptedError."""
+        self.restored_from = RestoredCheckpoint(job_id, checkpoint_id)
         for part in keyed:
             if part:
                 yield from restore_keyed_state(self.keyed, self._place, self._serializer, part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -113,6 +114,42 @@ async def test_a_bad_file_is_named_and_the_checkpoint_before_is_used(
     assert str(error).startswith(f"{file} ")
     (line,) = caplog.messages
     assert f"{second.directory} cannot be restored, the one before is used: {file} " in line
+
+
+@pytest.mark.parametrize("name", ["metadata", ""])
+async def test_the_journal_knows_what_was_completed_and_is_gone(
+    store: CheckpointStore, tmp_path: Path, name: str
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    await made(claimed, 1)
+    second = await made(claimed, 2)
+    await made(claimed, 3, CheckpointKind.SAVEPOINT)
+    lost = tmp_path / "job-1" / str(second.directory)
+    if name:
+        (lost / name).unlink()
+    else:
+        shutil.rmtree(lost)
+    assert (await store.latest_valid()).checkpoint.checkpoint_id == 1
+    assert await store.newest_claimed(lambda number: False) == 2
+    assert await store.newest_claimed(lambda number: number == 2) == 1
+
+
+async def test_what_is_passed_over_is_not_restored_and_removed_first(
+    store: CheckpointStore,
+) -> None:
+    claimed = await ClaimedStore.claim(store, 1)
+    for number in (1, 2):
+        await made(claimed, number)
+
+    def is_passed_over(number: int) -> bool:
+        return number == 2
+
+    found = await store.latest_valid(is_passed_over=is_passed_over)
+    assert (found.checkpoint.checkpoint_id, found.refused) == (1, [])
+    claimed = await ClaimedStore.claim(store, 2, is_passed_over)
+    await made(claimed, 3)
+    await claimed.remove_all_but(2)
+    assert [one.directory.checkpoint_id for one in await store.completed()] == [1, 3]
 
 
 @pytest.mark.parametrize(("how", "is_seen"), [("removed", True), ("torn", True), ("a bit", False)])

@@ -9,6 +9,7 @@ import pytest
 from flinknet.datastream import CollectSink, PrintSink
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.sink import SinkOperator
+from flinknet.task.state.state_handler import StateHandler
 from tests.unit.task.harness import Harness, context
 
 
@@ -47,6 +48,29 @@ async def test_collect_with_a_limit_is_refused_only_what_the_limit_lets_through(
             await harness.process(1, 2, 3, 4, 5)
 
         assert harness.context.collected == {"tested": [] if refused else [1, 2, 3]}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+async def test_collect_with_a_limit_goes_on_at_another_parallelism(parallelism: int) -> None:
+    """A subtask gets what several had kept, and keeps as many as it may."""
+    parts = []
+    for index in range(3):
+        place = context(index=index, parallelism=3, state=StateHandler(uid="tested"))
+        async with Harness(SinkOperator(CollectSink(2)), place) as harness:
+            await harness.process(index, index, "beyond")
+            harness.operator.prepare_snapshot(1)
+            snapshot = place.state.snapshot(1, 0)
+            list(snapshot.slices())
+            parts.append(b"".join(map(bytes, snapshot.operator_pieces())))
+    for index in range(parallelism):
+        state = StateHandler(uid="tested", index=index, parallelism=parallelism)
+        place = context(index=index, parallelism=parallelism, state=state)
+        list(state.restore(1, [], parts))
+        async with Harness(SinkOperator(CollectSink(2)), place) as harness:
+            await harness.process("late", "late", "late", "late", "late")
+            (collected,) = place.collected.values()
+        assert len(collected) == 2
+        assert set(collected) <= {0, 1, 2}
 
 
 def test_collect_limit_below_zero() -> None:

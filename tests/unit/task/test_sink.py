@@ -15,8 +15,11 @@ from flinknet.datastream import (
     Committer,
     RuntimeContext,
     Sink,
+    SinkFunction,
+    WithdrawableOutput,
 )
 from flinknet.errors import JobFailedError
+from flinknet.task.operators import CallableSinkOperator
 from flinknet.task.sink import SinkOperator
 from flinknet.task.state.state_handler import StateHandler
 from tests.unit.task.harness import Harness, context
@@ -82,7 +85,7 @@ class Plain(CheckpointedSink):
 
     def __init__(self) -> None:
         self.records: list[Any] = []
-        self.asked: list[tuple[str, Any]] = []
+        self.asked: list[tuple[Any, ...]] = []
         self.refuses: str | None = None
 
     def write(self, records: list[Any]) -> None:
@@ -97,8 +100,8 @@ class Plain(CheckpointedSink):
     def persist(self, committables: list[Any]) -> None:
         self._ask("persist", committables)
 
-    def publish(self, committables: list[Any]) -> None:
-        self._ask("publish", committables)
+    def publish(self, checkpoint_id: int, committables: list[Any]) -> None:
+        self._ask("publish", committables, checkpoint_id)
 
     def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:
         own = [index for index in range(4) if is_own(index)]
@@ -110,11 +113,11 @@ class Plain(CheckpointedSink):
     def create_committer(self, context: CommitContext) -> Committer:
         raise AssertionError("a worker asks, in the end")
 
-    def _ask(self, what: str, committables: list[Any]) -> None:
+    def _ask(self, what: str, committables: list[Any], *checkpoint_id: int) -> None:
         if self.refuses == what:
             raise OSError("disk full")
         if committables:
-            self.asked.append((what, list(committables)))
+            self.asked.append((what, *checkpoint_id, list(committables)))
 
 
 class Ledger(Plain, CheckpointListener):
@@ -180,13 +183,14 @@ async def test_what_a_checkpoint_has_is_published_when_it_is_complete() -> None:
         ("discard", ([], [0, 1, 2, 3])),
         ("persist", ["ab", "c"]),
         ("notify", 1),
-        ("publish", ["ab"]),
+        ("publish", 1, ["ab"]),
         ("persist", ["d"]),
         ("notify", 3),
-        ("publish", ["c", "d"]),
+        ("publish", 2, ["c"]),
+        ("publish", 3, ["d"]),
         ("persist", ["e"]),
         ("notify", 4),
-        ("publish", ["e"]),
+        ("publish", 4, ["e"]),
     ]
     assert harness.context.committables == []
 
@@ -200,7 +204,7 @@ async def test_what_is_not_published_in_the_end_awaits_a_checkpoint() -> None:
         await harness.operator.persist()
         await harness.end_of_input()
         await harness.operator.notify_checkpoint_complete(1)
-    assert ("publish", ["a"]) in sink.asked
+    assert ("publish", 1, ["a"]) in sink.asked
     assert harness.context.committables == []
 
 
@@ -219,7 +223,8 @@ async def test_a_sink_with_nothing_left_awaits_no_checkpoint() -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 async def test_a_restored_job_publishes_what_its_checkpoint_has(parallelism: int) -> None:
-    """Each committable by one of its subtasks, at any parallelism; nobody removes one."""
+    """Each committable by one of its subtasks, at any parallelism; no subtask removes one. The
+    checkpoint is another job's, and its number means nothing here."""
     parts = []
     for index in range(2):
         _, harness = ledger(index, 2)
@@ -232,12 +237,89 @@ async def test_a_restored_job_publishes_what_its_checkpoint_has(parallelism: int
         for _ in harness.context.state.restore(1, [b"", b""], parts):
             pass
         async with harness:
-            asked = dict(sink.asked)
-        published += asked.get("publish", [])
-        kept, own = asked["discard"]
+            (_, (kept, own)), *rest = sink.asked
+        for _, number, committables in rest:
+            assert number == 0
+            published += committables
         assert kept == ["from 0", "from 1"]
         assert own == [one for one in range(4) if one % parallelism == index]
     assert sorted(published) == ["from 0", "from 1"]
+
+
+class Erasable(Ledger, WithdrawableOutput):
+    """Can take back what it has published."""
+
+    def withdraw_after(self, checkpoint_id: int) -> None:
+        self.asked.append(("withdraw", checkpoint_id))
+
+
+class Told(SinkFunction, CheckpointListener, WithdrawableOutput):
+    """No two-phase sink, but it is told of checkpoints, and can take back what it did then."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.asked.append(("open",))
+
+    def invoke(self, value: Any) -> None:
+        self.asked.append(("invoke", value))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.asked.append(("notify", checkpoint_id))
+
+    async def withdraw_after(self, checkpoint_id: int) -> None:
+        self.asked.append(("withdraw", checkpoint_id))
+
+
+async def test_a_sink_takes_back_what_came_behind_the_checkpoint_before_it_publishes() -> None:
+    """First what an attempt before may still publish is discarded, and published by none."""
+    first, harness = ledger(sink=Erasable())
+    async with harness:
+        await harness.process("a")
+        taken(harness, 1)
+        await harness.process("b")
+        state = taken(harness, 2)
+    assert [what for what, *_ in first.asked] == ["discard"], "a job that begins withdraws nothing"
+    sink, harness = ledger(sink=Erasable())
+    list(harness.context.state.restore(2, [b""], [state], harness.context.job_id))
+    async with harness:
+        assert sink.asked == [
+            ("discard", (["a", "b"], [0, 1, 2, 3])),
+            ("withdraw", 2),
+            ("publish", 1, ["a"]),
+            ("publish", 2, ["b"]),
+        ]
+    sink, harness = ledger(sink=Erasable())
+    list(harness.context.state.restore(2, [b""], [state], "another job"))
+    async with harness:
+        assert [what for what, *_ in sink.asked] == ["discard", "publish"]
+
+
+@pytest.mark.parametrize(("checkpointed", "job_id"), [(True, "embedded"), (True, "x"), (False, "")])
+async def test_a_function_that_is_told_of_checkpoints_takes_back_output_before_any_record(
+    checkpointed: bool, job_id: str
+) -> None:
+    function = Told()
+    place = context(checkpointed=checkpointed)
+    if checkpointed:
+        list(place.state.restore(7, [], [], job_id))
+    async with Harness(CallableSinkOperator(function), place) as harness:
+        await harness.process("a")
+    withdrawn = [("withdraw", 7)] if job_id == place.job_id else []
+    assert function.asked == [("open",), *withdrawn, ("invoke", "a")]
+
+
+async def test_what_cannot_be_taken_back_fails_the_attempt() -> None:
+    class Broken(Erasable):
+        def withdraw_after(self, checkpoint_id: int) -> None:
+            raise OSError("no connection")
+
+    _, harness = ledger(sink=Broken())
+    list(harness.context.state.restore(2, [b""], [b""], harness.context.job_id))
+    with pytest.raises(JobFailedError, match=r"failed in withdraw_after\(\): OSError: no conn"):
+        async with harness:
+            pass
 
 
 async def test_what_cannot_be_published_stays_pending() -> None:
@@ -253,7 +335,7 @@ async def test_what_cannot_be_published_stays_pending() -> None:
         sink.refuses = None
         await harness.end_of_input()
         await harness.operator.notify_checkpoint_complete(2)
-    assert ("publish", ["a"]) in sink.asked
+    assert ("publish", 1, ["a"]) in sink.asked
 
 
 @pytest.mark.parametrize("what", ["roll", "persist"])

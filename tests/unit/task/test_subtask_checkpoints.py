@@ -849,7 +849,7 @@ class Ledger(CheckpointedSink):
         if self.is_full:
             raise OSError("disk full")
 
-    def publish(self, committables: list[Any]) -> None:
+    def publish(self, checkpoint_id: int, committables: list[Any]) -> None:
         self.published.extend(committables)
 
     def discard(self, kept: Collection[Any], is_own: Callable[[int], bool]) -> None:

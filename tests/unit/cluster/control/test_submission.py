@@ -52,7 +52,7 @@ def test_the_restart_strategy_travels(strategy: RestartStrategy) -> None:
 
 
 SOURCE = [0, "source", 1, 128, "default", [["uid", "source"]]]
-SETTINGS = {"checkpointing": None, "restart": ["NoRestart", {}], "restore": None}
+SETTINGS = {"checkpointing": None, "restart": ["NoRestart", {}], "restore": None, "outputs": []}
 EDGE = [0, 0, 0, "HASH", False, "PIPELINED_BOUNDED", None, False, 0]
 
 

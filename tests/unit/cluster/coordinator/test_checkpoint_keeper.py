@@ -121,13 +121,17 @@ async def sought(
     record = job(directory)
     record.doubts_checkpoints = doubted
     if has_completed:
-        record.latest_checkpoint = RestorePoint("checkpoint-2-attempt-0")
+        record.continue_from(RestorePoint("checkpoint-2-attempt-0"))
+        record.doubts_checkpoints = doubted
+    record.restart_at = 0.0
     answers: list[RestorePoint | str | None] = []
-    keeper = CheckpointKeeper(
-        CheckpointingConfig(),
-        ignore,
-        lambda record, found, failure: answers.append(failure or found),
-    )
+
+    def take(
+        record: JobRecord, found: RestorePoint | None, failure: str | None, damage: str
+    ) -> None:
+        answers.append(failure or record.take_found(found, damage) or record.latest_checkpoint)
+
+    keeper = CheckpointKeeper(CheckpointingConfig(), ignore, take)
     keeper.seek(record)
     await keeper.close()
     (answer,) = answers
@@ -177,9 +181,7 @@ async def test_one_that_is_damaged_is_passed_over(
     change(first / file, how)
     answer = await sought(tmp_path)
     assert isinstance(answer, str)
-    assert answer.startswith(
-        "the job had completed checkpoint-2-attempt-0 and cannot go on without"
-    )
+    assert answer.startswith("the job had completed checkpoint 2 and cannot go on without")
     assert f"{tmp_path}/job-1 has no checkpoint that can be restored" in answer
     if (file, how) != ("metadata", "removed"):
         assert str(first / file) in answer
@@ -193,6 +195,17 @@ async def test_files_that_are_missing_or_torn_are_found_without_reading_them(
     change(second / "state", how)
     assert await sought(tmp_path, doubted=False) == ("checkpoint-1-attempt-0", frozenset())
     assert str(second / "state") in caplog.text
+
+
+async def test_an_older_one_is_read_before_the_job_goes_back_to_it(tmp_path: Path) -> None:
+    """Output is withdrawn for it, which cannot be undone."""
+    first, second = await checkpoints_of_the_graph(tmp_path)
+    change(second / "metadata", "removed")
+    change(first / "state", "a bit")
+    answer = await sought(tmp_path, doubted=False)
+    assert isinstance(answer, str)
+    assert "had completed checkpoint 2 and cannot go on" in answer
+    assert str(first / "state") in answer
 
 
 async def test_what_is_not_doubted_is_read_by_its_subtasks_alone(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from flinknet.errors import (
     RemoteProtocolError,
 )
 from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.task.graph import CheckpointedOutput
 from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.cluster.graphs import keyed_graph, two_pipelines
 
@@ -67,6 +68,7 @@ RESULT = {
     "checkpoint_taken": -1,
 }
 WORKERS = ("worker-0", "worker-1")
+CHECKPOINTING = JobCheckpointingConfig(10_000.0, timeout_ms=5_000.0)
 
 
 class Cluster:
@@ -699,7 +701,7 @@ class Checkpointed(Cluster):
 
     def __init__(self) -> None:
         super().__init__(FixedDelayRestart(attempts=9, delay_ms=0.0))
-        self.checkpointing = JobCheckpointingConfig(10_000.0, timeout_ms=5_000.0)
+        self.checkpointing = CHECKPOINTING
         self.orders: list[tuple[int, Complete | Discard]] = []
         self.sought = 0
 
@@ -713,6 +715,15 @@ class Checkpointed(Cluster):
         """The keeper has found what the next attempt continues from, or not."""
         point, failure = (None, found) if isinstance(found, str) else (found, None)
         self.dispatcher.checkpoint_found(record, point, failure, self.now)
+
+    def completed(self, *outputs: CheckpointedOutput, count: int = 2) -> JobRecord:
+        """A running job that has told so many checkpoints to ``outputs``."""
+        record = self.running()
+        record.submission = replace(record.submission, outputs=outputs)
+        for number in range(1, count + 1):
+            self.pass_time(10.0 * number)
+            self.complete(record, number)
+        return record
 
     def failed_after_checkpoint(self) -> JobRecord:
         """A job that has failed after its first checkpoint, which is being looked for."""
@@ -831,8 +842,11 @@ def test_a_job_that_fails_after_the_savepoint_it_ends_with_continues_from_that(
 
 @pytest.mark.parametrize(
     "point",
-    [RestorePoint("checkpoint-7-attempt-0", frozenset({(1, 1)})), RestorePoint()],
-    ids=["an earlier one", "the start"],
+    [
+        RestorePoint("checkpoint-7-attempt-0", frozenset({(1, 1)})),
+        RestorePoint("checkpoint-0-attempt-0"),
+    ],
+    ids=["a later one", "an older one"],
 )
 def test_an_attempt_continues_from_what_was_found(
     checkpointed: Checkpointed, point: RestorePoint
@@ -851,6 +865,69 @@ def test_an_attempt_continues_from_what_was_found(
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 1))
     assert checkpointed.sought == (2 if point.directory else 1), "the start need not be found"
+
+
+FILES = CheckpointedOutput(1, "files", can_withdraw=True)
+PROGRAM = CheckpointedOutput(1, "program", can_withdraw=False)
+
+
+def test_a_job_that_has_given_out_records_does_not_go_back(checkpointed: Checkpointed) -> None:
+    """It fails at once, however many restarts it has left: the same would be found again."""
+    record = checkpointed.completed(FILES, PROGRAM)
+    checkpointed.fail(record)
+    checkpointed.found(record, RestorePoint("checkpoint-1-attempt-0"))
+    cause = record.execution.cause
+    assert cause is not None
+    assert 'told "program" that checkpoint 2 is complete' in cause.message
+    assert "found checkpoint-1-attempt-0" in cause.message
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 1))
+    assert (record.state, record.present.number) == (JobState.FAILED, 1)
+
+
+@pytest.mark.parametrize("outputs", [(), (FILES,), (PROGRAM,)])
+def test_a_job_that_goes_back_has_no_newer_checkpoint_from_then_on(
+    checkpointed: Checkpointed,
+    outputs: tuple[CheckpointedOutput, ...],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    allowed = PROGRAM in outputs
+    checkpointed.checkpointing = replace(CHECKPOINTING, allow_repeated_output=allowed)
+    record = checkpointed.completed(*outputs)
+    checkpointed.fail(record)
+    checkpointed.found(record, RestorePoint("checkpoint-1-attempt-0"))
+    assert record.present.restored_from == "checkpoint-1-attempt-0"
+    (warning,) = caplog.messages
+    assert "goes on from checkpoint-1-attempt-0, although it had completed checkpoint 2" in warning
+    assert ("comes again" in warning) is allowed
+    assert [record.completed.is_passed_over(number) for number in (1, 2, 3)] == [False, True, False]
+    checkpointed.open(record)
+    checkpointed.fail(record)
+    checkpointed.found(record, RestorePoint("checkpoint-1-attempt-0"))
+    assert len(caplog.messages) == 1, "it is the newest one now"
+    checkpointed.open(record)
+    checkpointed.pass_time(50.0)
+    (*_, (_, trigger)) = triggers(checkpointed)
+    assert isinstance(trigger, TriggerCheckpoint)
+    assert trigger.checkpoint_id == 3
+
+
+def test_a_job_without_any_of_its_checkpoints_does_not_begin_at_its_start(
+    checkpointed: Checkpointed,
+) -> None:
+    """What is not mounted may be so again: that is for the restart strategy."""
+    record = checkpointed.completed(FILES)
+    checkpointed.fail(record)
+    checkpointed.dispatcher.checkpoint_found(record, None, None, checkpointed.now, "it is empty")
+    cause = record.execution.cause
+    assert cause is not None
+    assert "had completed checkpoint 2 and cannot go on without it" in cause.message
+    assert "it is empty" in cause.message
+    for worker_id in WORKERS:
+        checkpointed.say(worker_id, Released(record.job_id, 1))
+    assert record.state is JobState.RESTARTING
+    checkpointed.found(record, RestorePoint("checkpoint-2-attempt-0"))
+    assert record.present.restored_from == "checkpoint-2-attempt-0"
 
 
 @pytest.mark.parametrize("error", ["CheckpointCorruptedError", "CheckpointNotFoundError"])
@@ -1140,6 +1217,22 @@ def test_a_part_begins_again_from_the_last_checkpoint_and_the_rest_goes_on(
     assert record.attempt(1) is record.present
     assert record.attempt(2) is None
     assert attempt.story(cluster.now)["region_attempts"] == {"0-0": 0, "2-0": 1}
+
+
+@pytest.mark.parametrize("vertex", [0, 3])
+def test_of_a_part_only_its_own_outputs_matter(cluster_of_parts: Parted, vertex: int) -> None:
+    """Vertex 3 is of the right pipeline, which goes back; 0 of the other, which goes on."""
+    cluster = cluster_of_parts
+    record = cluster.completed(CheckpointedOutput(vertex, "program", can_withdraw=False))
+    cluster.sent.clear()
+    cluster.right(record, 0)
+    cluster.found(record, RestorePoint("checkpoint-1-attempt-0"))
+    if vertex == 3:
+        assert record.execution.state is JobState.FAILING
+        return
+    assert record.present.restored_for(1).directory == "checkpoint-1-attempt-0"
+    assert record.completed.newest == 2, "the other part has been told of it"
+    assert record.completed.is_passed_over(2), "neither goes on from it"
 
 
 def test_a_part_is_restarted_as_often_as_the_strategy_says(cluster_of_parts: Parted) -> None:

@@ -14,7 +14,9 @@ from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
+    AcknowledgeCheckpoint,
     Cancel,
+    CompleteCheckpoint,
     Deploy,
     Heartbeat,
     Message,
@@ -35,6 +37,7 @@ from flinknet.config import ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
 from flinknet.config.restart_strategy import NO_RESTART, FixedDelayRestart, RestartStrategy
 from flinknet.metrics.io_metrics import IOMetrics
+from flinknet.task.graph import CheckpointedOutput
 from tests.unit.cluster.graphs import keyed_graph
 
 CONFIG = ClusterConfig(jobs_retained=2, restart_slots_timeout_ms=20_000.0)
@@ -116,6 +119,22 @@ class Life:
         for worker_id in record.execution.workers:
             self.say(worker_id, Released(record.job_id, record.present.number))
 
+    def complete_checkpoint(self, record: JobRecord) -> None:
+        """Have the next checkpoint triggered, acknowledged and kept."""
+        books = record.checkpoints
+        self.now += 10.0
+        for worker_id in record.execution.workers:
+            self.say(worker_id, Heartbeat())
+        self.dispatcher.tick(self.now)
+        (pending,) = books.pending
+        for subtask in SUBTASKS:
+            acknowledged = AcknowledgeCheckpoint(
+                record.job_id, 0, pending.checkpoint_id, *subtask, b"handle", [0] * 7
+            )
+            self.say(record.execution.worker_of(subtask), acknowledged)
+        number = pending.checkpoint_id
+        self.dispatcher.checkpoint_kept(record, record.present, number, None, self.now)
+
     def job(self) -> JobRecord:
         (record,) = self.dispatcher.jobs()
         return record
@@ -170,6 +189,33 @@ def test_a_job_with_checkpoints_goes_on_in_a_new_attempt(
     assert {worker for worker, _ in life.said(Deploy)} == {"worker-0", "worker-5"}
     assert resumed.checkpoints.next_id == 5
     assert resumed.status(life.now)["seconds"] == 1e6 + 93.0
+
+
+@pytest.mark.parametrize("can_withdraw", [True, False])
+def test_what_outputs_were_told_of_is_known_to_the_next_coordinator(
+    first: Life, lives: list[Life], tmp_path: Path, can_withdraw: bool
+) -> None:
+    """Each checkpoint is written down before it is told; numbers are not given again."""
+    record = first.running(checkpointing=CHECKPOINTS)
+    output = CheckpointedOutput(1, "output", can_withdraw)
+    record.submission = replace(record.submission, outputs=(output,))
+    for number in (1, 2):
+        first.complete_checkpoint(record)
+        (*_, (_, told)) = first.said(CompleteCheckpoint)
+        assert isinstance(told, CompleteCheckpoint)
+        assert told.checkpoint_id == number
+    first.store.write_submission(record.job_id, record.submission.to_bytes())
+    life = next_life(lives, tmp_path)
+    life.join("worker-0", "worker-1")
+    resumed = life.job()
+    assert resumed.completed.newest == 2
+    found = RestorePoint("checkpoint-1-attempt-0")
+    life.dispatcher.checkpoint_found(resumed, found, None, life.now)
+    assert (resumed.execution.cause is None) is can_withdraw
+    life = next_life(lives, tmp_path)
+    known = life.job().completed
+    assert (known.newest, known.is_passed_over(2)) == ((1, True) if can_withdraw else (2, False))
+    assert life.job().checkpoints.next_id == 3
 
 
 def test_the_number_of_an_attempt_is_never_given_again(

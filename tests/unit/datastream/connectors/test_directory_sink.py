@@ -29,7 +29,7 @@ def sink(place: str, index: int = 0, job_id: str = "job1", **fields: Any) -> Har
     return Harness(SinkOperator(TextFileSink(place)), made)
 
 
-def checkpointed(place: str, rolls: int = 1 << 30, attempt: int = 0) -> Harness:
+def checkpointed(place: str, rolls: int = 1 << 30, **fields: Any) -> Harness:
     state = StateHandler(
         operator="tested",
         uid="tested",
@@ -39,7 +39,7 @@ def checkpointed(place: str, rolls: int = 1 << 30, attempt: int = 0) -> Harness:
         types=None,
         now_ms=lambda: 0,
     )
-    made = context(checkpointed=True, state=state, job_id="job1", attempt=attempt)
+    made = context(**{"checkpointed": True, "state": state, "job_id": "job1", **fields})
     policy = RollingPolicy.default_rolling_policy(part_size=rolls)
     encoder = TextEncoder()
     return Harness(
@@ -117,8 +117,7 @@ async def test_with_checkpoints_each_is_seen_when_it_is_complete(place: str) -> 
         await harness.operator.persist()
         await harness.process("e")
     again = checkpointed(place, attempt=1)
-    for _ in again.context.state.restore(1, [b""], [state]):
-        pass
+    list(again.context.state.restore(2, [b""], [state], "job1"))
     async with again:
         assert seen(place) == ["a", "b", "c"]
         await again.process("d")
@@ -135,6 +134,56 @@ async def test_with_checkpoints_each_is_seen_when_it_is_complete(place: str) -> 
     assert [name for name in files(place) if name.startswith(".")] == []
 
 
+async def test_what_was_seen_with_a_later_checkpoint_is_taken_back(place: str) -> None:
+    """The job goes on from an older one: its records come again, and are seen once."""
+    states = {}
+    async with checkpointed(place) as harness:
+        for number, record in enumerate("abc", 1):
+            await harness.process(record)
+            states[number] = taken(harness, number)
+            await harness.operator.persist()
+            await harness.operator.notify_checkpoint_complete(number)
+    assert seen(place) == ["a", "b", "c"]
+    again = checkpointed(place, attempt=1)
+    list(again.context.state.restore(1, [b""], [states[1]], "job1"))
+    async with again:
+        assert seen(place) == ["a"]
+        await again.process("b, again")
+        taken(again, 4)
+        await again.operator.persist()
+        await again.operator.notify_checkpoint_complete(4)
+    assert seen(place) == ["a", "b, again"]
+    lost = checkpointed(place, attempt=2)
+    list(lost.context.state.restore(3, [b""], [states[3]], "job1"))
+    with pytest.raises(JobFailedError, match="gone"):
+        async with lost:
+            pass
+
+
+@pytest.mark.parametrize("may_repeat", [False, True])
+async def test_another_job_leaves_later_files_alone_and_is_refused(
+    place: str, may_repeat: bool
+) -> None:
+    state = b""
+    async with checkpointed(place) as harness:
+        for number, record in enumerate("ab", 1):
+            await harness.process(record)
+            state = taken(harness, number)
+            await harness.operator.persist()
+            await harness.operator.notify_checkpoint_complete(number)
+    for checkpoint_id in (2, 1):
+        other = checkpointed(place, attempt=3, job_id="job2", allows_repeated_output=may_repeat)
+        list(other.context.state.restore(checkpoint_id, [b""], [state], "job1"))
+        if checkpoint_id == 2 or may_repeat:
+            async with other:
+                assert seen(place) == ["a", "b"]
+        else:
+            with pytest.raises(ConfigurationError, match="job1 has committed with checkpoints beh"):
+                async with other:
+                    pass
+    assert seen(place) == ["a", "b"]
+
+
 async def test_a_subtask_may_write_several_files_for_a_checkpoint(place: str) -> None:
     async with checkpointed(place, rolls=4) as harness:
         for record in ("a", "b", "c", "d", "e"):
@@ -143,7 +192,7 @@ async def test_a_subtask_may_write_several_files_for_a_checkpoint(place: str) ->
         await harness.operator.persist()
         await harness.operator.notify_checkpoint_complete(1)
         assert seen(place) == ["a", "b", "c", "d", "e"]
-        assert files(place) == [f"part-00000-of-00001-job1-0-{number}.txt" for number in range(3)]
+        assert files(place) == [f"part-00000-of-00001-job1-0-{number}-1.txt" for number in range(3)]
 
 
 async def test_what_cannot_be_written_to_says_whose_it_is(place: str, tmp_path: Path) -> None:

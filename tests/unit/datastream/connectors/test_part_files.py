@@ -9,11 +9,12 @@ import pytest
 
 from flinknet.datastream.connectors.part_files import PartFiles
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.state.state_handler import RestoredCheckpoint
 
 
 def parts(path: Path, attempt: int = 0, job_id: str = "job1") -> PartFiles:
     made = PartFiles(path / "out", job_id, attempt)
-    made.open(restored=attempt > 0)
+    made.open(RestoredCheckpoint(job_id, 1) if attempt else None, may_repeat=False)
     return made
 
 
@@ -36,17 +37,19 @@ def test_a_file_is_visible_when_it_is_committed_and_from_then_on(tmp_path: Path)
     first, second = write(files, 0, 0), write(files, 1, 0)
     files.persist([first, second])
     assert visible(tmp_path) == []
-    files.publish([first])
-    files.publish([first])
+    files.publish(7, [first])
+    files.publish(7, [first])
+    files.publish(0, [first])  # By another job, which goes on from a checkpoint of this one.
     files.persist([first])
-    assert (visible(tmp_path), hidden(tmp_path)) == ([first], [second])
-    files.publish([])
+    committed = "part-00000-of-00002-job1-0-0-7.parquet"
+    assert (visible(tmp_path), hidden(tmp_path)) == ([committed], [second])
+    files.publish(8, [])
     assert first == "part-00000-of-00002-job1-0-0.parquet"
 
 
 def test_what_is_gone_is_not_taken_for_committed(tmp_path: Path) -> None:
     with pytest.raises(JobFailedError, match="is gone, which a checkpoint has as prepared"):
-        parts(tmp_path).publish(["part-00000-of-00001-job1-0-0.parquet"])
+        parts(tmp_path).publish(1, ["part-00000-of-00001-job1-0-0.parquet"])
 
 
 @pytest.mark.parametrize("own", [{0}, {1}, {0, 1}])
@@ -69,14 +72,39 @@ def test_the_last_commit_leaves_nothing_behind(tmp_path: Path) -> None:
     last, zombie = write(files, 0, 5), write(files, 1, 9)
     other = write(parts(tmp_path, 1, "job2"), 0, 0)
     assert zombie
-    files.finish([last])
-    files.finish([last])
-    assert (visible(tmp_path), hidden(tmp_path)) == ([last], [other])
+    files.publish(3, [last])
+    files.finish()
+    files.finish()
+    assert visible(tmp_path) == ["part-00000-of-00002-job1-0-5-3.parquet"]
+    assert hidden(tmp_path) == [other]
+
+
+def test_what_was_committed_with_later_checkpoints_is_withdrawn(tmp_path: Path) -> None:
+    """Of one subtask of one job; a worker that was taken for dead cannot commit any of it."""
+    files = parts(tmp_path)
+    for number in (1, 2, 9, 10):
+        files.publish(number, [write(files, 0, number)])
+    files.publish(10, [write(files, 1, 0)])
+    late = write(files, 0, 11)
+    other = parts(tmp_path, 1, "job2")
+    other.publish(10, [write(other, 0, 0)])
+    now = parts(tmp_path, 1)
+    now.discard([], lambda index: index == 0)
+    for _ in range(2):
+        now.withdraw_after(2, 0)
+    assert visible(tmp_path) == [
+        "part-00000-of-00002-job1-0-1-1.parquet",
+        "part-00000-of-00002-job1-0-2-2.parquet",
+        "part-00000-of-00002-job2-1-0-10.parquet",
+        "part-00001-of-00002-job1-0-0-10.parquet",
+    ]
+    with pytest.raises(JobFailedError, match="went back to an older checkpoint"):
+        files.publish(11, [late])
 
 
 def test_a_new_job_does_not_add_to_the_result_of_another(tmp_path: Path) -> None:
     files = parts(tmp_path)
-    files.publish([write(files, 0, 0)])
+    files.publish(1, [write(files, 0, 0)])
     with pytest.raises(ConfigurationError, match="which this job has not written and cannot"):
         parts(tmp_path, 0, "job2")
     parts(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.datastream.connectors.part_names import PartNames, PreparedPart
+from flinknet.datastream.connectors.part_names import CommittedPart, PartNames, PreparedPart
 from flinknet.errors import ConfigurationError
 
 
@@ -16,6 +16,11 @@ def test_names_say_whose_a_file_is() -> None:
     assert committed == "part-00003-of-00004-job-5-6.csv"
     assert names.prepared(f".{committed}") == PreparedPart(3, "job", 5)
     assert names.prepared(committed) is None
+    assert names.committed(committed) is None
+    visible = names.with_checkpoint(committed, 12)
+    assert visible == "part-00003-of-00004-job-5-6-12.csv"
+    assert names.committed(visible) == CommittedPart(3, "job", 12, committed)
+    assert names.prepared(f".{visible}") is None
     assert all(map(names.is_own, (committed, f".{committed}", names.of_job(1, 4, "job-0"))))
 
 

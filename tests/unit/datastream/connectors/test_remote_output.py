@@ -14,6 +14,7 @@ from flinknet.datastream.connectors.output_directory import MANIFEST
 from flinknet.datastream.connectors.part_names import PartNames
 from flinknet.datastream.connectors.remote_output import RemoteDirectory, RemoteParts
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.task.state.state_handler import RestoredCheckpoint
 
 NAMES = PartNames(suffix=".txt")
 
@@ -37,7 +38,7 @@ def visible(location: RemoteLocation) -> list[str]:
 
 def parts(place: RemoteLocation, attempt: int = 0, job_id: str = "job1") -> RemoteParts:
     made = RemoteParts(place, job_id, attempt, NAMES)
-    made.open(restored=attempt > 0)
+    made.open(RestoredCheckpoint(job_id, 1) if attempt else None, may_repeat=False)
     return made
 
 
@@ -61,9 +62,10 @@ def test_an_object_is_there_when_it_is_sent_and_seen_when_it_is_committed(
         files.persist([first, second])
     assert (names_in(place), visible(place)) == ([f".{first}", f".{second}"], [])
     for _ in range(2):
-        files.publish([first])
-    assert names_in(place) == [f".{second}", first]
-    with (place / first).open() as opened:
+        files.publish(7, [first])
+    committed = "part-00000-of-00002-job1-0-0-7.txt"
+    assert names_in(place) == [f".{second}", committed]
+    with (place / committed).open() as opened:
         assert opened.read() == first.encode()
     write(files, 0, 1)
     files.close()
@@ -72,7 +74,7 @@ def test_an_object_is_there_when_it_is_sent_and_seen_when_it_is_committed(
 
 def test_what_is_gone_is_not_taken_for_committed(place: RemoteLocation) -> None:
     with pytest.raises(JobFailedError, match="is gone before its commit"):
-        parts(place).publish(["part-00000-of-00001-job1-0-0.txt"])
+        parts(place).publish(1, ["part-00000-of-00001-job1-0-0.txt"])
 
 
 def test_the_next_attempt_keeps_what_its_checkpoint_has(place: RemoteLocation) -> None:
@@ -87,8 +89,9 @@ def test_the_next_attempt_keeps_what_its_checkpoint_has(place: RemoteLocation) -
     now.persist([last])
     strange = parts(place, 1, "job2")
     strange.persist([write(strange, 0)])
-    now.finish([kept, last])
-    assert visible(place) == [kept, last]
+    now.publish(2, [kept, last])
+    now.finish()
+    assert visible(place) == [NAMES.with_checkpoint(name, 2) for name in (kept, last)]
     assert names_in(place)[0].startswith(".part-00000-of-00002-job2"), "another job's stays"
     now.close()
     strange.close()
@@ -98,14 +101,45 @@ def test_a_new_job_wants_an_empty_place(place: RemoteLocation) -> None:
     files = parts(place)
     name = write(files, 0)
     files.persist([name])
-    files.publish([name])
+    files.publish(1, [name])
     files.close()
     parts(place)
     parts(place, 1, "job2")
     with pytest.raises(ConfigurationError, match=r"out holds part-.*, which this job has not writ"):
         parts(place, 0, "job2")
     with pytest.raises(ConfigurationError, match=r"txt is a file: choose a directory"):
-        parts(place / name)
+        parts(place / NAMES.with_checkpoint(name, 1))
+
+
+def test_what_was_committed_with_later_checkpoints_is_withdrawn(place: RemoteLocation) -> None:
+    files = parts(place)
+    for number in (1, 2, 3):
+        name = write(files, 0, number)
+        files.persist([name])
+        files.publish(number, [name])
+    files.close()
+    now = parts(place, 1)
+    for _ in range(2):
+        now.withdraw_after(1, 1)
+    assert len(visible(place)) == 3, "another subtask's"
+    for _ in range(2):
+        now.withdraw_after(1, 0)
+    assert visible(place) == ["part-00000-of-00002-job1-0-1-1.txt"]
+
+
+def test_a_copy_that_was_cut_off_is_not_committed_again_by_the_next_job(
+    place: RemoteLocation,
+) -> None:
+    """Where a store cannot rename: the copy is there, and what it was made of."""
+    files = parts(place)
+    name = write(files, 0)
+    files.persist([name])
+    files.publish(5, [name])
+    written = NAMES.with_checkpoint(name, 5)
+    place.filesystem().cp_file((place / written).path, (place / f".{name}").path)
+    files.publish(0, [name])
+    assert names_in(place) == [written]
+    files.close()
 
 
 # -- without ---------------------------------------------------------------------------------------

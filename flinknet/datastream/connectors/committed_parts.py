@@ -1,0 +1,66 @@
+"""What a job may do with the files that are committed in its output: add to them, or remove them.
+
+The same in a directory (``part_files.py``) and in a store (``remote_output.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flinknet.datastream.connectors.part_names import HIDDEN, CommittedPart, PartNames
+from flinknet.errors import ConfigurationError
+from flinknet.task.state.state_handler import RestoredCheckpoint
+
+__all__ = ["WITHDRAWN", "check_may_add", "is_behind"]
+
+WITHDRAWN = (
+    "%s: removed %d files that subtask %d had committed with checkpoints behind checkpoint %d, "
+    "from which the job goes on: their records come again"
+)
+"""What is logged, with those four."""
+
+
+def is_behind(part: CommittedPart, job_id: str, checkpoint_id: int, index: int) -> bool:
+    """Whether a subtask of a job has committed the file with a checkpoint later than this one."""
+    return (part.job_id, part.subtask) == (job_id, index) and part.checkpoint_id > checkpoint_id
+
+
+def check_may_add(
+    place: str,
+    found: Iterable[str],
+    names: PartNames,
+    job_id: str,
+    restored: RestoredCheckpoint | None,
+    *,
+    may_repeat: bool,
+) -> None:
+    """Raise ConfigurationError if a job must not add its files to those that were ``found``.
+
+    A job that begins wants a place without files of other jobs. One that continues another job
+    leaves the files of that one alone, and is refused if there are some of later checkpoints than
+    the ``restored`` one, unless it ``may_repeat`` their records.
+    """
+    if restored is None:
+        for name in found:
+            if not name.startswith(HIDDEN) and f"-{job_id}-" not in name:
+                raise ConfigurationError(
+                    f"{place} holds {name}, which this job has not written and cannot replace, "
+                    "since it commits with each checkpoint: remove it or choose another path"
+                )
+        return
+    if restored.job_id == job_id or may_repeat:
+        return
+    parts = [(part, name) for name in found if (part := names.committed(name))]
+    later = sorted(
+        (part.checkpoint_id, name)
+        for part, name in parts
+        if part.job_id == restored.job_id and part.checkpoint_id > restored.checkpoint_id
+    )
+    if later:
+        raise ConfigurationError(
+            f"{place} holds {len(later)} files, {later[0][1]} for one, that job {restored.job_id} "
+            f"has committed with checkpoints behind {restored.checkpoint_id}, from which this job "
+            "continues: their records would be there twice. Remove these files (the last number in "
+            "a name is the checkpoint), continue from a later checkpoint, choose another path, or "
+            "allow repeated output (CheckpointConfig.set_allow_repeated_output)"
+        )
