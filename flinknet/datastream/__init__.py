@@ -22,7 +22,8 @@ from flinknet.datastream.connected_streams import (
     BroadcastConnectedStream,
     ConnectedStreams,
 )
-from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
+from flinknet.datastream.connectors.arrow_files import FileSource
+from flinknet.datastream.connectors.csv_files import CsvSource
 from flinknet.datastream.connectors.encoders import Encoder
 from flinknet.datastream.connectors.file_formats import FileSourceBuilder, StreamFormat
 from flinknet.datastream.connectors.file_sinks import (
@@ -33,13 +34,10 @@ from flinknet.datastream.connectors.file_sinks import (
     TextFileSink,
 )
 from flinknet.datastream.connectors.network import NetworkSink, NetworkSource
+from flinknet.datastream.connectors.parquet_sink import ParquetSink
 from flinknet.datastream.connectors.rolling_policies import RollingPolicy
 from flinknet.datastream.connectors.socket_source import SocketSource
-from flinknet.datastream.connectors.text_files import (
-    CsvSource,
-    JsonLinesSource,
-    TextFileSource,
-)
+from flinknet.datastream.connectors.text_files import JsonLinesSource, TextFileSource
 from flinknet.datastream.environment import ExecutionConfig, StreamExecutionEnvironment
 from flinknet.datastream.job_client import CompletableFuture, JobClient
 from flinknet.datastream.restart_strategies import RestartStrategies

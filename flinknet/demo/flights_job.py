@@ -27,7 +27,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flinknet.datastream.connectors.arrow_files import FileSource, ParquetSink
+from flinknet.datastream.connectors.arrow_files import FileSource
+from flinknet.datastream.connectors.parquet_sink import ParquetSink
 from flinknet.datastream.environment import StreamExecutionEnvironment
 from flinknet.datastream.restart_strategies import RestartStrategies
 from flinknet.datastream.sources import RateLimitedSource, append_time

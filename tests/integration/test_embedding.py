@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
 from tests.free_port import free_port
 
@@ -93,17 +94,23 @@ def test_the_snippet_exchanges_columns(tmp_path: Path) -> None:
     assert sorted(sensors) == list(range(100))
 
 
-def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path) -> None:
-    """On a local cluster of two subtasks, from files to files."""
+@pytest.mark.parametrize("is_dictionary", [False, True])
+def test_the_snippet_adds_columns_up_in_a_job(tmp_path: Path, is_dictionary: bool) -> None:
+    """On a local cluster of two subtasks, from files to files; each has a dictionary of its own."""
     (tmp_path / "flights").mkdir()
+    cities = [["Oslo", "Rome", "Kyiv"], ["Kyiv", "Oslo", "Rome"], ["Rome", "Kyiv", "Oslo"]]
+    delays_of = {"Rome": 2, "Kyiv": 3}
     for number in range(3):
-        flights = pa.table({"city": ["Oslo", "Rome", "Kyiv"] * 100, "delay": [number, 2, 3] * 100})
+        names = pa.array(cities[number] * 100)
+        delays = [delays_of.get(city, number) for city in cities[number]] * 100
+        city = names.dictionary_encode() if is_dictionary else names
+        flights = pa.table({"city": city, "delay": delays})
         pyarrow.parquet.write_table(flights, tmp_path / "flights" / f"{number}.parquet")
     write_snippets(tmp_path, "delays.py")
     run = run_snippet("delays.py", tmp_path)
     assert run.returncode == 0, run.stderr
-    delays = pyarrow.parquet.read_table(tmp_path / "delays").to_pylist()
-    assert sorted((row["city"], row["delay"]) for row in delays) == [
+    totals = pyarrow.parquet.read_table(tmp_path / "delays").to_pylist()
+    assert sorted((row["city"], row["delay"]) for row in totals) == [
         ("Kyiv", 900), ("Oslo", 300), ("Rome", 600),
     ]  # fmt: skip
 

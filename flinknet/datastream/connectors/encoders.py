@@ -7,8 +7,13 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from flinknet.datastream.connectors.text_dialects import (
+    BYTE_ORDER_MARK,
+    FIELD_CHARACTERS_MAX,
+    require_delimiter,
+)
 from flinknet.errors import ConfigurationError
 
 __all__ = ["CsvEncoder", "Encoder", "JsonLinesEncoder", "TextEncoder"]
@@ -31,15 +36,34 @@ class Encoder(ABC):
         """Return the bytes of these records; ValueError or TypeError if one has none."""
 
 
+class _Characters:
+    """A character encoding whose byte-order mark, if it has one, stands once in a file."""
+
+    def __init__(self, encoding: str) -> None:
+        try:
+            self.mark = "".encode(encoding)
+        except LookupError as error:
+            raise ConfigurationError(f"{error}: choose an encoding that Python has") from error
+        self._encoding = encoding
+
+    def encode(self, text: str) -> bytes:
+        """Return the bytes of a text behind the mark."""
+        return text.encode(self._encoding)[len(self.mark) :]
+
+
 class TextEncoder(Encoder):
     """A line for each record, as ``str`` says it: one with a line break in it becomes several."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
-        self._encoding = encoding
+        self._characters = _Characters(encoding)
+
+    def header(self) -> bytes:
+        """As ``Encoder.header``: the byte-order mark, if the encoding has one."""
+        return self._characters.mark
 
     def encode(self, records: list[Any]) -> bytes:
         """As ``Encoder.encode``."""
-        return "".join(f"{record}\n" for record in records).encode(self._encoding)
+        return self._characters.encode("".join(f"{record}\n" for record in records))
 
 
 class JsonLinesEncoder(Encoder):
@@ -55,9 +79,46 @@ class JsonLinesEncoder(Encoder):
         return "".join(f"{encode(record)}\n" for record in records).encode()
 
 
+class _Nothing:
+    """Is written without quotes where all texts are quoted, since it could be a number."""
+
+    def __str__(self) -> str:
+        return ""
+
+    def __float__(self) -> float:
+        raise TypeError("there is no number")
+
+
+_NOTHING = _Nothing()
+
+
+def _unambiguous(value: Any) -> Any:
+    """Return None, a number, or the text that is written for the value."""
+    if value is None or type(value) in (int, float, bool):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise ValueError("CSV has no bytes: decode them, or write them as text, base64 for example")
+    text = str(value)
+    if len(text) > FIELD_CHARACTERS_MAX:
+        raise ValueError(
+            f"a text of {len(text):,} characters is longer than a field may be, "
+            f"{FIELD_CHARACTERS_MAX:,}: write JSON lines or Parquet"
+        )
+    return text
+
+
+def _needs_quotes(text: str) -> bool:
+    return not text or "\r" in text or text.startswith(BYTE_ORDER_MARK)
+
+
 class CsvEncoder(Encoder):
-    """A row for each record, a tuple with one value per column or a dict with all of them; None
-    is empty. With ``header`` each file begins with the names of the columns."""
+    """A row for each record, a tuple with one value per column or a dict with all of them. With
+    ``header`` each file begins with the names of the columns.
+
+    Values are written as ``str`` says them, None as nothing and an empty text as ``""``, so that
+    readers that tell them apart can do so. A text that would be read back as another is quoted.
+    ValueError for bytes, which have no text, and for a text that is too long to be read.
+    """
 
     def __init__(
         self,
@@ -69,25 +130,48 @@ class CsvEncoder(Encoder):
     ) -> None:
         if isinstance(columns, str) or not columns:
             raise ConfigurationError("a CSV file needs at least one column: name them in a list")
-        if len(delimiter) != 1:
-            raise ConfigurationError(f"the delimiter is {delimiter!r}: choose one character")
+        if repeated := [name for name in columns if list(columns).count(name) > 1]:
+            raise ConfigurationError(
+                f"a CSV file has two columns with the name {repeated[0]!r}: rename one"
+            )
+        require_delimiter(delimiter)
         self._columns = list(columns)
         self._has_header = header
         self._delimiter = delimiter
-        self._encoding = encoding
+        self._characters = _Characters(encoding)
+        # In written rows: two empty values beside each other, or one at the begin or the end, which
+        # may be None or ""; line breaks that no Python before 3.11.9 quotes; and what bytes become.
+        end = f"{delimiter}\n"
+        self._doubtful = ("\r", BYTE_ORDER_MARK, "b'", 'b"', 2 * delimiter, f"\n{delimiter}", end)
 
     def header(self) -> bytes:
-        """As ``Encoder.header``."""
-        return self._rows([self._columns]) if self._has_header else b""
+        """As ``Encoder.header``: with the byte-order mark, if the encoding has one."""
+        names = self._rows([self._columns]) if self._has_header else ""
+        return self._characters.mark + self._characters.encode(names)
 
     def encode(self, records: list[Any]) -> bytes:
         """As ``Encoder.encode``."""
-        return self._rows([self._values_of(record) for record in records])
+        return self._characters.encode(self._rows([self._values_of(one) for one in records]))
 
-    def _rows(self, rows: list[Sequence[Any]]) -> bytes:
+    def _rows(self, rows: list[Sequence[Any]]) -> str:
+        text = self._written(rows, csv.QUOTE_MINIMAL)
+        is_doubtful = text.startswith(self._delimiter) or len(text) > FIELD_CHARACTERS_MAX
+        if not is_doubtful and not any(doubtful in text for doubtful in self._doubtful):
+            return text
+        return "".join(map(self._carefully, rows))
+
+    def _carefully(self, row: Sequence[Any]) -> str:
+        values = list(map(_unambiguous, row))
+        if any(isinstance(value, str) and _needs_quotes(value) for value in values):
+            values = [_NOTHING if value is None else value for value in values]
+            return self._written([values], csv.QUOTE_NONNUMERIC)
+        return self._written([values], csv.QUOTE_MINIMAL)
+
+    def _written(self, rows: list[Sequence[Any]], quoting: Literal[0, 2]) -> str:
         text = io.StringIO()
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
-        return text.getvalue().encode(self._encoding)
+        delimiter = self._delimiter
+        csv.writer(text, delimiter=delimiter, lineterminator="\n", quoting=quoting).writerows(rows)
+        return text.getvalue()
 
     def _values_of(self, record: Any) -> Sequence[Any]:
         if isinstance(record, dict):

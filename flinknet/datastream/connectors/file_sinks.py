@@ -20,6 +20,8 @@ from flinknet.datastream.connectors.rolling_policies import (
     OnCheckpointRollingPolicy,
     RollingPolicy,
 )
+from flinknet.task.operators import on_records
+from flinknet.texts import text_of
 
 __all__ = ["CsvSink", "FileSink", "JsonLinesSink", "OutputFileConfig", "TextFileSink"]
 
@@ -129,7 +131,7 @@ class FileSink(DirectorySink):
             self._file.tell(), (now - self._begun_at) * 1000, (now - self._written_at) * 1000
         ):
             self._end()
-        encoded = self._encoder.encode(records)
+        encoded = self._encoded(records)
         self._open_file(now).write(encoded)
         self._written_at = now
 
@@ -143,6 +145,18 @@ class FileSink(DirectorySink):
         """Close what is written at present."""
         if self._file is not None:
             self._file.close()
+
+    def _encoded(self, records: list[Any]) -> bytes:
+        try:
+            return self._encoder.encode(records)
+        except Exception:
+            for record in records:
+                try:
+                    self._encoder.encode([record])
+                except Exception as error:
+                    problem = f"{type(error).__name__}: {text_of(error)}"
+                    raise ValueError(f"failed {on_records([record])}: {problem}") from error
+            raise
 
     def _open_file(self, now: float) -> BinaryIO:
         if self._file is None:

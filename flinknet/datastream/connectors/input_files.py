@@ -8,39 +8,55 @@ store in a thread, because nobody knows how long it takes to answer.
 from __future__ import annotations
 
 import asyncio
-import bz2
-import gzip
-import lzma
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+import os
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
+from flinknet.datastream.connectors.compressed_files import UNSUPPORTED, kind_of, suffix_of
 from flinknet.datastream.connectors.locations import Location, RemoteLocation, location_of
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, FlinknetError
+from flinknet.texts import text_of
 
-__all__ = ["batches_of_files", "input_files", "kind_of", "open_decompressed"]
+__all__ = ["UnreadableError", "batches_of_files", "input_files", "naming"]
 
 Paths = str | Path | Sequence[str | Path]
 
 HIDDEN = ("_", ".")
 """What Spark, Hadoop and flinknet itself keep beside results begins with one of these."""
 
-DECOMPRESSED: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda opened: gzip.GzipFile(fileobj=opened),
-    ".gzip": lambda opened: gzip.GzipFile(fileobj=opened),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-}
+
+class UnreadableError(ValueError):
+    """A file, or something in it, cannot be read as it is; the text names the file."""
+
+
+@contextmanager
+def naming(file: Location, place: str = "") -> Iterator[None]:
+    """Give each error of reading a file the name of the file, and what ``place`` says."""
+    try:
+        yield
+    except (FlinknetError, UnreadableError):
+        raise
+    except Exception as error:
+        raise UnreadableError(f"{file}{place}: {type(error).__name__}: {text_of(error)}") from error
 
 
 def input_files(paths: Paths, suffixes: Sequence[str], kind: str) -> tuple[Location, ...]:
     """Return the files that are named, and those of directories that are: everything below them
     with one of the suffixes (any, if there is none) and of which no name begins with "_" or ".".
 
-    ConfigurationError if a path has none; ``kind`` is what they are called then.
+    Suffixes may be in capital letters. Links are followed; a directory that several paths lead to
+    is read once. ConfigurationError if no path is named, if one has no such file, or if a file
+    below it cannot be read: it is compressed as no source can read it, or is a link to nothing.
+    ``kind`` is the name for such files in messages.
     """
-    named = [paths] if isinstance(paths, str | Path) else paths
+    named = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not named:
+        raise ConfigurationError(
+            f"a source was given an empty list, so there is no {kind} to read: name at least one "
+            "path, and look whether the pattern that the list was made with matches anything"
+        )
     return tuple(file for one in named for file in _files_of(location_of(one), suffixes, kind))
 
 
@@ -50,47 +66,77 @@ def _files_of(location: Location, suffixes: Sequence[str], kind: str) -> list[Lo
         filesystem.invalidate_cache()
         is_file, exists = filesystem.isfile(path), filesystem.exists(path)
         below: dict[str, Location] = {
-            one.removeprefix(path): RemoteLocation(filesystem.unstrip_protocol(one))
+            one.removeprefix(path).lstrip("/"): RemoteLocation(filesystem.unstrip_protocol(one))
             for one in ([] if is_file else filesystem.find(path))
         }
     else:
         location = location.absolute()
         is_file, exists = location.is_file(), location.exists()
-        below = {
-            file.relative_to(location).as_posix(): file
-            for file in location.rglob("*")
-            if file.is_file()
-        }
+        below = {} if is_file or not exists else _below(location)
     if is_file:
+        _require_readable(location)
         return [location]
     found = [
         below[name]
         for name in sorted(below, key=lambda name: PurePosixPath(name).parts)
         if (not suffixes or kind_of(below[name]) in suffixes)
-        and not any(part.startswith(HIDDEN) for part in PurePosixPath(name.lstrip("/")).parts)
+        and not any(part.startswith(HIDDEN) for part in PurePosixPath(name).parts)
     ]
+    for file in found:
+        _require_readable(file)
     if not found:
-        problem = f"holds no {kind}" if exists else "does not exist"
+        pattern = (
+            " (a pattern is not expanded: pass glob.glob(...))" if "*" in str(location) else ""
+        )
+        problem = f"holds no {kind}" if exists else f"does not exist{pattern}"
         raise ConfigurationError(f"{location} {problem}: choose another path for the source")
     return found
 
 
-def kind_of(file: Location) -> str:
-    """Return the suffix that says what is in it, whether it is compressed or not."""
-    name = PurePosixPath(file.name)
-    return PurePosixPath(name.stem).suffix if name.suffix in DECOMPRESSED else name.suffix
+def _below(directory: Path) -> dict[str, Location]:
+    """Return the files below a directory, by their paths from there."""
+    below: dict[str, Location] = {}
+    seen: set[tuple[int, int]] = set()
 
-
-@contextmanager
-def open_decompressed(file: Location) -> Iterator[BinaryIO]:
-    """Open a file to be read, as what it was before it was compressed, if its suffix says so."""
-    decompress = DECOMPRESSED.get(PurePosixPath(file.name).suffix)
-    with file.open() if isinstance(file, RemoteLocation) else file.open("rb") as opened:
-        if decompress is None:
-            yield opened
+    def walk(place: Path, prefix: str) -> None:
+        status = place.stat()
+        if (status.st_dev, status.st_ino) in seen:  # a link to a directory that is read anyway
             return
-        with decompress(opened) as content:
-            yield content
+        seen.add((status.st_dev, status.st_ino))
+        linked = []
+        with os.scandir(place) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name.startswith(HIDDEN):
+                    continue
+                if not entry.is_dir():
+                    if entry.is_file() or entry.is_symlink():
+                        below[prefix + entry.name] = Path(entry.path)
+                elif entry.is_symlink():
+                    linked.append(entry.name)
+                else:
+                    walk(Path(entry.path), f"{prefix}{entry.name}/")
+        links.extend((place / name, f"{prefix}{name}/") for name in linked)
+
+    # Links come last, so that a directory that is read under its own name is not read under a link.
+    links = [(directory, "")]
+    try:
+        for place, prefix in links:
+            walk(place, prefix)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{directory} cannot be listed, and files in it would be left out: {error}"
+        ) from error
+    return below
+
+
+def _require_readable(file: Location) -> None:
+    if suffix_of(file.name) in UNSUPPORTED:
+        raise ConfigurationError(
+            f"{file} is compressed as no source can read it, and would be left out: decompress "
+            'it, or give it a name that begins with "_"'
+        )
+    if isinstance(file, Path) and not file.is_file():
+        raise ConfigurationError(f"{file} is a link to no file: remove it, or mend it")
 
 
 Reading = Generator[list[Any], None, None]

@@ -8,27 +8,31 @@ from its start, and drops as many.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from math import isinf
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+from flinknet.datastream.connectors.compressed_files import open_decompressed
 from flinknet.datastream.connectors.input_files import (
     Reading,
+    UnreadableError,
     batches_of_files,
     input_files,
-    open_decompressed,
+    naming,
 )
 from flinknet.datastream.connectors.locations import Location
-from flinknet.errors import ConfigurationError
+from flinknet.datastream.connectors.text_dialects import BYTE_ORDER_MARK
 from flinknet.task.context import RuntimeContext
 from flinknet.task.source import Batches, Source
+from flinknet.texts import text_of
 
-__all__ = ["CsvSource", "JsonLinesSource", "LineSource", "TextFileSource"]
+__all__ = ["JsonLinesSource", "LineSource", "TextFileSource", "take"]
 
 SOURCE_BATCH_LINES = 1024
 """Lines read at a time: some milliseconds of work on the event loop."""
@@ -41,8 +45,9 @@ class LineSource(Source):
     whose path below it no name starts with "_" or "."), or a sequence of these; each of them may be
     a URL (``locations.py``). It is looked up when the source is made, so that every subtask sees
     the same files, and must be readable under the same path by every worker. Raises
-    ConfigurationError if there is nothing. Files called ``.gz``, ``.bz2`` or ``.xz`` are
-    decompressed. What cannot be read fails the job, with the file and the line.
+    ConfigurationError if there is nothing. Files called ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are
+    decompressed. A byte-order mark at the beginning of a file is no part of its text. A file that
+    cannot be read fails the job, with its name and the line.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -61,84 +66,102 @@ class LineSource(Source):
     def read_share(self, context: RuntimeContext) -> Reading:
         """Read what is the subtask's, a batch at a time."""
         for file in self.files[context.index :: context.parallelism]:
-            with (
-                open_decompressed(file) as content,
-                io.TextIOWrapper(content, self._encoding, newline="") as lines,
-            ):
-                records = self._located(file, lines)
-                while batch := list(islice(records, SOURCE_BATCH_LINES)):
-                    yield batch
+            with self.opened(file) as lines:
+                yield from self.batches_of(file, lines)
 
     @abstractmethod
-    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
-        """Generate the records of a file, each behind the number of the line that was read last."""
+    def batches_of(self, file: Location, lines: Iterator[str]) -> Reading:
+        """Generate the records of a file, a batch at a time.
 
-    def _located(self, file: Location, lines: Iterator[str]) -> Iterator[Any]:
-        line = 0
-        try:
-            for number, record in self.records_of(file, lines):
-                line = number
-                yield record
-        except (ValueError, csv.Error) as error:
-            raise ValueError(f"{file}, behind line {line}: {error}") from error
+        UnreadableError names the file and the line of a record that is none.
+        """
+
+    @contextmanager
+    def opened(self, file: Location) -> Iterator[Iterator[str]]:
+        """Open a file for its lines; an error of reading it has its name."""
+        with (
+            naming(file),
+            open_decompressed(file) as content,
+            io.TextIOWrapper(content, self._encoding, newline="") as lines,
+        ):
+            yield self._without_mark(lines)
+
+    def _without_mark(self, lines: Iterator[str]) -> Iterator[str]:
+        if "".encode(self._encoding):  # a codec that writes a mark also takes it away
+            return lines
+        first = (line.removeprefix(BYTE_ORDER_MARK) for line in islice(lines, 1))
+        return chain(first, lines)
+
+
+def take(file: Location, lines: Iterator[Any], behind: int) -> list[Any]:
+    """Return the next lines of a file; UnreadableError says behind which of them it is damaged."""
+    batch: list[Any] = []
+    try:
+        batch.extend(islice(lines, SOURCE_BATCH_LINES))
+    except Exception as error:
+        raise UnreadableError(
+            f"{file}, behind line {behind + len(batch)}: {type(error).__name__}: {text_of(error)}"
+        ) from error
+    return batch
 
 
 class TextFileSource(LineSource):
     """The lines of text files, without their ends."""
 
-    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, str]]:
-        return enumerate((line.rstrip("\r\n") for line in lines), 1)
+    def batches_of(self, file: Location, lines: Iterator[str]) -> Reading:
+        number = 0
+        while batch := take(file, lines, number):
+            number += len(batch)
+            yield [line.rstrip("\r\n") for line in batch]
 
 
 class JsonLinesSource(LineSource):
-    """The values of files with one JSON value in a line; empty lines are left out."""
+    """The values of files with one JSON value in a line; empty lines are left out.
+
+    An object with two members of one name, and a number that no float can hold, are refused.
+    """
 
     suffixes = (".jsonl", ".ndjson", ".json")
 
-    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield number, json.loads(line)
+    def batches_of(self, file: Location, lines: Iterator[str]) -> Reading:
+        number = 0
+        while batch := take(file, lines, number):
+            records = []
+            for line in batch:
+                number += 1
+                if text := line.strip(" \t\r\n"):
+                    records.append(_json_value(file, number, text))
+            if records:
+                yield records
 
 
-class CsvSource(LineSource):
-    """The rows of CSV files, as tuples or as dicts.
+def _json_value(file: Location, number: int, text: str) -> Any:
+    try:
+        value, end = _JSON.raw_decode(text)
+        if end != len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
+    except Exception as error:
+        problem = "it is nested too deeply" if isinstance(error, RecursionError) else text_of(error)
+        raise UnreadableError(
+            f"{file}, line {number}: no JSON value that can be read: {problem}: {text[:80]!r}"
+        ) from error
+    return value
 
-    Without ``columns`` the first line of each file names them; with ``columns`` there is no such
-    line. ``types`` says what the text of a column is made, ``{"delay": int}``; others stay text.
-    """
 
-    suffixes = (".csv",)
+def _only_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"an object has two members {name!r}, of which one would be lost")
+    return members
 
-    def __init__(
-        self,
-        path: str | Path | Sequence[str | Path],
-        *,
-        columns: Sequence[str] | None = None,
-        types: Mapping[str, Callable[[str], Any]] | None = None,
-        records: Literal["tuple", "dict"] = "tuple",
-        delimiter: str = ",",
-        encoding: str = "utf-8",
-    ) -> None:
-        super().__init__(path, encoding=encoding)
-        if records not in ("tuple", "dict"):
-            raise ConfigurationError(f'records is {records!r}: choose "tuple" or "dict"')
-        if len(delimiter) != 1:
-            raise ConfigurationError(f"the delimiter is {delimiter!r}: choose one character")
-        self._columns = None if columns is None else list(columns)
-        self._types = dict(types or {})
-        self._records = records
-        self._delimiter = delimiter
 
-    def records_of(self, file: Location, lines: Iterator[str]) -> Iterator[tuple[int, Any]]:
-        rows = csv.reader(lines, delimiter=self._delimiter, strict=True)
-        names = next(rows, []) if self._columns is None else self._columns
-        if names and (unknown := sorted(set(self._types) - set(names))):
-            raise ValueError(f"there is no column {unknown[0]!r}: there are {', '.join(names)}")
-        makes = [self._types.get(name, str) for name in names]
-        for row in rows:
-            if len(row) != len(names):
-                raise ValueError(f"a row has {len(row)} values for {len(names)} columns: {row!r}")
-            values = tuple(make(text) for make, text in zip(makes, row, strict=True))
-            record = values if self._records == "tuple" else dict(zip(names, values, strict=True))
-            yield rows.line_num, record
+def _finite(text: str) -> float:
+    value = float(text)
+    if isinf(value):
+        raise ValueError(f"no float holds the number {text}")
+    return value
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_only_members, parse_float=_finite)

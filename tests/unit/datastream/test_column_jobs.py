@@ -88,7 +88,9 @@ async def test_aggregation_of_columns(
     rows = environment.from_source(source).set_parallelism(2)
     totals = rows.key_by_columns(*keys).map_batch(DelaysByKey(*keys))
     names = [*keys, "total", "most", "count"]
-    totals.sink_to(ParquetSink(tmp_path / "out", names))
+    kinds = {"city": "string", "month": "int8"}
+    declared = {name: kinds.get(name, "int64") for name in names}
+    totals.sink_to(ParquetSink(tmp_path / "out", declared))
 
     outcome = await run_job(environment, workers=workers, config=CONFIG)
 
@@ -254,7 +256,7 @@ async def test_failing_function_of_columns_is_the_first_cause(
         FileSource(tmp_path / "in.parquet", records="batch"), name="rows"
     )
     mapped = rows.set_parallelism(1).key_by_columns("city").map_batch(fail).name("picky")
-    mapped.sink_to(ParquetSink(tmp_path / "out", ["country"]))
+    mapped.sink_to(ParquetSink(tmp_path / "out", {"country": "string"}))
 
     results = (await run_job(environment, config=CONFIG)).results
 

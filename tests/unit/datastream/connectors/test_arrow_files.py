@@ -1,4 +1,4 @@
-"""Arrow and Parquet files as sources and sinks."""
+"""Arrow and Parquet files as sources."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flinknet.datastream import CommitContext, Committer, FileSource, ParquetSink
+from flinknet.datastream import FileSource
 from flinknet.datastream.connectors.arrow_files import (
-    ROW_GROUP_ROWS,
     SOURCE_BATCH_ROWS,
     SOURCE_RECORD_BATCH_ROWS,
 )
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import BATCH_RECORDS
-from flinknet.task.sink import SinkOperator
 from flinknet.task.source import SourceOperator
 from tests.unit.task.harness import Harness, context
 
@@ -212,275 +210,129 @@ def test_wrong_options_of_a_file_source(parquet: Path) -> None:
 async def test_file_that_is_no_parquet(tmp_path: Path) -> None:
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")
 
-    with pytest.raises(JobFailedError, match="failed after 0 records: ArrowInvalid"):
+    with pytest.raises(
+        JobFailedError,
+        match=r"after 0 records: UnreadableError: .*torn.parquet: Arrow",
+    ):
         await share(FileSource(tmp_path))
 
 
-# -- the Parquet sink ----------------------------------------------------------------------------
+def write(file: Path, columns: dict[str, Any]) -> Path:
+    pq.write_table(pa.table(columns), file)
+    return file
 
 
-def sink(
-    path: Path,
-    columns: Any = None,
-    index: int = 0,
-    parallelism: int = 1,
-    job_id: str = "embedded",
-) -> Harness:
-    columns = columns if columns is not None else {"id": "int64", "name": "string"}
-    place = context(index=index, parallelism=parallelism, job_id=job_id)
-    return Harness(SinkOperator(ParquetSink(path, columns)), place)
+async def test_columns_are_found_by_name_in_all_files(tmp_path: Path) -> None:
+    """Also by a subtask that does not read the first one, and stored in another way."""
+    write(tmp_path / "a.parquet", {"id": pa.array([1], pa.int32()), "name": ["a"]})
+    write(tmp_path / "b.PARQUET", {"name": pa.array(["b"]).dictionary_encode(), "id": [2]})
+    with pa.OSFile(str(tmp_path / "c.arrow"), "wb") as out:
+        third = pa.record_batch({"name": pa.array(["c"], pa.large_string()), "id": [None]})
+        with pa.ipc.new_file(out, third.schema) as writer:
+            writer.write_batch(third)
 
-
-def files(path: Path) -> list[str]:
-    """Without what readers pass over."""
-    return sorted(file.name for file in path.iterdir() if file.name[0] not in "._")
-
-
-def staged_below(path: Path) -> list[str]:
-    return sorted(file.name for file in path.glob(".out.*/*"))
-
-
-def commit(path: Path, *harnesses: Harness) -> None:
-    """Commit what the subtasks of a job have prepared, as a worker does in the end."""
-    committables = [one for harness in harnesses for one in harness.context.committables]
-    committer_of(path, harnesses[0].context.job_id).commit(committables)
-
-
-def committer_of(path: Path, job_id: str) -> Committer:
-    return ParquetSink(path, ["id"]).create_committer(CommitContext("tested", job_id, 0))
-
-
-async def test_the_files_of_all_subtasks_are_committed_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    prepared = []
-    for index in range(2):
-        async with sink(path, index=index, parallelism=2) as harness:
-            await harness.process((index, "a"), (index, None))
-            await harness.process((index, "b"))
-            await harness.end_of_input()
-            prepared.append(harness)
-    assert not path.exists(), "a reader sees nothing before"
-    commit(path, *prepared)
-
-    names = ["part-00000-of-00002-embedded-0.parquet", "part-00001-of-00002-embedded-0.parquet"]
-    assert files(path) == names
-    assert FileSource(path).files == tuple(path / name for name in names)
-    written = pq.read_table(path)
-    assert written.column("id").to_pylist() == [0, 0, 0, 1, 1, 1]
-    assert written.column("name").to_pylist() == ["a", None, "b"] * 2
-    assert written.schema.types == [pa.int64(), pa.string()]
-
-
-async def test_rows_are_written_in_row_groups(tmp_path: Path) -> None:
-    async with sink(tmp_path, ["id", "name"]) as harness:
-        await harness.process(*((number, "x") for number in range(ROW_GROUP_ROWS + 1)))
-        await harness.process((-1, "y"))
-        await harness.end_of_input()
-    commit(tmp_path, harness)
-
-    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001-embedded-0.parquet")
-    assert metadata.num_rows == ROW_GROUP_ROWS + 2
-    assert metadata.num_row_groups == 2
-
-
-async def test_a_job_that_fails_after_a_subtask_has_finished_changes_nothing(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "out"
-    async with sink(path) as harness:
-        await harness.process((1, "before"))
-        await harness.end_of_input()
-    commit(path, harness)
-
-    async with sink(path, index=0, parallelism=2, job_id="failing") as finished:
-        await finished.process((2, "after"))
-        await finished.end_of_input()
-    async with sink(path, index=1, parallelism=2, job_id="failing") as failed:
-        await failed.process(*((number, "x") for number in range(ROW_GROUP_ROWS)))
-        assert staged_below(tmp_path) == [
-            "part-00000-of-00002-failing-0.parquet",
-            "part-00001-of-00002-failing-0.parquet",
-        ]
-    committer_of(path, "failing").abort()
-
-    assert pq.read_table(path).column("id").to_pylist() == [1]
-    assert staged_below(tmp_path) == []
-
-
-async def test_subtask_without_records_writes_an_empty_file(tmp_path: Path) -> None:
-    async with sink(tmp_path) as harness:
-        await harness.end_of_input()
-    commit(tmp_path, harness)
-
-    assert pq.read_table(tmp_path).num_rows == 0
-    assert pq.read_table(tmp_path).column_names == ["id", "name"]
-
-
-async def test_no_records_and_no_types_is_no_file(tmp_path: Path) -> None:
-    async with sink(tmp_path, ["id", "name"]) as harness:
-        await harness.end_of_input()
-    commit(tmp_path, harness)
-
-    assert files(tmp_path) == []
-
-
-async def test_dicts_and_inferred_types(tmp_path: Path) -> None:
-    async with sink(tmp_path, ["name", "id"]) as harness:
-        await harness.process({"id": 1, "name": "a", "other": 0})
-        await harness.end_of_input()
-    commit(tmp_path, harness)
-
-    assert pq.read_table(tmp_path).to_pylist() == [{"name": "a", "id": 1}]
-
-
-async def test_records_that_do_not_fit_the_columns(tmp_path: Path) -> None:
-    async with sink(tmp_path) as harness:
-        await harness.process(("not a number", "a"))
-        with pytest.raises(JobFailedError, match=r"failed in finish.*: ArrowInvalid"):
-            await harness.end_of_input()
-
-    assert files(tmp_path) == []
-
-
-def batch(start: int, rows: int) -> pa.RecordBatch:
-    (only,) = table(start, rows).to_batches()
-    return only
-
-
-async def test_record_batches_are_written_with_the_sinks_columns(tmp_path: Path) -> None:
-    """Chosen by name, in the sink's order, cast to the sink's types."""
-    columns = {"delay": "double", "id": "int16"}
-    async with sink(tmp_path, columns) as harness:
-        await harness.process(batch(0, 3), batch(3, 1).slice(1))
-        await harness.process(pa.record_batch({"id": [3], "delay": [0.5]}))
-        await harness.end_of_input()
-    commit(tmp_path, harness)
-
-    written = pq.read_table(tmp_path)
-    assert written.schema.equals(pa.schema([("delay", pa.float64()), ("id", pa.int16())]))
-    assert written.to_pydict() == {"delay": [None, 1.0, 2.0, 0.5], "id": [0, 1, 2, 3]}
-
-
-async def test_types_of_the_first_record_batch(tmp_path: Path) -> None:
-    """As of the first rows: the types, and not what else a schema says."""
-    first = pa.record_batch(
-        [pa.array([1], pa.int32()), pa.array(["a"]).dictionary_encode()],
-        pa.schema(
-            [
-                pa.field("id", pa.int32(), nullable=False),
-                pa.field("name", pa.dictionary(pa.int32(), pa.string())),
-            ],
-            metadata={"made by": "a test"},
-        ),
-    )
-    async with sink(tmp_path, ["id", "name"]) as harness:
-        await harness.process(first)
-        await harness.process(pa.record_batch({"name": ["b"], "id": pa.array([None], pa.int64())}))
-        await harness.end_of_input()
-    commit(tmp_path, harness)
-
-    written = pq.read_table(tmp_path)
-    assert written.schema.field("id").type == pa.int32()
-    assert written.to_pylist() == [{"id": 1, "name": "a"}, {"id": None, "name": "b"}]
-
-
-async def test_record_batches_are_gathered_into_row_groups(tmp_path: Path) -> None:
-    half = ROW_GROUP_ROWS // 2
-    async with sink(tmp_path) as harness:
-        for start in range(0, 4 * half, half):
-            await harness.process(batch(start, half))
-        await harness.end_of_input()
-    commit(tmp_path, harness)
-
-    metadata = pq.read_metadata(tmp_path / "part-00000-of-00001-embedded-0.parquet")
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [
-        ROW_GROUP_ROWS,
-        ROW_GROUP_ROWS,
-    ]
+    assert await share(FileSource(tmp_path)) == [(1, "a"), (2, "b"), (None, "c")]
+    assert await share(FileSource(tmp_path), 1, 2) == [(2, "b")]
+    assert (await share(FileSource(tmp_path, records="dict")))[1] == {"id": 2, "name": "b"}
+    read = pa.Table.from_batches(await share(FileSource(tmp_path, records="batch")))
+    assert read.schema.types == [pa.int32(), pa.string()]
+    assert read.to_pydict() == {"id": [1, 2, None], "name": ["a", "b", "c"]}
 
 
 @pytest.mark.parametrize(
-    ("records", "message"),
+    ("columns", "message"),
     [
-        ([batch(0, 1), (1, "a")], "2 records of type RecordBatch, tuple: .* not both"),
-        ([(1, "a"), batch(0, 1)], "2 records of type RecordBatch, tuple: .* not both"),
-        ([pa.record_batch({"id": [1]})], 'has no columns "name": it has id'),
-        (
-            [pa.record_batch([[1], ["a"], ["b"]], ["id", "name", "name"])],
-            'has 2 columns "name": it has id, name, name',
-        ),
-        (
-            [pa.record_batch({"id": [0.5], "name": ["a"]})],
-            "type RecordBatch, with 1 rows: ArrowInvalid: Float",
-        ),
-        ([pa.record_batch({"id": [[1]], "name": ["a"]})], "ArrowNotImplementedError"),
-        ([table(0, 1)], "type Table, with 1 rows: ValueError: .* table.to_batches()"),
+        ({"id": [1]}, "has the columns id, but"),
+        ({"id": [1], "town": ["a"]}, "has the columns id, town, but"),
+        ({"id": [1], "name": ["a"], "more": [1]}, "has the columns id, name, more, but"),
+        ({"id": [1.5], "name": ["a"]}, "has the type double, but in"),
+        ({"id": [1], "name": [b"a"]}, "has the type binary, but in"),
     ],
 )
-async def test_record_batches_that_do_not_fit(
-    tmp_path: Path, records: list[Any], message: str
+async def test_files_with_other_columns_are_not_mixed(
+    tmp_path: Path, columns: dict[str, Any], message: str
 ) -> None:
-    async with sink(tmp_path) as harness:
-        with pytest.raises(JobFailedError, match=rf'"tested" \(1/1\) failed .*{message}'):
-            await harness.process(*records)
+    first = write(tmp_path / "a.parquet", {"id": [1], "name": ["a"]})
+    second = write(tmp_path / "b.parquet", columns)
+    for records in ("tuple", "dict", "batch"):
+        with pytest.raises(JobFailedError) as raised:
+            await share(FileSource(tmp_path, records=records))
+        assert message in str(raised.value)
+        assert f"{second}" in str(raised.value)
+        assert f"{first}" in str(raised.value)
+    if "more" in columns:
+        assert await share(FileSource(tmp_path, columns=["name", "id"])) == [("a", 1)] * 2
 
-    assert files(tmp_path) == []
+
+async def test_batches_with_a_value_that_the_first_files_type_cannot_hold(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", {"id": pa.array([1], pa.int8())})
+    second = write(tmp_path / "b.parquet", {"id": [7, 300]})
+    with pytest.raises(JobFailedError, match=f"{second}, row 2, column 'id': 300 is not exactly"):
+        await share(FileSource(tmp_path, records="batch"))
+    assert await share(FileSource(tmp_path)) == [(1,), (7,), (300,)]
 
 
-@pytest.mark.parametrize("rows_first", [True, False])
-async def test_rows_and_record_batches_one_after_the_other(
-    tmp_path: Path, rows_first: bool
+async def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table([[1], ["x"], [2]], names=["id", "name", "id"]), file)
+    assert await share(FileSource(file)) == [(1, "x", 2)]
+    for options in ({"records": "dict"}, {"columns": ["id"]}):
+        with pytest.raises(JobFailedError, match=f"{file} has two columns with the name 'id'"):
+            await share(FileSource(file, **options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad", "shown"),
+    [
+        (pa.timestamp("ms"), 0, 253402300800000, "10000-01-01 00:00:00"),
+        (pa.date32(), 0, 10_000_000, "column 'value'"),
+        (pa.timestamp("ns"), 1_000, 1_001, "00:00:00.000001001"),
+        (pa.duration("ns"), 1_000, 1_001, "1001"),
+        (pa.time64("ns"), 1_000, 1_001, "00:00:00.000001001"),
+        (pa.duration("s"), 1, 2**62, "4611686018427387904"),
+    ],
+    ids=str,
+)
+async def test_a_value_that_python_has_not(
+    tmp_path: Path, kind: pa.DataType, good: int, bad: int, shown: str
 ) -> None:
-    records = [(1, "a"), batch(0, 1)]
-    first, second = records if rows_first else reversed(records)
-    async with sink(tmp_path) as harness:
-        await harness.process(first)
-        with pytest.raises(JobFailedError, match="rows or Arrow record batches, not both"):
-            await harness.process(second)
+    """The same type of values with pandas and without it, and the row of a value without one."""
+    rows = SOURCE_BATCH_ROWS + BATCH_RECORDS + 2
+    file = write(tmp_path / "a.parquet", {"value": pa.array([good] * rows + [bad], kind)})
+    records = FileSource(file).read_share(context())
+    first = next(records)[0][0]
+    assert type(first).__module__ == "datetime"
+    with pytest.raises(ValueError, match=f"row {rows + 1}, column 'value'") as raised:
+        list(records)
+    assert str(raised.value).startswith(f"{file}, ")
+    assert shown in str(raised.value)
+    with pytest.raises(ValueError, match=f"row {rows + 1}, column 'value'"):
+        list(FileSource(file, records="dict").read_share(context()))
+    batches = await share(FileSource(file, records="batch"))
+    assert sum(batch.num_rows for batch in batches) == rows + 1
 
 
-async def test_a_later_run_replaces_everything_whatever_its_parallelism(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    for parallelism in (1, 3, 2):
-        job_id = f"job{parallelism}"
-        prepared = []
-        for index in range(parallelism):
-            async with sink(path, None, index, parallelism, job_id) as harness:
-                await harness.process((parallelism, "a"))
-                await harness.end_of_input()
-                prepared.append(harness)
-        commit(path, *prepared)
-        assert pq.read_table(path).column("id").to_pylist() == [parallelism] * parallelism
-
-
-async def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.parquet").touch()
-    other = sink(tmp_path)
-    with pytest.raises(ConfigurationError, match=r'sink "tested": .* holds mine.parquet, which no'):
-        await other.operator.open(other.context)
-
-
-def test_parquet_sink_without_columns(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="at least one column"):
-        ParquetSink(tmp_path, [])
-    with pytest.raises(ConfigurationError, match="at least one column"):
-        ParquetSink(tmp_path, "id")
-
-
-async def test_unknown_column_type(tmp_path: Path) -> None:
-    other = sink(tmp_path, {"id": "number"})
-    with pytest.raises(ConfigurationError, match=r"column id .* unknown type 'number'"):
-        await other.operator.open(other.context)
-
-
-async def test_without_pyarrow(
-    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+@pytest.mark.parametrize("split", ["file", "part"])
+async def test_a_damaged_file_is_named(
+    tmp_path: Path, parquet: Path, arrow: Path, suffix: str, split: Literal["file", "part"]
 ) -> None:
+    """Empty, cut off at the begin and at the end, or of another kind; also where it is not the
+    first one."""
+    whole = (parquet / "a.parquet" if suffix == "parquet" else arrow).read_bytes()
+    directory = tmp_path / "damaged"
+    directory.mkdir()
+    (directory / f"a.{suffix}").write_bytes(whole)
+    bad = directory / f"bad.{suffix}"
+    for content in (b"", whole[:-8], whole[8:], b"id,name\n1,a\n"):
+        bad.write_bytes(content)
+        with pytest.raises(JobFailedError, match=f"UnreadableError: {bad}: "):
+            await share(FileSource(directory, split=split))
+
+
+async def test_without_pyarrow(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = FileSource(parquet)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     with pytest.raises(ConfigurationError, match=r'"tested" .* pyarrow: install flinknet\[arrow\]'):
         await share(source)
-    other = sink(tmp_path)
-    with pytest.raises(ConfigurationError, match="needs pyarrow"):
-        await other.operator.open(other.context)

@@ -20,7 +20,9 @@ from flinknet.datastream import (
     TextFileSink,
     TextFileSource,
 )
+from flinknet.datastream.connectors import encoders
 from flinknet.datastream.connectors.text_files import LineSource
+from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.sink import SinkOperator
 from tests.unit.task.harness import Harness, context
 
@@ -42,6 +44,11 @@ def names(path: Path) -> list[str]:
     return sorted(file.name for file in path.iterdir() if file.name[0] != "_")
 
 
+def content_of(path: Path) -> bytes:
+    (file,) = path.glob("part*")
+    return file.read_bytes()
+
+
 async def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     rows = [("a", 1), ("b\n", 2)]
     await written(TextFileSink(tmp_path / "text", encoding="latin-1"), ["é"], ["b"])
@@ -56,6 +63,85 @@ async def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     suffixes = {"text": ".txt", "json": ".jsonl", "csv": ".csv"}
     for name, suffix in suffixes.items():
         assert names(tmp_path / name) == [f"part-00000-of-00001-embedded-0{suffix}"]
+
+
+TEXTS = ["", "a", " a ", "\r", "a\rb", "\n", "\r\n", '"', '""', "'", "b'x'", "a,b", ";", "\t", "#"]
+TEXTS += ["\\", "\0", "\x1a", "\x0c", "\x85", "\u2028", "\ufeff", "\ufeffa", "é東🎈", "1", "NULL"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+@pytest.mark.parametrize(("delimiter", "header"), [(",", True), (";", False), ("'", True)])
+async def test_every_text_is_read_back_from_csv(
+    tmp_path: Path, encoding: str, delimiter: str, header: bool
+) -> None:
+    """As the first and the last value of a row, alone, and in a batch of its own."""
+    pairs = [(text, other) for text in TEXTS for other in ("", "z", text)]
+    longest = ("x" * 200_000, "")
+    alone = [(text,) for text in TEXTS]
+    for rows in ([*pairs, *((two, one) for one, two in pairs), longest], alone):
+        columns = ["first", "second"][: len(rows[0])]
+        path = tmp_path / f"{len(columns)}"
+        await written(
+            CsvSink(path, columns, header=header, delimiter=delimiter, encoding=encoding),
+            *([row] for row in rows),
+        )
+        names = None if header else columns
+        source = CsvSource(path, columns=names, delimiter=delimiter, encoding=encoding)
+        assert read(source) == rows
+
+
+async def test_a_missing_value_is_not_written_as_an_empty_text(tmp_path: Path) -> None:
+    rows = [(None, "", 1), ("", None, 2.5), ("a\r", None, None), (None, None, None)]
+    await written(CsvSink(tmp_path, ["a", "b", "c"]), rows)
+    assert content_of(tmp_path) == b'a,b,c\n,"",1\n"",,2.5\n"a\r",,\n,,\n'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+async def test_a_byte_order_mark_stands_once_in_a_file(tmp_path: Path, encoding: str) -> None:
+    """However many batches there are."""
+    await written(TextFileSink(tmp_path / "text", encoding=encoding), ["é"], ["b"], ["\ufeff"])
+    assert content_of(tmp_path / "text") == "é\nb\n\ufeff\n".encode(encoding)
+    await written(CsvSink(tmp_path / "csv", ["a"], encoding=encoding), [("é",)], [("b",)])
+    assert content_of(tmp_path / "csv") == "a\né\nb\n".encode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("sink", "good", "bad", "message"),
+    [
+        (CsvSink, ("a",), (b"a",), "ValueError: CSV has no bytes"),
+        (CsvSink, ("a",), ("\ud800",), "UnicodeEncodeError"),
+        (CsvSink, ("a",), ("a", "b"), "ValueError: a record has 2 values for 1 columns"),
+        (JsonLinesSink, 1, "\ud800", "UnicodeEncodeError"),
+        (JsonLinesSink, 1, [float("nan")], "ValueError: Out of range float values"),
+        (TextFileSink, "a", "\ud800", "UnicodeEncodeError"),
+    ],
+)
+async def test_a_record_that_cannot_be_written_is_named(
+    tmp_path: Path, sink: Any, good: Any, bad: Any, message: str
+) -> None:
+    made = sink(tmp_path, ["name"]) if sink is CsvSink else sink(tmp_path)
+    with pytest.raises(JobFailedError) as raised:
+        await written(made, [good, bad, good])
+    assert f"on a record of type {type(bad).__name__}, " in str(raised.value)
+    assert message in str(raised.value)
+
+
+async def test_a_field_that_is_too_long_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoders, "FIELD_CHARACTERS_MAX", 1_000)
+    await written(CsvSink(tmp_path / "some", ["a"]), [("x" * 1_000,), ("y" * 1_000,)])
+    with pytest.raises(JobFailedError, match="a text of 1,001 characters is longer than a field"):
+        await written(CsvSink(tmp_path / "none", ["a"]), [("x" * 1_001,)])
+
+
+def test_csv_options_that_cannot_work(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="two columns with the name 'a'"):
+        CsvSink(tmp_path, ["a", "b", "a"])
+    with pytest.raises(ConfigurationError, match="choose one character that is no quote"):
+        CsvSink(tmp_path, ["a"], delimiter='"')
+    with pytest.raises(ConfigurationError, match="unknown encoding: utf-9: choose"):
+        CsvSink(tmp_path, ["a"], encoding="utf-9")
 
 
 async def test_no_records_are_no_file_but_for_a_header(tmp_path: Path) -> None:

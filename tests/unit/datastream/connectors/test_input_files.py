@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import bz2
 import gzip
-import lzma
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing
 from inspect import GEN_CLOSED, GEN_RUNNING, getgeneratorstate
 from pathlib import Path
@@ -15,12 +13,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from flinknet.datastream.connectors.input_files import (
-    batches_of_files,
-    input_files,
-    kind_of,
-    open_decompressed,
-)
+from flinknet.datastream.connectors.compressed_files import open_decompressed
+from flinknet.datastream.connectors.input_files import batches_of_files, input_files
 from flinknet.datastream.connectors.locations import Location, RemoteLocation
 from flinknet.errors import ConfigurationError
 
@@ -61,23 +55,53 @@ def test_where_there_is_nothing_to_read(root: str) -> None:
         input_files(f"{root}/nowhere", (), "file")
 
 
-@pytest.mark.parametrize(
-    ("name", "compress"),
-    [
-        ("a.csv", bytes),
-        ("a.csv.gz", gzip.compress),
-        ("a.csv.gzip", gzip.compress),
-        ("a.csv.bz2", bz2.compress),
-        ("a.csv.xz", lzma.compress),
-    ],
-    ids=["plain", "gz", "gzip", "bz2", "xz"],
-)
-def test_what_is_compressed_is_read_as_what_it_was(
-    tmp_path: Path, name: str, compress: Callable[[bytes], bytes]
-) -> None:
-    (tmp_path / name).write_bytes(compress(b"text"))
-    assert content_of(tmp_path / name) == "text"
-    assert kind_of(tmp_path / name) == ".csv"
+def test_no_path_at_all() -> None:
+    """What glob.glob() returns where nothing matches."""
+    with pytest.raises(ConfigurationError, match="an empty list, so there is no file to read"):
+        input_files([], (), "file")
+
+
+def test_a_pattern_is_named_that_is_not_expanded(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"day\*\.txt does not exist \(a pattern is"):
+        input_files(tmp_path / "day*.txt", (), "file")
+
+
+def test_suffixes_in_capital_letters(tmp_path: Path) -> None:
+    for name in ("a.CSV", "b.csv.GZ", "c.Csv.Bz2"):
+        (tmp_path / name).touch()
+    assert [file.name for file in input_files(tmp_path, [".csv"], "file")] == [
+        "a.CSV", "b.csv.GZ", "c.Csv.Bz2",
+    ]  # fmt: skip
+
+
+def test_links_are_followed_and_no_directory_is_read_twice(tmp_path: Path) -> None:
+    """To a file, to a directory elsewhere, to one that is read anyway, and in a circle."""
+    elsewhere, root = tmp_path / "elsewhere", tmp_path / "root"
+    (elsewhere / "below").mkdir(parents=True)
+    (root / "own").mkdir(parents=True)
+    for file in (elsewhere / "below" / "a.txt", root / "own" / "b.txt", elsewhere / "c.txt"):
+        file.write_text(file.name)
+    (root / "2024").symlink_to(elsewhere)
+    (root / "latest").symlink_to("own")
+    (root / "d.txt").symlink_to(elsewhere / "c.txt")
+    (elsewhere / "below" / "up").symlink_to(root)
+
+    found = input_files(root, [".txt"], "file")
+
+    names = [file.relative_to(root).as_posix() for file in found]  # type: ignore[union-attr]
+    assert names == ["2024/below/a.txt", "2024/c.txt", "d.txt", "own/b.txt"]
+
+
+def test_what_would_be_left_out_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    other = tmp_path / "b.csv.lz4"
+    other.touch()
+    with pytest.raises(ConfigurationError, match=r"b\.csv\.lz4 is compressed as no source"):
+        input_files(tmp_path, [".csv"], "file")
+    other.unlink()
+    (tmp_path / "c.csv").symlink_to(tmp_path / "nowhere.csv")
+    with pytest.raises(ConfigurationError, match=r"c\.csv is a link to no file: remove it"):
+        input_files(tmp_path, [".csv"], "file")
 
 
 def reading(release: threading.Event | None = None) -> Generator[list[int], None, None]:

@@ -14,6 +14,7 @@ from flinknet.datastream import (
     StreamExecutionEnvironment,
     TextFileSource,
 )
+from flinknet.datastream.connectors.input_files import UnreadableError
 from flinknet.datastream.connectors.text_files import SOURCE_BATCH_LINES, LineSource
 from flinknet.errors import ConfigurationError, JobFailedError
 from flinknet.task.source import read
@@ -49,24 +50,48 @@ def test_json_lines(tmp_path: Path) -> None:
     assert all_of(JsonLinesSource(tmp_path)) == [{"a": [1, None]}, "text"]
 
 
-def test_csv_with_names_in_the_file_and_without(tmp_path: Path) -> None:
-    file = tmp_path / "flights.csv"
-    file.write_text('city,delay\n"New\nYork",3\nBoston,-1\n')
-    assert all_of(CsvSource(file, types={"delay": int})) == [("New\nYork", 3), ("Boston", -1)]
-    assert all_of(CsvSource(tmp_path, records="dict"))[1] == {"city": "Boston", "delay": "-1"}
-    file.write_text("Boston;-1\n")
-    assert all_of(CsvSource(file, columns=["city", "delay"], delimiter=";")) == [("Boston", "-1")]
-    file.write_text("")
-    assert all_of(CsvSource(file, types={"delay": int})) == []
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "file.jsonl"
+    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
+        file.write_bytes('"é"\n2\n'.encode(encoding))
+        assert all_of(JsonLinesSource(file, encoding=encoding)) == ["é", 2]
+        assert all_of(TextFileSource(file, encoding=encoding)) == ['"é"', "2"]
+    file.write_bytes('"é"\n2\n'.encode("utf-8-sig"))
+    assert all_of(JsonLinesSource(file)) == ["é", 2]
+    file.write_bytes("\ufeffé\n\ufeff\n".encode("utf-16-le"))
+    assert all_of(TextFileSource(file, encoding="utf-16-le")) == ["é", "\ufeff"], "only the first"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"a": {"id": 1, "id": 2}}', "an object has two members 'id', of which one would be lost"),
+        ("[1e400]", "no float holds the number 1e400"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("1 2", "Extra data"),
+    ],
+    ids=["members", "number", "depth", "rest"],
+)
+def test_json_that_would_be_read_as_something_else(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "file.jsonl"
+    file.write_text(f"1\n\n{line}\n")
+    with pytest.raises(UnreadableError) as raised:
+        all_of(JsonLinesSource(file))
+    assert str(raised.value).startswith(f"{file}, line 3: ")
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("source", "content", "message"),
     [
-        (TextFileSource, b"\xff", "behind line 0: 'utf-8' codec can't decode"),
-        (JsonLinesSource, b"1\n{", "behind line 1: Expecting property name"),
-        (CsvSource, b"a,b\n1,2\n3\n", "behind line 2: a row has 1 values for 2 columns: ['3']"),
-        (CsvSource, b'a,b\n"1', "behind line 0: unexpected end of data"),
+        (TextFileSource, b"\xff", "behind line 0: UnicodeDecodeError: 'utf-8' codec can't"),
+        (
+            JsonLinesSource,
+            b"1\n{",
+            "line 2: no JSON value that can be read: Expecting property",
+        ),
+        (CsvSource, b"a,b\n1,2\n3\n", "line 3: a row has 1 values for 2 columns: ['3']"),
+        (CsvSource, b'a,b\n"1', "behind line 1: Error: unexpected end of data"),
     ],
 )
 async def test_what_cannot_be_read_fails_the_job_with_its_place(
@@ -79,13 +104,6 @@ async def test_what_cannot_be_read_fails_the_job_with_its_place(
     with pytest.raises(JobFailedError) as raised:
         (await run_job(environment)).collected  # noqa: B018
     assert f"{file}, {message}" in str(raised.value)
-
-
-def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "file.csv"
-    file.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="there is no column 'c': there are a, b"):
-        all_of(CsvSource(file, types={"c": int}))
 
 
 async def test_who_goes_on_reads_what_is_behind_the_position(tmp_path: Path) -> None:
@@ -104,8 +122,3 @@ def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
         CsvSource(tmp_path)
     with pytest.raises(ConfigurationError, match="holds no file: choose another path"):
         TextFileSource(tmp_path)
-    (tmp_path / "a.csv").write_text("a")
-    with pytest.raises(ConfigurationError, match='records is .*: choose "tuple" or "dict"'):
-        CsvSource(tmp_path, records="rows")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="the delimiter is '': choose one character"):
-        CsvSource(tmp_path, delimiter="")

@@ -1,0 +1,205 @@
+"""Whole files of Arrow columns, and the parts of them: how they are read, and that they have the
+same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from flinknet.datastream.connectors.compressed_files import suffix_of
+from flinknet.datastream.connectors.exact_arrays import InexactError, are_alike, cast_exactly
+from flinknet.datastream.connectors.input_files import UnreadableError, naming
+from flinknet.datastream.connectors.locations import Location, RemoteLocation
+from flinknet.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet
+
+__all__ = ["ARROW", "PARQUET", "UnitReader", "parts_of"]
+
+PARQUET = (".parquet",)
+ARROW = (".arrow", ".feather", ".ipc")
+
+DICTIONARY_BYTES_MAX = 16 * 1024
+"""In the file, of a column's texts: with so few of them, rows that have the same text share it."""
+
+
+def parts_of(file: Location) -> int:
+    """Return how many parts a file has: row groups, or record batches."""
+    import pyarrow
+    import pyarrow.parquet
+
+    with naming(file):
+        if suffix_of(file.name) in PARQUET:
+            with pyarrow.parquet.ParquetFile(_opened(file)) as parquet:
+                row_groups: int = parquet.num_row_groups
+                return row_groups
+        with pyarrow.ipc.open_file(_opened(file)) as arrow:
+            batches: int = arrow.num_record_batches
+            return batches
+
+
+class UnitReader:
+    """Reads files, or parts of them, in batches with the columns of the first file."""
+
+    def __init__(
+        self,
+        first: Location,
+        columns: list[str] | None,
+        *,
+        rows_max: int,
+        unique_names: bool,
+        same_types: bool,
+        shares: bool,
+    ) -> None:
+        """``columns`` are those that are read, None for all. ``unique_names`` is whether no two may
+        have the same; ``same_types`` whether batches have the types of the first file; ``shares``
+        whether columns with few texts may come as dictionaries."""
+        self._first = first
+        self._columns = columns
+        self._rows_max = rows_max
+        self._unique_names = unique_names
+        self._same_types = same_types
+        self._shares = shares
+        self._expected: pyarrow.Schema | None = None
+
+    def read(self, file: Location, part: int | None) -> Iterator[pyarrow.RecordBatch]:
+        """Read one unit: a part of the file, or all of it if ``part`` is None."""
+        with naming(file):
+            if self._expected is None:
+                self._expected = self._schema_of(self._first)
+            is_parquet = suffix_of(file.name) in PARQUET
+            batches = self._of_parquet(file, part) if is_parquet else self._of_arrow(file, part)
+            row = 0
+            for batch in batches:
+                yield self._conform(file, batch, row)
+                row += batch.num_rows
+
+    def _schema_of(self, file: Location) -> pyarrow.Schema:
+        """Return the first file's schema, of the columns that are read."""
+        import pyarrow
+        import pyarrow.parquet
+
+        with naming(file):
+            if suffix_of(file.name) in PARQUET:
+                with pyarrow.parquet.ParquetFile(_opened(file)) as parquet:
+                    return self._chosen(file, parquet.schema_arrow)
+            with pyarrow.ipc.open_file(_opened(file)) as arrow:
+                return self._chosen(file, arrow.schema)
+
+    def _of_parquet(self, file: Location, part: int | None) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow.parquet
+
+        opened = _opened(file)
+        metadata = pyarrow.parquet.read_metadata(opened)
+        few = _columns_with_few_texts(metadata) if self._shares else []
+        with pyarrow.parquet.ParquetFile(
+            opened, metadata=metadata, read_dictionary=few, page_checksum_verification=True
+        ) as parquet:
+            names = self._names_in(file, parquet.schema_arrow)
+            groups = None if part is None else [part]
+            for batch in parquet.iter_batches(self._rows_max, row_groups=groups, columns=names):
+                yield batch if names is None else batch.select(names)
+
+    def _of_arrow(self, file: Location, part: int | None) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        with pyarrow.ipc.open_file(_opened(file)) as arrow:
+            names = self._names_in(file, arrow.schema)
+            for number in range(arrow.num_record_batches) if part is None else [part]:
+                batch = arrow.get_batch(number)
+                batch.validate(full=True)
+                chosen = batch if names is None else batch.select(names)
+                for start in range(0, chosen.num_rows, self._rows_max):
+                    yield chosen.slice(start, self._rows_max)
+
+    def _names_in(self, file: Location, schema: pyarrow.Schema) -> list[str] | None:
+        """Return the names of the columns to read, or None for all as they stand in the file.
+
+        UnreadableError names both files if this one has not the columns of the first one.
+        """
+        expected = self._expected
+        assert expected is not None, "the first file has been looked at"
+        chosen = self._chosen(file, schema)
+        is_same = chosen.names == expected.names
+        repeated = len(set(chosen.names)) != len(chosen.names)
+        if not is_same and (repeated or sorted(chosen.names) != sorted(expected.names)):
+            raise UnreadableError(
+                f"{file} has the columns {', '.join(chosen.names)}, but {self._first} has "
+                f"{', '.join(expected.names)}: {_REMEDY}"
+            )
+        for place, field in enumerate(expected):
+            other = chosen.field(place if is_same else field.name)
+            if not are_alike(other.type, field.type):
+                raise UnreadableError(
+                    f"column {field.name!r} of {file} has the type {other.type}, but in "
+                    f"{self._first} it has the type {field.type}: {_REMEDY}"
+                )
+        return None if self._columns is None and is_same else expected.names
+
+    def _chosen(self, file: Location, schema: pyarrow.Schema) -> pyarrow.Schema:
+        """Return the schema of the columns to read."""
+        import pyarrow
+
+        present = schema.names
+        chosen = present if self._columns is None else self._columns
+        if missing := sorted(set(chosen) - set(present)):
+            raise ConfigurationError(
+                f"{file} has no column {', '.join(missing)}: it has {', '.join(present)}"
+            )
+        repeated = [name for name in chosen if present.count(name) > 1]
+        if repeated and (self._unique_names or self._columns is not None):
+            raise UnreadableError(
+                f"{file} has two columns with the name {repeated[0]!r}: rename one, or read all "
+                "columns as tuples"
+            )
+        if self._columns is None:
+            return schema
+        return pyarrow.schema([schema.field(name) for name in chosen])
+
+    def _conform(self, file: Location, batch: pyarrow.RecordBatch, row: int) -> pyarrow.RecordBatch:
+        """Return the batch with the types of the first file."""
+        import pyarrow
+
+        expected = self._expected
+        assert expected is not None, "the first file has been looked at"
+        if not self._same_types or batch.schema.types == expected.types:
+            return batch
+        arrays = []
+        for field, array in zip(expected, batch.columns, strict=True):
+            try:
+                arrays.append(cast_exactly(array, field.type))
+            except InexactError as error:
+                raise UnreadableError(
+                    f"{file}, row {row + error.index + 1}, column {field.name!r}: {error} (that "
+                    f"is its type in {self._first})"
+                ) from error
+        return pyarrow.record_batch(arrays, schema=expected)
+
+
+_REMEDY = (
+    "read files with different columns with a source each, or name the columns that they share"
+)
+
+
+def _opened(file: Location) -> Any:
+    return file.open() if isinstance(file, RemoteLocation) else file
+
+
+def _columns_with_few_texts(metadata: pyarrow.parquet.FileMetaData) -> list[str]:
+    """Return the columns of text of which each row group has a small dictionary."""
+    few = []
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    for number in range(metadata.num_columns):
+        column = metadata.schema.column(number)
+        if column.logical_type.type == "STRING" and column.path == column.name:
+            chunks = [group.column(number) for group in groups]
+            if all(map(_has_small_dictionary, chunks)):
+                few.append(column.name)
+    return few
+
+
+def _has_small_dictionary(chunk: pyarrow.parquet.ColumnChunkMetaData) -> bool:
+    begin = chunk.dictionary_page_offset
+    return begin is not None and chunk.data_page_offset - begin <= DICTIONARY_BYTES_MAX
