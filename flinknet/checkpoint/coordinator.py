@@ -32,8 +32,9 @@ carry them out, and ``deadline`` says when to call ``tick``.
 What is told of a checkpoint that is not under way any more comes too late and changes nothing, but
 that of one whose metadata was written after all, which is to be discarded.
 
-- While some subtasks begin again and others go on, the books are *suspended*: what was under way is
-  aborted and nothing is triggered, but who has finished or awaits its final checkpoint counts.
+- While some subtasks begin again and others go on, the books are *suspended*, as
+  ``attempt_state.py`` says: what was under way is aborted and nothing is triggered. A subtask that
+  finishes meanwhile, or begins to await its final checkpoint, counts, also if it began again.
 
 Owned: the number of the next checkpoint, which never repeats in an attempt, and is larger than that
 of each that was complete before it; the checkpoints under way;
@@ -47,6 +48,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from flinknet.checkpoint.attempt_state import TRANSITIONS, AttemptEvent, AttemptState
 from flinknet.checkpoint.checkpoint_history import CheckpointHistory
 from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
 from flinknet.checkpoint.pending_checkpoint import (
@@ -153,8 +155,7 @@ class CheckpointCoordinator:
         self._awaiting: dict[SubtaskId, int] = {}
         """Those that end with the next checkpoint, and the newest one that each had taken part in
         when it had emitted its last record."""
-        self._running = False
-        self._suspended = False
+        self._attempt = AttemptState.IDLE
         self._due_at = 0.0
         self._is_hastened = False
         self._ended_at: float | None = None
@@ -173,7 +174,7 @@ class CheckpointCoordinator:
     @property
     def is_running(self) -> bool:
         """Whether there is an attempt of which all subtasks run, or have finished."""
-        return self._running
+        return self._attempt is AttemptState.RUNNING
 
     @property
     def pending(self) -> tuple[PendingCheckpoint, ...]:
@@ -187,41 +188,51 @@ class CheckpointCoordinator:
     ) -> None:
         """Every subtask of an attempt runs; those in ``finished`` have been restored as such, and
         may say so again."""
+        self._become(AttemptEvent.RUN)
         self._subtasks = tuple(subtasks)
         self._finished = set(finished)
         self._awaiting.clear()
-        self._running, self._suspended = True, False
-        self._failures_in_a_row = 0
         self._has_stopped = False
-        self._due_at, self._is_hastened = now + self._interval_s, False
+        self._begin_intervals(now)
 
     @property
     def is_suspended(self) -> bool:
         """Whether some subtasks of an attempt begin again while the others go on."""
-        return self._suspended
+        return self._attempt is AttemptState.SUSPENDED
 
     def suspend(self, now: float) -> list[Order]:
         """Some subtasks of the attempt are to begin again; the others go on."""
-        orders = self.attempt_ends(now)
-        self._suspended = True
-        return orders
+        self._become(AttemptEvent.SUSPEND)
+        return self._abort_all(now)
 
-    def resume(
-        self, restarted: Iterable[SubtaskId], finished: Iterable[SubtaskId], now: float
-    ) -> None:
-        """Every subtask runs again; of those that were ``restarted``, some had ``finished``."""
-        again = set(restarted)
+    def restart(self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId]) -> None:
+        """These subtasks begin again, and those of them in ``finished`` are restored as such: what
+        they said before is void, and what they say from now on counts."""
+        self._become(AttemptEvent.RESTART)
+        again = set(subtasks)
         self._finished = (self._finished - again) | (again & set(finished))
         for subtask in again:
             self._awaiting.pop(subtask, None)
-        self._running, self._suspended = True, False
-        self._failures_in_a_row = 0
-        self._due_at, self._is_hastened = now + self._interval_s, False
+
+    def resume(self, now: float) -> None:
+        """Every subtask runs again, or has ended since it began again."""
+        self._become(AttemptEvent.RESUME)
+        self._begin_intervals(now)
         self._hasten()
 
     def attempt_ends(self, now: float) -> list[Order]:
         """The attempt has failed, is cancelled or comes to its end; idempotent."""
-        self._running = self._suspended = False
+        self._become(AttemptEvent.END)
+        return self._abort_all(now)
+
+    def _become(self, event: AttemptEvent) -> None:
+        self._attempt = TRANSITIONS[self._attempt, event]
+
+    def _begin_intervals(self, now: float) -> None:
+        self._failures_in_a_row = 0
+        self._due_at, self._is_hastened = now + self._interval_s, False
+
+    def _abort_all(self, now: float) -> list[Order]:
         orders: list[Order] = []
         for checkpoint in self.pending:
             orders += self._abort(checkpoint, CheckpointFailureReason.ATTEMPT_ENDED, now)
@@ -230,7 +241,7 @@ class CheckpointCoordinator:
     def subtask_awaits(self, subtask: SubtaskId, taken: int) -> list[Order]:
         """A subtask has emitted its last record, and those that read it have read everything: it
         ends when a checkpoint behind ``taken`` is complete."""
-        if not (self._running or self._suspended) or subtask in self._finished:
+        if self._attempt is AttemptState.IDLE or subtask in self._finished:
             return []
         self._awaiting[subtask] = taken
         self._hasten()
@@ -259,7 +270,7 @@ class CheckpointCoordinator:
 
         LocalProtocolError if not all subtasks run, or the job already ends with a savepoint.
         """
-        if not self._running or not self._roots():
+        if not self.is_running or not self._roots():
             raise LocalProtocolError(
                 "a savepoint needs a job whose subtasks all run: try again when it does"
             )
@@ -347,7 +358,7 @@ class CheckpointCoordinator:
         if not self._periodic:
             return None
         periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
-        if not self._running or self.is_stopping or periodic >= self.config.concurrent:
+        if not self.is_running or self.is_stopping or periodic >= self.config.concurrent:
             return None
         if len(self._finished) == len(self._subtasks):
             return None
@@ -423,7 +434,7 @@ class CheckpointCoordinator:
         is due."""
         waiting = [self._awaiting.get(subtask) for subtask in self._unfinished]
         taken = [number for number in waiting if number is not None]
-        if not self._running or not taken or len(taken) < len(waiting):
+        if not self.is_running or not taken or len(taken) < len(waiting):
             return
         awaited = any(
             checkpoint.can_be_subsumed and checkpoint.checkpoint_id > max(taken)
@@ -483,5 +494,5 @@ class CheckpointCoordinator:
             assert not checkpoint.state.is_terminal, "one that has ended is still under way"
         periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
         assert periodic <= self.config.concurrent, "more at a time than may be"
-        assert self._running or not self._pending, "under way without an attempt"
+        assert self.is_running or not self._pending, "under way without an attempt"
         self.history.check_invariants(len(self._pending))

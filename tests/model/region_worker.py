@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 from flinknet.cluster.control.failure import FailureCause, Gravity
 from flinknet.cluster.control.messages import (
-    AbortCheckpoint,
     AcknowledgeCheckpoint,
+    AwaitCheckpoint,
     Cancel,
     CompleteCheckpoint,
     Failed,
@@ -35,7 +35,7 @@ SubtaskKey: TypeAlias = tuple[int, int]
 
 RECORD, END = "record", "end"
 
-OPEN, RUNNING, FINISHED, GONE = "open", "running", "finished", "gone"
+OPEN, RUNNING, AWAITING, FINISHED, GONE = "open", "running", "awaiting", "finished", "gone"
 
 
 @dataclass
@@ -53,6 +53,8 @@ class Subtask:
     """What its source has emitted and it has not read: of a sink."""
     triggered: list[int] = field(default_factory=list)
     """What a sink is to begin itself, once it has read everything."""
+    last: int = -1
+    """The checkpoint with which a sink that awaits its last one ends, once it has captured it."""
 
     @property
     def is_source(self) -> bool:
@@ -89,9 +91,11 @@ class RegionWorker:
         *,
         real: bool = False,
         unaligned: bool = False,
+        awaits: bool = False,
     ) -> None:
         """Sinks of the vertices in ``prompt`` read what is emitted at once: there are fewer worlds
-        then. Channels may be ``real``, and their barriers ``unaligned``."""
+        then. Channels may be ``real``, and their barriers ``unaligned``. A sink that ``awaits`` its
+        last checkpoint ends when that is complete."""
         self.worker_id = worker_id
         self._prompt = prompt
         self.job_id = job_id
@@ -104,6 +108,7 @@ class RegionWorker:
         self.channels: dict[tuple[int, SubtaskKey], RegionChannel] = {}
         """Real ones, by their sinks."""
         self._unaligned = unaligned
+        self._awaits = awaits
         self.subtasks: dict[tuple[int, SubtaskKey], Subtask] = {}
 
     # -- what its subtasks do
@@ -122,7 +127,7 @@ class RegionWorker:
         return [
             ("fails", number, key)
             for (number, key), subtask in self.subtasks.items()
-            if subtask.state == RUNNING
+            if subtask.state in (RUNNING, AWAITING)
         ]
 
     def _has_input(self, sink: Subtask) -> bool:
@@ -163,7 +168,7 @@ class RegionWorker:
     @property
     def running(self) -> set[SubtaskKey]:
         """Which subtasks run here, under any number."""
-        return {one.key for one in self.subtasks.values() if one.state == RUNNING}
+        return {one.key for one in self.subtasks.values() if one.state in (RUNNING, AWAITING)}
 
     def has(self, number: int, key: SubtaskKey) -> bool:
         """Whether a subtask is here."""
@@ -203,7 +208,10 @@ class RegionWorker:
                     raise BrokenInvariantError(f"{sink.key} has lost a record")
                 for checkpoint_id in sink.triggered:
                     self._capture(sink, checkpoint_id)
-                self._finish(sink)
+                if self._awaits:
+                    self._await(sink)
+                else:
+                    self._finish(sink)
             case int(checkpoint_id):
                 self._capture(sink, checkpoint_id)
 
@@ -221,6 +229,10 @@ class RegionWorker:
                 self.job_id, subtask.number, checkpoint_id, *subtask.key, handle, []
             )
         )
+
+    def _await(self, sink: Subtask) -> None:
+        sink.state = AWAITING
+        self.outbox.append(AwaitCheckpoint(self.job_id, sink.number, *sink.key, sink.taken))
 
     def _finish(self, subtask: Subtask) -> None:
         subtask.state = FINISHED
@@ -256,8 +268,10 @@ class RegionWorker:
                 for vertex, index in rows:
                     if (number, (vertex, index)) in self.subtasks:
                         self._trigger(self.subtasks[number, (vertex, index)], checkpoint_id)
-            case AbortCheckpoint() | CompleteCheckpoint():
-                pass
+            case CompleteCheckpoint(attempt=number, checkpoint_id=checkpoint_id):
+                for subtask in self._of(number):
+                    if subtask.state == AWAITING and 0 <= subtask.last <= checkpoint_id:
+                        self._finish(subtask)
             case _:
                 raise BrokenInvariantError(f"{self.worker_id} was sent {message}")
 
@@ -288,6 +302,10 @@ class RegionWorker:
             self.channels[number, (vertex + 1, index)].close_source()
 
     def _trigger(self, subtask: Subtask, checkpoint_id: int) -> None:
+        if subtask.state == AWAITING:
+            self._capture(subtask, checkpoint_id)
+            subtask.last = checkpoint_id if subtask.last < 0 else subtask.last
+            return
         if subtask.state != RUNNING:
             return
         if not subtask.is_source:

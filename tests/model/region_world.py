@@ -11,7 +11,9 @@ The words of one worker arrive in order. Regions are on one worker, on one each,
 sources on one, all sinks on another one, and each channel from there to here.
 
 What fails is a subtask of the region on the right; or the worker is lost that has the sinks of two
-spread regions, while a third one, a source alone, goes on elsewhere, and a fourth worker is free.
+spread regions, while a third one, a source alone, goes on elsewhere, and a fourth worker is free;
+or *both* regions fail, once each, beside a third one that has finished. Then sinks await their last
+checkpoint, as those that commit do: without one that is complete the job never ends.
 
 Each checkpoint that is completed must be a consistent cut, of every region: what its source has
 emitted is what its sink has processed. What a region continues from must be there; nothing runs
@@ -102,6 +104,8 @@ class RegionShape:
     """Checkpoints that may be under way at a time."""
     ended: bool = False
     """Whether the region on the left has finished before; if not, it does so after the other."""
+    both: bool = False
+    """Whether each of two regions fails once, and their sinks await their last checkpoint."""
 
     def __str__(self) -> str:
         where = "a worker each" if self.apart else "spread" if self.spread else "one worker"
@@ -110,6 +114,7 @@ class RegionShape:
             f"{self.records}r {self.checkpoints}c {self.failures} {fails} {self.concurrent} at a "
             f"time, {where}{', left has ended' if self.ended else ''}"
             f"{', real channels' if self.real else ''}{', unaligned' if self.unaligned else ''}"
+            f"{', both regions' if self.both else ''}"
         )
 
     @property
@@ -122,7 +127,23 @@ class RegionShape:
     @property
     def goes_on(self) -> tuple[int, ...]:
         """The vertices of the region that never fails."""
-        return ALONE if self.loses else LEFT
+        return ALONE if self.has_third else LEFT
+
+    @property
+    def has_third(self) -> bool:
+        """Whether there is a region beside two that fail."""
+        return self.loses or self.both
+
+    @property
+    def ends_first(self) -> tuple[int, ...]:
+        """The vertices of the region that has finished before anything is explored."""
+        return LEFT if self.ended else ALONE if self.both else ()
+
+    @property
+    def fails(self) -> tuple[int, ...]:
+        """The vertices of which a subtask can fail: of two regions that do, the sinks, which run
+        from the beginning to the end."""
+        return (LEFT[1], RIGHT[1]) if self.both else RIGHT
 
 
 class RegionStep(NamedTuple):
@@ -151,10 +172,11 @@ def regions(shape: RegionShape) -> JobGraph:
         if shape.spread:
             read = read.slot_sharing_group("sinks")
         read.sink_to(lambda record: None).name(side)
-    if shape.loses:
-        environment.from_source(GeneratorSource(lambda number: number)).slot_sharing_group(
-            "alone"
-        ).sink_to(lambda record: None)
+    if shape.has_third:
+        alone = environment.from_source(GeneratorSource(lambda number: number))
+        if shape.loses:
+            alone = alone.slot_sharing_group("alone")
+        alone.sink_to(lambda record: None)
     checkpointing = JobCheckpointingConfig(
         interval_ms=INTERVAL_S * 1000,
         timeout_ms=NEVER_MS,
@@ -182,6 +204,8 @@ class RegionWorld:
         self.shape = shape
         self.now = 0.0
         self.failures = 0
+        self.failed: set[int] = set()
+        """The sources of the regions of which a subtask has failed."""
         self.keeping: list[tuple[int, str]] = []
         """Checkpoints whose metadata is being written, or that are being removed."""
         self.seeks = False
@@ -194,10 +218,16 @@ class RegionWorld:
         self.dispatcher = Dispatcher(
             CONFIG, now=0.0, send=self.send, keep=self.keep, seek=self.seek, epoch_s=0.0
         )
-        prompt = frozenset((*LEFT, *RIGHT) if shape.loses else LEFT)
+        prompt = frozenset((*LEFT, *RIGHT) if shape.has_third else LEFT)
         self.workers = {
             name: RegionWorker(
-                name, JOB, shape.records, prompt, real=shape.real, unaligned=shape.unaligned
+                name,
+                JOB,
+                shape.records,
+                prompt,
+                real=shape.real,
+                unaligned=shape.unaligned,
+                awaits=shape.both,
             )
             for name in shape.workers
         }
@@ -209,16 +239,21 @@ class RegionWorld:
         self.record = self.dispatcher.submit(submission.without_graph(), 0.0, job_id=JOB)
         while not self.record.execution.all_run or any(map(_was_told, self.workers.values())):
             # It runs, of which nothing is to be explored.
-            step = next(step for step in self.steps() if step.name == "is told")
+            step = next(step for step in self._steps() if step.name == "is told")
             self.take(step)
-        while shape.ended and (of_left := list(filter(_is_left, self.steps()))):
-            self.take(of_left[0])
+        while early := [step for step in self._steps() if self._ends_first(step)]:
+            self.take(early[0])
+
+    def _ends_first(self, step: RegionStep) -> bool:
+        return step.key[0] in self.shape.ends_first and step.name != "fails"
 
     # -- what the dispatcher wants
 
     def send(self, worker_id: str, message: Message) -> None:
         """A message goes out to a worker; what it would do nothing about is left out."""
-        if isinstance(message, AbortCheckpoint | CompleteCheckpoint):
+        if isinstance(message, AbortCheckpoint):
+            return
+        if isinstance(message, CompleteCheckpoint) and not self.shape.both:
             return
         if worker_id in self.workers:
             self.workers[worker_id].inbox.append(message)
@@ -237,11 +272,18 @@ class RegionWorld:
     # -- steps
 
     def steps(self) -> list[RegionStep]:
-        """Everything that can happen next; where a worker is lost, what the region that goes on
-        does, and that on the left once it may, waits for nothing, nor do results."""
+        """Everything that can happen next; where there is a third region, what that does, and that
+        on the left once it may, but for failing, waits for nothing, nor do results; nor, where two
+        regions fail, does the store."""
         every = [*self._steps()]
-        eager = [step for step in every if self.shape.loses and _is_eager(step)]
+        eager = [step for step in every if self.shape.has_third and self._is_eager(step)]
         return eager[:1] or every
+
+    def _is_eager(self, step: RegionStep) -> bool:
+        if self.shape.both and step.name in ("has removed", "has found"):
+            return True
+        goes_on = step.worker == OTHER or step.key[0] in LEFT or step.name == "uploads"
+        return goes_on and step.name != "fails"
 
     def _steps(self) -> Iterator[RegionStep]:
         for name, worker in self.workers.items():
@@ -266,7 +308,7 @@ class RegionWorld:
     def _failing(self, name: str, worker: RegionWorker) -> Iterator[RegionStep]:
         if not self.shape.loses:
             for what, number, key in worker.failing():
-                if key[0] in RIGHT:
+                if key[0] in self.shape.fails and _source_of(key) not in self.failed:
                     yield RegionStep(what, name, number, key)
         elif name == SINKS:
             yield RegionStep("is lost", name)
@@ -286,7 +328,9 @@ class RegionWorld:
             worker.go_on(step.number, step.key)
         elif step.name == "fails":
             self.failures += 1
-            self.seen.add("failed")
+            self.seen.add("failed" if self.record.execution.all_run else "failed together")
+            if self.shape.both:
+                self.failed.add(_source_of(step.key))
             worker.fail(step.number, step.key)
         else:
             worker.release(step.number)
@@ -368,7 +412,7 @@ class RegionWorld:
         together does so after the other."""
         states = self.record.execution.subtask_states()
         first: set[int] = set()
-        if key[0] in self.shape.goes_on and not self.shape.ended:
+        if key[0] in self.shape.goes_on and not self.shape.ends_first:
             first = {vertex for vertex, _ in states} - {*self.shape.goes_on}
         elif self.shape.loses and key[0] in LEFT:
             first = {*RIGHT}
@@ -428,12 +472,8 @@ class RegionWorld:
             raise BrokenInvariantError("a worker has kept network memory, or partitions")
 
 
-def _is_left(step: RegionStep) -> bool:
-    return step.key[0] in LEFT and step.name != "fails"
-
-
-def _is_eager(step: RegionStep) -> bool:
-    return step.worker == OTHER or step.key[0] in LEFT or step.name == "uploads"
+def _source_of(key: SubtaskKey) -> int:
+    return key[0] - key[0] % 2
 
 
 def _was_told(worker: RegionWorker) -> bool:

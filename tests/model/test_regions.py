@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.checkpoint.attempt_state import AttemptEvent
 from flinknet.checkpoint.barrier_handler import BarrierHandler
 from flinknet.checkpoint.coordinator import CheckpointCoordinator, Order
 from flinknet.cluster.coordinator.attempt_record import AttemptRecord
+from flinknet.cluster.coordinator.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.job_execution import Commands, JobExecution, SubtaskKey
+from flinknet.cluster.coordinator.job_record import JobRecord
 from flinknet.cluster.coordinator.region_failover import RegionFailover
 from flinknet.cluster.coordinator.restore_point import RestorePoint
 from flinknet.consumer.input_gate import InputGate
@@ -31,6 +34,7 @@ SPREAD = RegionShape(spread=True, ended=True)
 LOSS = RegionShape(spread=True, loses=True)
 REAL = RegionShape(real=True, ended=True)
 UNALIGNED = RegionShape(real=True, unaligned=True, ended=True)
+BOTH = RegionShape(records=0, both=True, failures=2, checkpoints=0)
 
 RESTARTED = {
     "failed",
@@ -47,6 +51,7 @@ SEEN = {
     LOSS: {*RESTARTED, "lost in vain"},
     REAL: RESTARTED,
     UNALIGNED: RESTARTED,
+    BOTH: {*RESTARTED, "failed together"},
 }
 """What happens in each, on the way to one end at least. Where one region has ended, the other one
 waits for its slot, and so for whatever is on its way."""
@@ -58,7 +63,9 @@ Original = Callable[..., Any]
 def test_what_goes_on_and_what_begins_again_make_one_cut(shape: RegionShape, tell: Tell) -> None:
     """A subtask of one region fails at any moment of a checkpoint of the job, or a worker is lost
     that has parts of two: only these are restarted, from the last checkpoint that was completed;
-    nothing of them runs twice, or counts under the number before; nobody waits for ever."""
+    nothing of them runs twice, or counts under the number before; no sink waits for its last
+    checkpoint for ever, also if the second of two regions fails while the first one begins again.
+    """
     began = perf_counter()
     explored = explore_regions(shape, STATES_MAX)
     tell(explored.states, explored.steps, perf_counter() - began, shape)
@@ -77,7 +84,7 @@ def test_so_they_do_where_each_has_a_worker(tell: Tell) -> None:
 
 def _keeps_what_is_under_way(original: Original) -> Original:
     def suspend(self: CheckpointCoordinator, now: float) -> list[Order]:
-        self._running, self._suspended = False, True
+        self._become(AttemptEvent.SUSPEND)
         return []
 
     return suspend
@@ -157,6 +164,25 @@ def _restores_what_the_attempt_began_with(original: Original) -> Original:
     return restored_for
 
 
+def _voids_what_was_said_since_the_restart(original: Original) -> Original:
+    def follow(self: Dispatcher, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
+        books = record.checkpoints
+        if attempt.execution.all_run and books.is_suspended:
+            for restart in attempt.restarts:
+                books.restart(restart.subtasks, restart.restored.finished)
+        original(self, record, attempt, now)
+
+    return follow
+
+
+def _hears_nothing_while_suspended(original: Original) -> Original:
+    def hear(self: CheckpointCoordinator, subtask: SubtaskKey, taken: int = -1) -> list[Order]:
+        orders: list[Order] = [] if self.is_suspended else original(self, subtask, taken)
+        return orders
+
+    return hear
+
+
 @pytest.mark.parametrize(
     ("shape", "owner", "method", "plant"),
     [
@@ -173,6 +199,9 @@ def _restores_what_the_attempt_began_with(original: Original) -> Original:
         (REAL, NetworkBufferPool, "release_local_pool", _does_nothing),
         (REAL, BarrierHandler, "_let_go", _does_nothing),
         (UNALIGNED, BarrierHandler, "_overtake", _drops_what_is_overtaken),
+        (BOTH, Dispatcher, "_follow_checkpoints", _voids_what_was_said_since_the_restart),
+        (BOTH, CheckpointCoordinator, "subtask_finished", _hears_nothing_while_suspended),
+        (BOTH, CheckpointCoordinator, "subtask_awaits", _hears_nothing_while_suspended),
     ],
     ids=lambda one: getattr(one, "__name__", str(one)).strip("_"),
 )

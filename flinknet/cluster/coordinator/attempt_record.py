@@ -59,8 +59,6 @@ class AttemptRecord:
     """Of some of its regions, while the others went on."""
     failures: list[RegionFailure] = field(default_factory=list)
     """What those were for."""
-    restarted: set[SubtaskKey] = field(default_factory=set)
-    """Since checkpoints were taken last."""
 
     @property
     def number(self) -> int:
@@ -95,7 +93,6 @@ class AttemptRecord:
         present = {number for _, number in self.execution.parts}
         self.restarts = [one for one in self.restarts if one.number in present] + [restart]
         self.placement = placement
-        self.restarted |= restart.subtasks
         self.restored_finished -= restart.subtasks
         self.restored_finished |= restart.restored.finished & restart.subtasks
         for made in (self.counters, self.results, self.committables, self.finished_at):

@@ -549,8 +549,7 @@ class Dispatcher:
             return
         all_run = execution.all_run
         if all_run and books.is_suspended:
-            books.resume(attempt.restarted, attempt.restored_finished, now)
-            attempt.restarted.clear()
+            books.resume(now)
         elif all_run and not books.is_running:
             books.attempt_runs(execution.subtask_states(), attempt.restored_finished, now)
         elif books.is_running and not all_run:
@@ -663,6 +662,9 @@ class Dispatcher:
     ) -> None:
         commands = self._give_up_regions(record, attempt, commands, now)
         state = attempt.execution.state
+        if attempt is record.present and not attempt.execution.failover.given_up:
+            # The attempt ends as a whole: there are no regions left to begin again.
+            record.regions_at = None
         self._follow_checkpoints(record, attempt, now)
         if attempt.ended_at is None and state.is_terminal:
             record.keep_results()

@@ -226,6 +226,7 @@ class JobRecord:
         self._begins()
         restart = RegionRestart(number, moved, now, self.latest_checkpoint)
         present.restart(restart, placement)
+        self.checkpoints.restart(moved, restart.restored.finished)
         return self.execution.redeploy(regions, number, placement.assignment(number))
 
     def take_restore_failure(self) -> str | None:

@@ -241,7 +241,8 @@ def test_while_some_subtasks_begin_again_there_are_no_checkpoints() -> None:
         books.trigger_savepoint(CheckpointKind.SAVEPOINT, 1.6)
     books.subtask_finished(SOURCES[0])
     assert books.subtask_awaits(SINK, 0) == []
-    books.resume([SOURCES[1]], (), 10.0)
+    books.restart([SOURCES[1]], ())
+    books.resume(10.0)
     assert (books.is_running, books.is_suspended) == (True, False)
     assert books.deadline == 11.0
     trigger = triggered(books, 11.0)
@@ -254,7 +255,8 @@ def test_one_that_awaits_its_last_checkpoint_and_begins_again_does_not() -> None
     books = coordinator()
     books.subtask_awaits(SOURCES[0], 0)
     books.suspend(1.5)
-    books.resume([SOURCES[0], SINK], [SINK, SOURCES[1]], 10.0)
+    books.restart([SOURCES[0], SINK], [SINK, SOURCES[1]])
+    books.resume(10.0)
     assert triggered(books, 11.0).subtasks == SOURCES, "the sink had finished in the checkpoint"
     assert books.suspend(12.0) == aborts(1)
     assert books.attempt_ends(12.0) == []
@@ -268,8 +270,62 @@ def test_who_waits_for_the_last_checkpoint_need_not_wait_for_an_interval() -> No
         books.subtask_finished(subtask)
     books.suspend(1.5)
     books.subtask_awaits(SINK, 0)
-    books.resume((), (), 10.0)
+    books.resume(10.0)
     assert triggered(books, 10.0).subtasks == (SINK,)
+
+
+REGIONS = (((0, 0), (1, 0)), ((2, 0), (3, 0)), ((4, 0), (5, 0)))
+"""A source and a sink each."""
+
+Told = tuple[str, int]
+
+
+def _order(regions: int, random: Random) -> list[Told]:
+    """An order in which regions begin again, some twice, and their subtasks end: a source finishes,
+    and then its sink awaits its last checkpoint."""
+    order: list[Told] = []
+    steps = [0] * regions
+    while set(steps) != {2}:
+        region = random.randrange(regions)
+        if random.random() < 0.3:
+            order.append(("restart", region))
+            steps[region] = 0
+        elif steps[region] < 2:
+            order.append((("source", "sink")[steps[region]], region))
+            steps[region] += 1
+    return order
+
+
+@pytest.mark.parametrize("regions", [2, 3])
+def test_what_is_said_between_suspend_and_resume_counts_from_the_last_restart(
+    regions: int,
+) -> None:
+    """Whatever the order in which regions begin again and end: the checkpoint that their sinks wait
+    for is triggered at once, of all sinks, and nothing else is waited for."""
+    random = Random(7)
+    places = REGIONS[:regions]
+    inputs = {vertex: (vertex - 1,) * (vertex % 2) for vertex in range(2 * regions)}
+    for _ in range(500):
+        order = _order(regions, random)
+        books = CheckpointCoordinator(
+            JobCheckpointingConfig(interval_ms=1000.0), inputs, epoch_s=100.0
+        )
+        books.attempt_runs([one for region in places for one in region], (), 0.0)
+        books.suspend(1.5)
+        for what, region in order:
+            source, sink = places[region]
+            if what == "restart":
+                books.restart(places[region], ())
+            elif what == "source":
+                assert books.subtask_finished(source) == []
+            else:
+                assert books.subtask_awaits(sink, -1) == []
+        books.resume(2.0)
+        sinks = tuple(sink for _, sink in places)
+        assert triggered(books, 2.0).subtasks == sinks, order
+        told = [books.acknowledge(1, sink, REPORT) for sink in sinks]
+        assert isinstance(told[-1], Complete), order
+        books.check_invariants()
 
 
 def test_an_attempt_that_ends_takes_its_checkpoints_along() -> None:
@@ -297,6 +353,7 @@ def test_a_job_goes_on_with_checkpoints_when_sources_have_finished() -> None:
     assert order.checkpoint.finished == set(SOURCES)
     assert books.subtask_finished((7, 7)) == []
     books.completed(1, 1.5)
+    books.attempt_ends(1.5)
     books.attempt_runs(SUBTASKS, SOURCES, 1.5)
     assert triggered(books, 2.5).subtasks == (SINK,)
     books.subtask_finished(SINK)
@@ -499,7 +556,6 @@ def test_numbers_go_on_behind_those_of_books_that_are_lost() -> None:
     assert books.next_id == 1
     books.number_after(7)
     books.number_after(3)
-    books.attempt_runs(SUBTASKS, (), 0.0)
     assert triggered(books, 1000.0).checkpoint_id == 8
 
 

@@ -117,7 +117,6 @@ def test_what_regions_have_made_that_begin_again_does_not_count(attempt: Attempt
     assert [attempt.has(number) for number in (2, 3, 4, 5)] == [False, True, True, False]
     assert attempt.restored_for(4) == point
     assert attempt.restored_for(3).directory == ""
-    assert attempt.restarted == {SINK, OTHER_SINK}
     attempt.execution.redeploy(frozenset(), 4, {"worker-0": [SINK, OTHER_SINK]})
     assert [attempt.begun_at_of(one) for one in (SOURCE, SINK)] == [1.0, 7.0]
     for number in (5, 6):

@@ -1360,10 +1360,26 @@ def test_while_a_part_is_restarted_all_of_the_job_can_be_cancelled(
     cluster.right(record, 0)
     assert cluster.dispatcher.waits_to_restart
     cluster.dispatcher.cancel(record, cluster.now)
+    assert not cluster.dispatcher.waits_to_restart
     for worker_id in WORKERS:
         cluster.say(worker_id, Released(record.job_id, 0))
     assert record.state is JobState.CANCELED
-    assert not cluster.dispatcher.waits_to_restart
     assert cluster.free_slots() == [2, 2]
     cluster.pass_time(100.0)
     assert record.present.last_number == 0
+
+
+def test_a_part_does_not_begin_again_while_the_job_is_being_cancelled(
+    cluster_of_parts: Parted,
+) -> None:
+    """Its time comes while a worker has not let go of the others yet."""
+    cluster = cluster_of_parts
+    cluster.restart = FixedDelayRestart(attempts=1, delay_ms=10.0)
+    record = cluster.running()
+    cluster.right(record, 0)
+    cluster.dispatcher.cancel(record, cluster.now)
+    cluster.pass_time(cluster.now + 0.02)
+    assert (record.state, record.present.last_number) == (JobState.CANCELLING, 0)
+    for worker_id in WORKERS:
+        cluster.say(worker_id, Released(record.job_id, 0))
+    assert record.state is JobState.CANCELED

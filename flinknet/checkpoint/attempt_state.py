@@ -1,0 +1,57 @@
+"""How the attempt stands whose checkpoints a coordinator takes.
+
+Theory of operation
+-------------------
+::
+
+    IDLE       RUN -> RUNNING, END -> IDLE
+    RUNNING    SUSPEND -> SUSPENDED, END -> IDLE
+    SUSPENDED  RESTART -> SUSPENDED, RESUME -> RUNNING, END -> IDLE
+
+Checkpoints are triggered while the attempt is RUNNING. It is SUSPENDED while regions that have
+failed begin again: once or several times, together or one after the other, and the subtasks of one
+may run, and end, before those of another are deployed. Each RESTART names the subtasks that begin
+again; what they said before it is void, and what they say after it counts, as does each word of the
+subtasks that go on. RESUME names none: it says only that every subtask runs, or has ended.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from flinknet.transitions import Transitions
+
+__all__ = ["TRANSITIONS", "AttemptEvent", "AttemptState"]
+
+
+class AttemptEvent(Enum):
+    """What happens to an attempt."""
+
+    RUN = "every subtask of a new attempt runs"
+    SUSPEND = "some subtasks are to begin again, and the others go on"
+    RESTART = "some subtasks begin again"
+    RESUME = "every subtask runs again, or has ended"
+    END = "the attempt has failed, is cancelled or comes to its end"
+
+
+class AttemptState(Enum):
+    """Where an attempt stands."""
+
+    IDLE = "there is no attempt of which every subtask runs"
+    RUNNING = "every subtask runs, or has ended"
+    SUSPENDED = "some subtasks are to begin again, or do, and the others go on"
+
+
+_S, _E = AttemptState, AttemptEvent
+
+TRANSITIONS: Transitions[AttemptState, AttemptEvent] = Transitions(
+    {
+        (_S.IDLE, _E.RUN): _S.RUNNING,
+        (_S.IDLE, _E.END): _S.IDLE,
+        (_S.RUNNING, _E.SUSPEND): _S.SUSPENDED,
+        (_S.RUNNING, _E.END): _S.IDLE,
+        (_S.SUSPENDED, _E.RESTART): _S.SUSPENDED,
+        (_S.SUSPENDED, _E.RESUME): _S.RUNNING,
+        (_S.SUSPENDED, _E.END): _S.IDLE,
+    }
+)
