@@ -21,7 +21,6 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from itertools import islice
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -31,6 +30,7 @@ from flinknet.metrics.environment_statistics import EnvironmentStatistics, Topic
 from flinknet.net.network_environment import NetworkEnvironment as AsyncNetworkEnvironment
 from flinknet.net.topic_writer import SlowReaders
 from flinknet.net.topic_writer import TopicWriter as AsyncTopicWriter
+from flinknet.records.block import chunks
 from flinknet.records.partitioner import Partitioner
 from flinknet.records.reader import RecordReader as AsyncRecordReader
 from flinknet.records.serialization.record_types import Registered
@@ -162,9 +162,9 @@ class RecordWriter(_Resource[AsyncRecordWriter]):
         self._write(_awaited(self._inner_writer().emit, record))
 
     def emit_many(self, records: Iterable[Any]) -> None:
-        """Write the records of any iterable, which this thread iterates over; as ``emit``."""
-        rest = iter(records)
-        while some := list(islice(rest, RECORDS_AT_ONCE)):
+        """Write the records of any iterable, which this thread iterates over; as ``emit``. If it
+        raises, the records before that are written."""
+        for some in chunks(records, RECORDS_AT_ONCE):
             self._write(_awaited(self._inner_writer().emit_many, some))
 
     def broadcast_emit(self, record: Any) -> None:
@@ -194,9 +194,9 @@ class TopicWriter(_Resource[AsyncTopicWriter]):
         self.emit_many([record])
 
     def emit_many(self, records: Iterable[Any]) -> None:
-        """Write the records of any iterable, which this thread iterates over; as ``emit``."""
-        rest = iter(records)
-        while some := list(islice(rest, RECORDS_AT_ONCE)):
+        """Write the records of any iterable, which this thread iterates over; as ``emit``. If it
+        raises, the records before that are written."""
+        for some in chunks(records, RECORDS_AT_ONCE):
             emitting = _emit_each(self._inner_topic(), some)
             with self._turn:
                 self._call(emitting)

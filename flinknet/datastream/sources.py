@@ -21,6 +21,7 @@ from operator import add
 from typing import Any
 
 from flinknet.errors import ConfigurationError
+from flinknet.records.detached import each_detached
 from flinknet.task.context import RuntimeContext
 from flinknet.task.operators import BATCH_RECORDS
 from flinknet.task.source import Batch, Source, read
@@ -132,6 +133,8 @@ class RateLimitedSource(Source):
     busy processor whenever it waits for the next one.
     """
 
+    keeps_no_records = True
+
     def __init__(
         self,
         source: Source,
@@ -176,13 +179,14 @@ class RateLimitedSource(Source):
                     with context.idle():
                         due = await self._wait_until_due(start_ns, interval_ns, sent, not_before_ns)
                     released_ns = time.monotonic_ns()
-                    released = list(islice(records, min(due, BATCH_RECORDS)))
+                    released = list(each_detached(islice(records, min(due, BATCH_RECORDS))))
                     if self._stamp is not None:
                         stamp, numbers = self._stamp, range(sent, sent + len(released))
-                        released = [
+                        stamped = (
                             stamp(record, start_ns + round(number * interval_ns))
                             for record, number in zip(released, numbers, strict=True)
-                        ]
+                        )
+                        released = list(each_detached(stamped))
                     sent += len(released)
                     yield released
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from flinknet.records.detached import Detachment, each_detached
+
 __all__ = ["BlockPacker", "chunks"]
 
 _BLOCK_RECORDS_MIN = 4
@@ -24,7 +26,7 @@ _BLOCK_RECORDS_MAX = 128
 _BLOCK_BYTES_MAX = 65_536
 """Larger blocks would leave the processor's nearer caches."""
 
-_CHUNK_RECORDS = 512
+CHUNK_RECORDS = 512
 _FIXARRAY_MAX = 15
 
 
@@ -67,17 +69,18 @@ class BlockPacker:
         return block
 
 
-def chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
-    """Cut records into lists; if the iterable raises, what it gave before comes first."""
+def chunks(records: Iterable[Any], size: int = CHUNK_RECORDS) -> Iterator[list[Any]]:
+    """Cut records into lists; if the iterable raises, what it gave before comes first. One that
+    gives the same object again, changed, has given it as it was (``detached.py``)."""
     if type(records) is list:
-        for start in range(0, len(records), _CHUNK_RECORDS):
-            yield records[start : start + _CHUNK_RECORDS]
+        for start in range(0, len(records), size):
+            yield records[start : start + size]
         return
-    iterator = iter(records)
+    iterator = each_detached(records, Detachment.IF_POSSIBLE)
     while True:
         chunk: list[Any] = []
         try:
-            chunk.extend(islice(iterator, _CHUNK_RECORDS))
+            chunk.extend(islice(iterator, size))
         except Exception:
             yield chunk
             raise

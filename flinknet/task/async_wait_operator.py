@@ -31,15 +31,16 @@ from typing import Any
 
 from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, JobFailedError
+from flinknet.records.detached import each_detached
 from flinknet.task.async_retry import AsyncRetryStrategy
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import AsyncFunction, Function, fail_timed_out
 from flinknet.task.operators import (
     FunctionOperator,
+    each_of,
     in_pieces,
     is_awaiting,
     on_records,
-    pieces_of,
     records_in,
     value_of,
 )
@@ -243,7 +244,7 @@ class AsyncWaitOperator(FunctionOperator):
         except TimeoutError:
             if not time.expired():
                 raise
-        return list(records_in(await value_of(self._timeout(value))))
+        return self._given(await value_of(self._timeout(value)))
 
     async def _attempts(self, value: Any) -> list[Any]:
         """Call the function until what it returned, or raised, is final."""
@@ -268,20 +269,24 @@ class AsyncWaitOperator(FunctionOperator):
 
     async def _attempt(self, value: Any) -> list[Any]:
         if self._threads is None:
-            return list(records_in(await self._call(value)))
+            return self._given(await self._call(value))
         return await asyncio.get_running_loop().run_in_executor(
-            self._threads, copy_context().run, lambda: list(records_in(self._call(value)))
+            self._threads, copy_context().run, lambda: self._given(self._call(value))
         )
+
+    def _given(self, returned: Any) -> list[Any]:
+        """Return the results in what the function returned, which may change them once another
+        request runs."""
+        return list(each_detached(records_in(returned), self.detachment))
 
     def _value(self, record: Any) -> Any:
         return record[1] if self._stamped else record
 
 
 async def _without_time(last: Any) -> AsyncGenerator[Any, None]:
-    async with aclosing(pieces_of(lambda: last)) as pieces:
-        async for piece in pieces:
-            for value in piece:
-                yield None, value
+    async with aclosing(each_of(lambda: last)) as values:
+        async for value in values:
+            yield None, value
 
 
 def _require_kind(function: Any, call: Callable[..., Any], *, in_thread: bool) -> None:

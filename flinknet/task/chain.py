@@ -16,6 +16,7 @@ do when that is complete: one that was captured after every operator had ended (
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -27,6 +28,7 @@ from flinknet.config import MetricsConfig
 from flinknet.errors import FlinknetError, JobFailedError, SerializationError
 from flinknet.metrics.latency_statistics import LatencyHistogram, LatencyStatistics
 from flinknet.metrics.operator_totals import OperatorTotals
+from flinknet.records.detached import Detachment
 from flinknet.records.writer import RecordWriter
 from flinknet.task.context import ProcessContext, RuntimeContext
 from flinknet.task.graph import ChainedOperator, JobVertex
@@ -108,6 +110,24 @@ class RecordWriterOutput:
             await self.writer.emit_event(marker.event(), index)
 
 
+class Targets:
+    """The writers and chained operators that take the same records of an operator."""
+
+    def __init__(self) -> None:
+        self.writers: list[Emit] = []
+        self.chained: list[tuple[Emit, Emit]] = []
+        """What takes the records themselves, and what takes copies of them."""
+
+    @property
+    def emit(self) -> Emit:
+        """Give records to all. The writers come first: they have serialised a record before a
+        function changes it. The last operator gets the records themselves."""
+        if not self.chained:
+            return _to_all(self.writers)
+        copying = [copy for _, copy in self.chained[:-1]]
+        return _to_all([*self.writers, *copying, self.chained[-1][0]])
+
+
 class OperatorChain:
     """The operators of one subtask.
 
@@ -151,36 +171,41 @@ class OperatorChain:
         chained: Sequence[ChainedOperator],
         outputs: Sequence[RecordWriterOutput],
     ) -> None:
-        targets: dict[str | None, list[Emit]] = {}
+        targets: dict[str | None, Targets] = defaultdict(Targets)
         told: list[PassOn] = []
         counts = self._counts[index]
         for other, own, behind in zip(self._operators, self._counts, chained, strict=True):
             if behind.input == index:
-                take = own.counted_input(self._take(one, behind, other))
-                targets.setdefault(behind.tag, []).append(take)
+                take, copy = other.process, self._copying(one, behind, other)
+                taking = own.counted_input(take), own.counted_input(copy)
+                targets[behind.tag].chained.append(taking)
                 told.append(other.process_stream_element)
         for output in outputs:
-            targets.setdefault(output.tag, []).append(output.emit)
+            targets[output.tag].writers.append(output.emit)
             told.append(output.pass_on)
-        emit = _to_all(targets.pop(None, []))
+        if self._reuses_objects:
+            self._operators[index].detachment = Detachment.NONE
+        elif not any(some.chained for some in targets.values()):
+            self._operators[index].detachment = Detachment.IF_POSSIBLE
+        emit = targets.pop(None, Targets()).emit
         if one.converts and one.output_type is not None:
             emit = typed(emit, self._operators[index], one.output_type, stamped=one.stamped)
         if one.splits_outputs:
-            sides = {tag: _to_all(some) for tag, some in targets.items() if tag is not None}
+            sides = {tag: some.emit for tag, some in targets.items() if tag is not None}
             emit = split_outputs(emit, sides, self._operators[index], stamped=one.stamped)
         pass_on = counts.noted(_as_it_goes(told))
         self._operators[index].connect(counts.counted_output(emit), pass_on)
 
-    def _take(self, one: ChainedOperator, behind: ChainedOperator, other: Operator) -> Emit:
-        """Return what takes the records of the one operator, for the other one behind it."""
+    def _copying(self, one: ChainedOperator, behind: ChainedOperator, other: Operator) -> Emit:
+        """Return a ``process`` of the other operator, behind the one, that takes copies."""
         known = one.output_type if behind.tag is None else None
         if self._reuses_objects or (known is not None and known.is_unchanging):
             return other.process
 
         def fail(error: Exception) -> None:
-            other.fail(error, "to copy a record; get_config().enable_object_reuse() does without")
+            other.fail(error, "to copy a record")
 
-        return with_copies(other.process, fail, stamped=one.stamped)
+        return with_copies(other.process, fail)
 
     @property
     def rooms(self) -> list[Availability]:

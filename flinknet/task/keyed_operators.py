@@ -8,11 +8,12 @@ is not found as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from flinknet.errors import ConfigurationError
+from flinknet.records.detached import each_detached, each_result
 from flinknet.records.key_forms import comparable_key
 from flinknet.task.context import OnTimerContext, RuntimeContext
 from flinknet.task.functions import AggregateFunction, find_attributes_fast
@@ -21,7 +22,7 @@ from flinknet.task.operators import (
     FlatMapOperator,
     FunctionOperator,
     MapOperator,
-    in_batches,
+    in_pieces,
     results_of,
 )
 from flinknet.task.state.descriptors import StateKind
@@ -74,7 +75,7 @@ class RecordByRecord(StatefulOperator):
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         return super()._apply(self._with_keys(records))
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
         self._context.process_context.current_key = self._key_of(record)
         return await super()._apply_awaiting(record)
 
@@ -143,7 +144,7 @@ class KeyedProcessOperator(StatefulOperator):
         await super().close()
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        return in_batches(self._call, self._results(records))
+        return in_pieces(each_result(self._results(records), self.detachment))
 
     def _results(self, records: Iterator[Any]) -> Iterator[Any]:
         call, key_of, view = self._call, self._key_of, self._context.process_context
@@ -151,10 +152,10 @@ class KeyedProcessOperator(StatefulOperator):
             view.current_key = key_of(record)
             yield call(record, view)
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
         view = self._context.process_context
         view.current_key = self._key_of(record)
-        return await results_of(self._call(record, view))
+        return await results_of(self._call(record, view), self.detachment)
 
 
 class FoldOperator(KeyedOperator):
@@ -187,6 +188,13 @@ class FoldOperator(KeyedOperator):
             await self._emit_results(lambda: "at the end of its input", self._results)
         await super().end_of_input()
 
+    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+        yield list(each_detached(self._folded(records), self.detachment))
+
+    def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
+        """Fold the records, and generate the result of each, if it is to be emitted."""
+        raise NotImplementedError
+
     def _results(self) -> Iterator[Any]:
         """Generate the final result of every key."""
         raise NotImplementedError
@@ -202,10 +210,9 @@ class ReduceOperator(FoldOperator):
     ) -> None:
         super().__init__(function, "reduce", key_of, emit_mode)
 
-    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+    def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
         reduce, key_of, values = self._call, self._key_of, self._table.live
         every_record = self._every_record
-        results: list[Any] = []
         for record in records:
             key = key_of(record)
             try:
@@ -217,8 +224,7 @@ class ReduceOperator(FoldOperator):
                 after = reduce(before, record)
             values[key] = after
             if every_record:
-                results.append(after)
-        yield results
+                yield after
 
     def _results(self) -> Iterator[Any]:
         for _, value in self._table.entries():
@@ -244,10 +250,9 @@ class AggregateOperator(FoldOperator):
         self._create = function.create_accumulator
         self._result_of = function.get_result
 
-    def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
+    def _folded(self, records: Iterator[Any]) -> Iterator[Any]:
         add, key_of, values = self._call, self._key_of, self._table.live
         result_of, every_record = self._result_of, self._every_record
-        results: list[Any] = []
         for record in records:
             key = key_of(record)
             try:
@@ -261,8 +266,7 @@ class AggregateOperator(FoldOperator):
             if after is not before:
                 values[key] = after
             if every_record:
-                results.append((key, result_of(after)))
-        yield results
+                yield key, result_of(after)
 
     def _results(self) -> Iterator[Any]:
         result_of = self._result_of

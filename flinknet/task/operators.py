@@ -9,8 +9,11 @@ one does not hold back what is ready.
 
 Rules that operators and sinks keep:
 
-- a batch belongs to everyone it was emitted to: it and its records are never changed, but may be
-  kept;
+- what a function gives away is *detached* before its code runs again (``records/detached.py``), so
+  it may go on changing it;
+- a batch belongs to the one operator or writer that it was emitted to, with all records in it: a
+  function may change and keep what it gets. Where several take a batch, each gets its own
+  (``record_copies.py``). The list itself is never changed, and iterated once;
 - an emitted batch is never empty, and holds at most about ``BATCH_RECORDS`` more than came in: the
   results of a generator function are taken in pieces, so that one record may become millions in
   bounded memory. Arrow record batches, which are large, are emitted one by one as they are made;
@@ -25,13 +28,22 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from itertools import chain, islice
+from itertools import islice
 from operator import length_hint
 from reprlib import Repr
 from typing import Any, NoReturn
 
 from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, FlinknetError, JobFailedError
+from flinknet.records.detached import (
+    Detachment,
+    all_detached,
+    detached,
+    each_detached,
+    each_passed,
+    each_result,
+    each_returned,
+)
 from flinknet.records.record_iterator import ArrivedRecords
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import (
@@ -97,6 +109,9 @@ class Operator:
     process: Emit
     """Takes a batch; returns when everything that came of it has been taken by the next
     operators."""
+
+    detachment = Detachment.ALWAYS
+    """What becomes of values that its function gives away; the chain says it."""
 
     iterates_once = False
     """Whether ``process`` takes ``ArrivedRecords`` for a list, too: it iterates over the batch, and
@@ -265,15 +280,15 @@ class FunctionOperator(Operator):
         """
         raise NotImplementedError
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
-        """Apply a coroutine function to one record and return the results."""
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
+        """Apply a coroutine function to one record and return the results, detached."""
         raise NotImplementedError
 
     async def _emit_results(
         self, where: Callable[[], str], call: Callable[..., Any], *arguments: Any
     ) -> None:
         """Call any kind of function and emit its results in pieces; ``where`` is said of errors."""
-        async with aclosing(pieces_of(call, *arguments)) as pieces:
+        async with aclosing(pieces_of(self.detachment, call, *arguments)) as pieces:
             while True:
                 try:
                     piece = await anext(pieces, None)
@@ -299,7 +314,7 @@ class FunctionOperator(Operator):
     async def _process_each(self, records: list[Any]) -> None:
         for record in records:
             try:
-                results = list(await self._apply_awaiting(record))
+                results = await self._apply_awaiting(record)
             except Exception as error:
                 self.fail(error, on_records((record,)))
             if results:
@@ -313,16 +328,12 @@ class MapOperator(FunctionOperator):
         super().__init__(function, "map")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        call = self._call
-        for record in records:
-            first = call(record)
-            if _is_columns(first):
-                yield [first]
-            else:
-                yield [first, *[call(record) for record in records]]
+        returned = each_returned(self._call, records, self.detachment)
+        for first in returned:
+            yield [first] if _is_columns(first) else [first, *returned]
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
-        return (await self._call(record),)
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
+        return list(each_detached([await self._call(record)], self.detachment))
 
 
 class FilterOperator(FunctionOperator):
@@ -332,11 +343,10 @@ class FilterOperator(FunctionOperator):
         super().__init__(function, "filter")
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
-        call = self._call
-        yield [record for record in records if call(record)]
+        yield list(each_passed(self._call, records, self.detachment))
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
-        return (record,) if await self._call(record) else ()
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
+        return [detached(record, self.detachment)] if await self._call(record) else []
 
 
 class FlatMapOperator(FunctionOperator):
@@ -347,10 +357,10 @@ class FlatMapOperator(FunctionOperator):
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         call = self._call
-        return in_batches(call, (call(record) for record in records))
+        return in_pieces(each_result((call(record) for record in records), self.detachment))
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
-        return await results_of(self._call(record))
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
+        return await results_of(self._call(record), self.detachment)
 
 
 class ProcessOperator(FunctionOperator):
@@ -361,10 +371,10 @@ class ProcessOperator(FunctionOperator):
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         call, view = self._call, self._context.process_context
-        return in_batches(call, (call(record, view) for record in records))
+        return in_pieces(each_result((call(record, view) for record in records), self.detachment))
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
-        return await results_of(self._call(record, self._context.process_context))
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
+        return await results_of(self._call(record, self._context.process_context), self.detachment)
 
 
 class CallableSinkOperator(FunctionOperator):
@@ -379,9 +389,9 @@ class CallableSinkOperator(FunctionOperator):
             call(record)
         yield []
 
-    async def _apply_awaiting(self, record: Any) -> Iterable[Any]:
+    async def _apply_awaiting(self, record: Any) -> list[Any]:
         await self._call(record)
-        return ()
+        return []
 
 
 def _last_taken(records: list[Any] | ArrivedRecords, position: Iterator[Any]) -> Any:
@@ -394,48 +404,44 @@ async def _tell_nobody(element: StreamElement) -> None:
     """There is no operator behind."""
 
 
-def in_batches(call: Callable[..., Any], results: Iterator[Any]) -> Iterator[list[Any]]:
-    """Flatten what ``call`` returned for one record after the other; None counts as nothing.
-
-    The results of a generator function are taken one by one, so that one record may become any
-    number. Anything else is an iterable that mostly exists already, and is taken as a whole, which
-    is faster.
-    """
-    if inspect.isgeneratorfunction(call):
-        yield from in_pieces(chain.from_iterable(results))
-        return
-    batch: list[Any] = []
-    limit = 1
-    for result in results:
-        if result is not None:
-            batch.extend(result)
-            if len(batch) >= limit:
-                limit = _records_of_piece(batch[0])
-                if len(batch) >= limit:
-                    yield batch
-                    batch = []
-    yield batch
-
-
-async def pieces_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator[list[Any], None]:
+async def pieces_of(
+    detachment: Detachment, call: Callable[..., Any], *arguments: Any
+) -> AsyncGenerator[list[Any], None]:
     """Generate the results of one call of any kind of function, in pieces that are not empty.
 
     Raises TypeError if what it returned is one record, which would be taken for several.
     """
     returned = call(*arguments)
     if not inspect.isasyncgen(returned):
-        for piece in in_pieces(records_in(await value_of(returned))):
+        results = all_detached(records_in(await value_of(returned)), detachment)
+        del returned  # while it refers to a list, the records in that are not the list's alone
+        for piece in in_pieces(results):
             yield piece
         return
     async with aclosing(returned):
         piece = []
         async for result in returned:
-            piece.append(result)
+            piece.append(detached(result, detachment))
             if len(piece) >= _records_of_piece(piece[0]):
                 yield piece
                 piece = []
         if piece:
             yield piece
+
+
+async def each_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
+    """Generate the results of one call of any kind of function, one by one as it gives them away.
+
+    Raises TypeError if what it returned is one record, which would be taken for several.
+    """
+    returned = call(*arguments)
+    if not inspect.isasyncgen(returned):
+        for result in records_in(await value_of(returned)):
+            yield result
+        return
+    async with aclosing(returned):
+        async for result in returned:
+            yield result
 
 
 def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
@@ -477,12 +483,12 @@ def records_in(returned: Any) -> Iterable[Any]:
     return results
 
 
-async def results_of(returned: Any) -> Iterable[Any]:
-    """Return the results in what any kind of function returned; None counts as nothing."""
+async def results_of(returned: Any, detachment: Detachment) -> list[Any]:
+    """Return the results in what any kind of function returned, detached; none for None."""
     if inspect.isasyncgen(returned):
-        return [value async for value in returned]
-    results: Iterable[Any] | None = await value_of(returned)
-    return () if results is None else results
+        return [detached(value, detachment) async for value in returned]
+    results = await value_of(returned)
+    return [] if results is None else list(each_detached(results, detachment))
 
 
 def bound_function(function: Any, method: str) -> Callable[..., Any]:

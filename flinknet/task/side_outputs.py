@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, final
 
 from flinknet.errors import ConfigurationError
+from flinknet.records.value_copy import never_changes
 from flinknet.task.operators import Emit, Operator
 from flinknet.task.tagged_results import has_tags
 from flinknet.task.type_information import RowTypeInfo, TypeInformation, converter
@@ -24,6 +25,7 @@ __all__ = ["OutputTag", "split_outputs"]
 
 
 @final
+@never_changes
 @dataclass(frozen=True, slots=True)
 class OutputTag:
     """Names a side output, whose records are what ``type_info`` says, if anything; a list of types

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from flinknet.buffer.availability import Availability
 from flinknet.errors import ConfigurationError, StateError
+from flinknet.records.detached import Detachment, all_detached, each_detached
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
 from flinknet.task.operators import Operator, in_pieces
@@ -68,6 +69,10 @@ class Source(ABC):
     is_bounded = True
     """Whether it ends by itself."""
 
+    keeps_no_records = False
+    """Whether neither the source nor code that it calls refers to a record, or to anything in it
+    that can be changed, once its batch was given away: then none is copied."""
+
     @abstractmethod
     def batches(self, context: RuntimeContext) -> Batches:
         """Return an iterator, or an async iterator, of the batches of subtask ``context.index``.
@@ -101,7 +106,7 @@ async def _behind(batches: Batches, position: int) -> AsyncGenerator[Batch, None
             if position >= len(batch):
                 position -= len(batch)
             elif position:
-                yield list(batch)[position:]
+                yield list(each_detached(batch))[position:]
                 position = 0
             else:
                 yield batch
@@ -122,14 +127,14 @@ async def _each(batches: Batches) -> AsyncGenerator[Batch, None]:
             batches.close()
 
 
-async def _pieces(batches: Batches) -> AsyncGenerator[list[Any], None]:
+async def _pieces(batches: Batches, detachment: Detachment) -> AsyncGenerator[list[Any], None]:
     """Read batches, empty ones too, and large ones in pieces, so that a barrier does not wait for
     long; Arrow record batches one by one, as they are made."""
     async with aclosing(_each(batches)) as each:
         async for batch in each:
             if not len(batch):
                 yield []
-            for piece in in_pieces(batch):
+            for piece in in_pieces(all_detached(batch, detachment)):
                 yield piece
 
 
@@ -248,7 +253,8 @@ class SourceOperator(Operator):
                 batches = self._source.batches(context)
         except Exception as error:
             self.fail(error, "after 0 records")
-        pieces = _pieces(batches)
+        keeps_none = self._source.keeps_no_records
+        pieces = _pieces(batches, Detachment.NONE if keeps_none else self.detachment)
         if not isinstance(batches, AsyncIterator):
             return pieces
         return _read_apart(pieces, mailbox)

@@ -46,9 +46,8 @@ from flinknet.task.operators import (
     PassOn,
     ProcessOperator,
     bound_function,
+    each_of,
     is_awaiting,
-    pieces_of,
-    results_of,
 )
 from flinknet.task.sink import Sink, SinkOperator
 from flinknet.task.timers.timer_service import TimeDomain
@@ -83,10 +82,9 @@ class StampedFunction(Function):
 
     async def finish(self) -> AsyncGenerator[Stamped, None]:
         if isinstance(self._function, Function):
-            async with aclosing(pieces_of(self._function.finish)) as pieces:
-                async for piece in pieces:
-                    for value in piece:
-                        yield None, value
+            async with aclosing(each_of(self._function.finish)) as values:
+                async for value in values:
+                    yield None, value
 
     def close(self) -> Any:
         return self._function.close() if isinstance(self._function, Function) else None
@@ -137,9 +135,11 @@ def _keyed_filter(function: Any, key_of: Callable[[Any], Any]) -> Operator:
 def _stamped_flat_map(function: Any) -> StampedFunction:
     call = bound_function(function, "flat_map")
 
-    async def flat_map_awaiting(record: Stamped) -> list[Stamped]:
+    async def flat_map_awaiting(record: Stamped) -> AsyncGenerator[Stamped, None]:
         stamp, value = record
-        return [(stamp, result) for result in await results_of(call(value))]
+        async with aclosing(each_of(call, value)) as results:
+            async for result in results:
+                yield stamp, result
 
     def flat_map(record: Stamped) -> Iterator[Stamped]:
         stamp, value = record
@@ -161,10 +161,14 @@ def _keyed_flat_map(function: Any, key_of: Callable[[Any], Any]) -> Operator:
 def _stamped_process(function: Any) -> StampedFunction:
     call = bound_function(function, "process_element")
 
-    async def process_awaiting(record: Stamped, view: ProcessContext) -> list[Stamped]:
+    async def process_awaiting(
+        record: Stamped, view: ProcessContext
+    ) -> AsyncGenerator[Stamped, None]:
         stamp, value = record
         view.current_timestamp = stamp
-        return [(stamp, result) for result in await results_of(call(value, view))]
+        async with aclosing(each_of(call, value, view)) as results:
+            async for result in results:
+                yield stamp, result
 
     def process(record: Stamped, view: ProcessContext) -> Iterator[Stamped]:
         stamp, value = record
@@ -191,8 +195,12 @@ def _keyed_process(function: Any, key_of: Callable[[Any], Any]) -> Operator:
 def stamped_timer(call: Callable[..., Any]) -> Callable[..., Any]:
     """Give what ``on_timer`` returns the time of the timer; None if that is processing time."""
 
-    async def on_timer_awaiting(timestamp: int, view: OnTimerContext) -> list[Stamped]:
-        return [(_stamp(view), result) for result in await results_of(call(timestamp, view))]
+    async def on_timer_awaiting(
+        timestamp: int, view: OnTimerContext
+    ) -> AsyncGenerator[Stamped, None]:
+        async with aclosing(each_of(call, timestamp, view)) as results:
+            async for result in results:
+                yield _stamp(view), result
 
     def on_timer(timestamp: int, view: OnTimerContext) -> Iterator[Stamped]:
         for result in call(timestamp, view) or ():
@@ -213,10 +221,9 @@ def _stamped_batches(function: Any, method: str) -> StampedFunction:
         *others, records = arguments
         stamp = latest(stamp for stamp, _ in records)
         values = [value for _, value in records]
-        async with aclosing(pieces_of(call, *others, values)) as pieces:
-            async for piece in pieces:
-                for result in piece:
-                    yield stamp, result
+        async with aclosing(each_of(call, *others, values)) as results:
+            async for result in results:
+                yield stamp, result
 
     return StampedFunction(function, method, batch_of)
 

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from flinknet.records.detached import each_detached
 from flinknet.task.broadcast_context import BroadcastContext, OnTimerBroadcastContext
 from flinknet.task.context import OnTimerContext, RuntimeContext
 from flinknet.task.functions import Function, find_attributes_fast
@@ -110,14 +111,14 @@ class TwoInputOperator(FunctionOperator):
             await self._timers.end_of_input()
         if isinstance(self._function, Function):
             try:
-                await self._take(None, pieces_of(self._function.finish))
+                await self._take(None, pieces_of(self.detachment, self._function.finish))
             except Exception as error:
                 self.fail(error, "in finish()")
         await self._emit_out()
 
     def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
         """Call the side's method on a record, and generate its results in pieces."""
-        return pieces_of(self._calls[side], value)
+        return pieces_of(self.detachment, self._calls[side], value)
 
     async def _process_one_input(self, records: list[Any]) -> None:
         view = self._context.process_context
@@ -153,7 +154,8 @@ class CoMapOperator(TwoInputOperator):
     methods = ("map1", "map2")
 
     async def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
-        yield [await value_of(self._calls[side](value))]
+        result = [await value_of(self._calls[side](value))]
+        yield list(each_detached(result, self.detachment))
 
 
 class CoFlatMapOperator(TwoInputOperator):
@@ -168,7 +170,7 @@ class CoProcessOperator(TwoInputOperator):
     methods = ("process_element1", "process_element2")
 
     def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
-        return pieces_of(self._calls[side], value, self._context.process_context)
+        return pieces_of(self.detachment, self._calls[side], value, self._context.process_context)
 
 
 class BroadcastProcessOperator(TwoInputOperator):
@@ -203,4 +205,4 @@ class BroadcastProcessOperator(TwoInputOperator):
         return OnTimerBroadcastContext(view, self._clock, self._states)
 
     def _pieces(self, side: int, value: Any) -> AsyncGenerator[list[Any], None]:
-        return pieces_of(self._calls[side], value, self._views[side])
+        return pieces_of(self.detachment, self._calls[side], value, self._views[side])

@@ -32,6 +32,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from flinknet.net.task_clock import task_time
+from flinknet.records.detached import each_detached
 from flinknet.records.key_forms import comparable_key
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function, find_attributes_fast
@@ -469,7 +470,8 @@ class WindowOperator(Operator):
         for key, window, elements in fired:
             stamp = window.max_timestamp()
             if self._call is None:
-                self._results += [self._with(stamp, one) for one in elements]
+                given = each_detached(elements, self.detachment)
+                self._results += [self._with(stamp, one) for one in given]
                 continue
             place: Any = window if self._gets_window else self._place_of(key, window)
             arguments = (key, place, elements) if self._keyed else (place, elements)
@@ -484,7 +486,7 @@ class WindowOperator(Operator):
         self, stamp: int | None, call: Callable[..., Any], *arguments: Any
     ) -> None:
         """Take the results of any kind of function, and emit them when they are many."""
-        async with aclosing(pieces_of(call, *arguments)) as pieces:
+        async with aclosing(pieces_of(self.detachment, call, *arguments)) as pieces:
             async for piece in pieces:
                 self._results += [self._with(stamp, one) for one in piece]
                 if len(self._results) >= BATCH_RECORDS:

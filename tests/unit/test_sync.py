@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
@@ -23,6 +23,7 @@ from flinknet.errors import (
     ProducerFailedError,
     SerializationError,
 )
+from flinknet.sync import RECORDS_AT_ONCE
 
 Start = Callable[..., Any]
 
@@ -37,6 +38,26 @@ def no_thread_is_left() -> bool:
 def read(directory: Path, name: str, subpartition: int = 0) -> list[Any]:
     with sync.open_reader(name, directory=directory, subpartition=subpartition) as reader:
         return list(reader)
+
+
+@pytest.mark.parametrize("number", [0, 3, 700, RECORDS_AT_ONCE + 3])
+def test_what_an_iterable_gives_before_it_raises_is_written(tmp_path: Path, number: int) -> None:
+    """As much as the asynchronous writer does, each record as it was then."""
+
+    def failing() -> Iterator[dict[str, int]]:
+        row = {"number": -1}
+        for row["number"] in range(number):
+            yield row
+        raise OSError("no more")
+
+    with ThreadPoolExecutor() as pool:
+        reader = pool.submit(read, tmp_path, "numbers", 0)
+        with (
+            sync.open_writer("numbers", directory=tmp_path) as writer,
+            pytest.raises(OSError, match="no more"),
+        ):
+            writer.emit_many(failing())
+        assert reader.result() == [{"number": one} for one in range(number)]
 
 
 def test_several_threads_read_what_one_writes(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class FileSource(Source):
     """
 
     replayable = True
+    keeps_no_records = True
 
     def __init__(
         self,

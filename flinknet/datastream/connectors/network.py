@@ -84,6 +84,7 @@ class NetworkSource(Source):
     """
 
     is_bounded = False
+    keeps_no_records = True
 
     def __init__(
         self,

@@ -30,6 +30,7 @@ class SocketSource(Source):
 
     parallelism = 1
     is_bounded = False
+    keeps_no_records = True
 
     def __init__(
         self, hostname: str, port: int, *, delimiter: str = "\n", encoding: str = "utf-8"

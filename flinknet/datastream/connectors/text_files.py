@@ -54,6 +54,7 @@ class LineSource(Source):
     """Which files of a directory are read; all if there is none."""
 
     replayable = True
+    keeps_no_records = True
 
     def __init__(self, path: str | Path | Sequence[str | Path], *, encoding: str = "utf-8") -> None:
         kinds = f" of the kind {', '.join(self.suffixes)}" if self.suffixes else ""

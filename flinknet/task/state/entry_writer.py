@@ -16,8 +16,8 @@ from typing import Any
 from zlib import crc32
 
 from flinknet.records.key_groups import key_group, mixed
+from flinknet.records.value_copy import are_unchanging
 from flinknet.task.state.snapshot_format import RUN
-from flinknet.task.state.value_copy import are_unchanging
 from flinknet.task.state.value_serializer import ValueSerializer
 
 __all__ = ["RUN_BYTES", "DetachedEntries", "EntryWriter", "WrittenGroup"]

@@ -18,7 +18,7 @@ from flinknet.records.serialization.c_packer cimport CPacker, pack_quietly
 
 from flinknet.records.key_groups import key_group
 from flinknet.task.state.snapshot_format import RUN
-from flinknet.task.state.value_copy import are_unchanging
+from flinknet.records.value_copy import are_unchanging
 
 __all__ = ["RUN_BYTES", "DetachedEntries", "EntryWriter", "WrittenGroup"]
 

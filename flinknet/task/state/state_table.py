@@ -31,8 +31,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Protocol
 
+from flinknet.records.value_copy import copied
 from flinknet.task.state.entry_writer import DetachedEntries
-from flinknet.task.state.value_copy import copied
 
 __all__ = ["Entries", "StateTable", "TableCapture"]
 

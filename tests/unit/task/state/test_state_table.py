@@ -10,8 +10,8 @@ import pytest
 from hypothesis import strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from flinknet.records.value_copy import copied
 from flinknet.task.state.state_table import Entries, StateTable, TableCapture
-from flinknet.task.state.value_copy import copied
 
 KEYS = strategies.integers(0, 5)
 

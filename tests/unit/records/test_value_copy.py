@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.datastream import Row
-from flinknet.task.state.value_copy import are_unchanging, copied
+from flinknet.records.value_copy import are_unchanging, copied
 
 
 @dataclass

@@ -1,0 +1,388 @@
+# cython: binding=False
+"""Detaching in C: see ``detached.py``.
+
+Theory of operation. The type of a value, and of each part of a tuple, is compared by its address
+with the few that nearly all values have; only others are looked up (``nature_of``). A value that
+can be changed is *owned* if all references to it are known: the one that came with it out of a call
+or an iterator, and those of a batch that no other component reads. The same must be so for all
+that it refers to, which the garbage collector's view of it shows (``tp_traverse``), for types of
+which that shows everything: no generator, closure, cache, table or attribute can then reach into
+it. A weak reference counts as one. Reference counts mean that only with a GIL, and before CPython
+3.14, which does not count what is on a stack; elsewhere every value that can be changed is copied.
+"""
+
+from cpython.object cimport PyObject, PyTypeObject
+
+from flinknet.records.record_iterator import ArrivedRecords
+from flinknet.records.value_copy import Detachment, copied_as, nature_of
+
+__all__ = [
+    "Detachment",
+    "all_detached",
+    "detached",
+    "each_detached",
+    "each_passed",
+    "each_result",
+    "each_returned",
+]
+
+
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
+    #define COUNTS_REFERENCES 1
+    #else
+    #define COUNTS_REFERENCES 0
+    #endif
+
+    #define NESTED_MAX 32  /* What is nested deeper is copied. */
+
+    enum { NATURE_OPEN, NATURE_FIXED, NATURE_PARTS, NATURE_MASK = 3, NATURE_IS_SHOWN = 4 };
+
+    typedef struct {
+        PyObject *natures;  /* What is known of classes, as int. */
+        PyObject *unknown;  /* A class of which nothing is known: owned by who walks. */
+        int depth;
+        int owned;
+    } walk;
+
+    static inline int never_changes(PyTypeObject *kind) {
+        return kind == &PyUnicode_Type || kind == &PyLong_Type || kind == &PyFloat_Type
+            || kind == Py_TYPE(Py_None) || kind == &PyBool_Type || kind == &PyBytes_Type;
+    }
+
+    static inline int is_referenced(PyObject *value, Py_ssize_t times) {
+        PyTypeObject *kind = Py_TYPE(value);
+        return COUNTS_REFERENCES && Py_REFCNT(value) == times
+            && (kind->tp_weaklistoffset == 0
+                || *(PyObject **)((char *)value + kind->tp_weaklistoffset) == NULL);
+    }
+
+    /* Whether a value is one that nothing can change, of the kinds that nearly all are of. */
+    static inline int is_plain(PyObject *value) {
+        Py_ssize_t index, length;
+        if (never_changes(Py_TYPE(value))) return 1;
+        if (Py_TYPE(value) != &PyTuple_Type) return 0;
+        length = PyTuple_GET_SIZE(value);
+        for (index = 0; index < length; index++)
+            if (!never_changes(Py_TYPE(PyTuple_GET_ITEM(value, index)))) return 0;
+        return 1;
+    }
+
+    static inline int are_plain(PyObject *values) {
+        Py_ssize_t index, length = PyList_GET_SIZE(values);
+        for (index = 0; index < length; index++)
+            if (!is_plain(PyList_GET_ITEM(values, index))) return 0;
+        return 1;
+    }
+
+    static int is_detached(PyObject *value, int owned, walk *way);
+
+    static int visit_part(PyObject *part, void *walked) {
+        walk *way = (walk *)walked;
+        int owned = way->owned, detached;
+        if (is_plain(part)) return 0;
+        detached = is_detached(part, owned && is_referenced(part, 1), way);
+        way->owned = owned;
+        return !detached;
+    }
+
+    static int nature_known(PyTypeObject *kind, walk *way) {
+        PyObject *nature = NULL;
+        /* Only a class whose metaclass has no hash of its own is looked up without its code. */
+        if (Py_TYPE(kind)->tp_hash != PyBaseObject_Type.tp_hash) return NATURE_OPEN;
+        nature = PyDict_GetItemWithError(way->natures, (PyObject *)kind);
+        if (nature != NULL) return (int)PyLong_AsLong(nature);
+        PyErr_Clear();
+        if (way->unknown == NULL) {
+            Py_INCREF(kind);
+            way->unknown = (PyObject *)kind;
+        }
+        return NATURE_OPEN;
+    }
+
+    /* Whether nothing in a value, which is not plain, can be changed through another reference. No
+       code of Python's runs meanwhile. `owned` says whether all references to it are known. */
+    static int is_detached(PyObject *value, int owned, walk *way) {
+        PyTypeObject *kind = Py_TYPE(value);
+        int nature, detached;
+        if (PyType_Check(value)) return 1;
+        if (kind == &PyTuple_Type)
+            nature = NATURE_PARTS | NATURE_IS_SHOWN;
+        else if (kind == &PyDict_Type || kind == &PyList_Type || kind == &PySet_Type)
+            nature = NATURE_OPEN | NATURE_IS_SHOWN;
+        else if (kind == &PyByteArray_Type)
+            return owned;
+        else
+            nature = nature_known(kind, way);
+        if ((nature & NATURE_MASK) == NATURE_FIXED) return 1;
+        if ((nature & NATURE_MASK) == NATURE_OPEN && !owned) return 0;
+        if (!(nature & NATURE_IS_SHOWN) || way->depth == 0) return 0;
+        way->depth--;
+        way->owned = owned;
+        detached = !kind->tp_traverse(value, visit_part, way);
+        way->depth++;
+        return detached;
+    }
+
+    /* Whether a visit of an object of this class shows everything that belongs to it: those of
+       Python's containers do, and those of what a class statement adds to them. */
+    static int shows_everything(PyTypeObject *kind, PyTypeObject *made_by_statement) {
+        for (; kind != NULL; kind = kind->tp_base) {
+            if (kind == &PyBaseObject_Type || kind == &PyTuple_Type || kind == &PyDict_Type
+                || kind == &PyList_Type || kind == &PySet_Type || kind == &PyFrozenSet_Type)
+                return 1;
+            if (kind->tp_traverse != made_by_statement->tp_traverse) return 0;
+        }
+        return 0;
+    }
+
+    static inline int has_dictionary(PyTypeObject *kind) { return kind->tp_dictoffset != 0; }
+
+    static inline PyObject *next_value(PyObject *iterator) {
+        PyObject *value = Py_TYPE(iterator)->tp_iternext(iterator);
+        if (value != NULL) return value;
+        if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_StopIteration)) PyErr_Clear();
+        return NULL;
+    }
+
+    /* Take over a reference to a record, and call a function on it. As a generator has it: a
+       StopIteration of the function is not the end of the records. */
+    static inline PyObject *call_on(PyObject *record, PyObject *function) {
+        PyObject *value = PyObject_CallOneArg(function, record);
+        Py_DECREF(record);
+        if (value == NULL && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            PyErr_Clear();
+            PyErr_SetString(PyExc_RuntimeError, "a function raised StopIteration");
+        }
+        return value;
+    }
+    """
+    enum:
+        NATURE_IS_SHOWN
+
+    ctypedef struct walk:
+        PyObject *natures
+        PyObject *unknown
+        int depth
+
+    enum:
+        NESTED_MAX
+
+    bint is_plain(PyObject *value) noexcept
+    bint are_plain(PyObject *values) noexcept
+    bint is_referenced(PyObject *value, Py_ssize_t times) noexcept
+    bint is_detached(PyObject *value, bint owned, walk *way) noexcept
+    bint shows_everything(PyTypeObject *kind, PyTypeObject *made_by_statement) noexcept
+    bint has_dictionary(PyTypeObject *kind) noexcept
+    PyObject *next_value(PyObject *iterator) except? NULL
+    PyObject *call_on(PyObject *record, PyObject *function) except NULL
+
+
+cdef extern from *:
+    """
+    #define taken(value) (value)
+    """
+    object taken(PyObject *value)  # The same, with its reference: a new one of the object.
+
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject *value) noexcept
+    void Py_INCREF(PyObject *value) noexcept
+    void Py_DECREF(PyObject *value) noexcept
+    PyObject *Py_None
+    PyObject *PyList_GET_ITEM(PyObject *values, Py_ssize_t index) noexcept
+    Py_ssize_t PyList_GET_SIZE(PyObject *values) noexcept
+
+
+class _Made:
+    """A class made by a statement, to compare others with."""
+
+
+cdef enum:
+    CLASSES_REMEMBERED = 1024  # more than a program has in its records
+
+cdef dict _natures = {}
+cdef object _made = _Made
+cdef tuple _BATCH_ITERATORS = (type(iter([])), type(iter(())), ArrivedRecords)
+cdef int ALWAYS = Detachment.ALWAYS
+
+
+cdef _learn(kind):
+    """Find out how the objects of a class can change."""
+    cdef int nature = nature_of(kind).nature
+    cdef PyTypeObject *known = <PyTypeObject *>kind
+    if shows_everything(known, <PyTypeObject *>_made) or (
+        hasattr(kind, "__struct_config__") and not has_dictionary(known)
+    ):
+        nature |= NATURE_IS_SHOWN
+    if len(_natures) >= CLASSES_REMEMBERED:
+        _natures.clear()
+    _natures[kind] = nature
+
+
+cdef bint _is_detached(PyObject *value, bint owned) except -1:
+    cdef walk way
+    cdef object kind
+    way.natures = <PyObject *>_natures
+    way.unknown = NULL
+    while True:
+        way.depth = NESTED_MAX
+        if is_detached(value, owned, &way):
+            if way.unknown is not NULL:
+                Py_DECREF(way.unknown)
+            return True
+        if way.unknown is NULL:
+            return False
+        kind = <object>way.unknown
+        Py_DECREF(way.unknown)
+        way.unknown = NULL
+        _learn(kind)
+
+
+cdef inline object _given(PyObject *value, bint owned, int detachment):
+    """Take over a reference to a value, and return what of it is given away; ``owned`` says
+    whether all references to it are known."""
+    if is_plain(value) or not detachment:
+        return taken(value)
+    return _given_otherwise(value, owned, detachment)
+
+
+cdef object _given_otherwise(PyObject *value, bint owned, int detachment):
+    try:
+        return <object>value if _is_detached(value, owned) else copied_as(detachment, <object>value)
+    finally:
+        Py_DECREF(value)
+
+
+def detached(value, int detachment=ALWAYS):
+    if not detachment or is_plain(<PyObject *>value) or _is_detached(<PyObject *>value, False):
+        return value
+    return copied_as(detachment, value)
+
+
+def all_detached(values, int detachment=ALWAYS):
+    if type(values) is list and (not detachment or are_plain(<PyObject *>values)):
+        return values
+    return each_detached(values, detachment)
+
+
+cdef class each_detached:
+    cdef object _values  # what is iterated over: an iterator, or a list, whose next is at _position
+    cdef bint _is_list
+    cdef Py_ssize_t _position
+    cdef int _detachment
+
+    def __init__(self, values, int detachment=ALWAYS):
+        self._detachment = detachment
+        self._begin(values)
+
+    cdef _begin(self, values):
+        self._is_list = type(values) is list
+        self._position = 0
+        self._values = values if self._is_list else iter(values)
+
+    cdef PyObject *_next(self, bint *owned) except? NULL:
+        """Return the next value and whether the reference to it is the only one; NULL at the
+        end. That a list has one counts as none if only the list refers to it, and only this to
+        the list."""
+        cdef PyObject *values = <PyObject *>self._values
+        cdef PyObject *value
+        if not self._is_list:
+            value = next_value(values)
+            if value is not NULL:
+                owned[0] = is_referenced(value, 1)
+            return value
+        if self._position >= PyList_GET_SIZE(values):
+            return NULL
+        value = PyList_GET_ITEM(values, self._position)
+        self._position += 1
+        owned[0] = Py_REFCNT(values) == 1 and is_referenced(value, 1)
+        Py_INCREF(value)
+        return value
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef bint owned = False
+        cdef PyObject *value = self._next(&owned)
+        if value is NULL:
+            raise StopIteration
+        return _given(value, owned, self._detachment)
+
+
+cdef class each_result(each_detached):
+    cdef object _results
+
+    def __init__(self, results, int detachment=ALWAYS):
+        self._results = iter(results)
+        self._detachment = detachment
+
+    def __next__(self):
+        cdef bint owned = False
+        cdef PyObject *value
+        while True:
+            if self._values is not None:
+                value = self._next(&owned)
+                if value is not NULL:
+                    return _given(value, owned, self._detachment)
+                self._values = None
+            value = next_value(<PyObject *>self._results)
+            if value is NULL:
+                raise StopIteration
+            if value is not Py_None:
+                self._begin(<object>value)
+            Py_DECREF(value)
+
+
+cdef class _OnEach:
+    """A function on each record. That a batch has one is a reference that counts as none: nothing
+    reads a batch again, or changes it."""
+
+    cdef object _call
+    cdef object _records
+    cdef int _detachment
+    cdef Py_ssize_t _of_batch
+
+    def __init__(self, call, records, int detachment=ALWAYS):
+        self._call = call
+        self._records = iter(records)
+        self._detachment = detachment
+        self._of_batch = isinstance(records, _BATCH_ITERATORS)
+
+    def __iter__(self):
+        return self
+
+
+cdef class each_returned(_OnEach):
+    def __next__(self):
+        cdef PyObject *record = next_value(<PyObject *>self._records)
+        cdef PyObject *value
+        if record is NULL:
+            raise StopIteration
+        value = call_on(record, <PyObject *>self._call)
+        return _given(
+            value,
+            is_referenced(value, 1 + self._of_batch if value is record else 1),
+            self._detachment,
+        )
+
+
+cdef class each_passed(_OnEach):
+    def __next__(self):
+        cdef PyObject *record
+        cdef bint passes
+        while True:
+            record = next_value(<PyObject *>self._records)
+            if record is NULL:
+                raise StopIteration
+            Py_INCREF(record)
+            try:
+                passes = taken(call_on(record, <PyObject *>self._call))
+            except:
+                Py_DECREF(record)
+                raise
+            if passes:
+                return _given(record, is_referenced(record, 1 + self._of_batch), self._detachment)
+            Py_DECREF(record)

@@ -1,0 +1,253 @@
+"""Copies of values that can change, and which values can.
+
+Theory of operation. State is copied so that one copy can be changed while the other is written;
+records are copied so that the function that gave one away may go on changing it. A value that
+cannot change is its own copy. Most values are of that kind, so this is found out quickly.
+
+Containers, and objects of plain classes, are copied here; all else by ``copy.deepcopy``, which asks
+more of each value. Both share a memo: an object that occurs twice in a value, or in itself, does so
+in the copy.
+"""
+
+from __future__ import annotations
+
+import sys
+from copy import deepcopy
+from copyreg import dispatch_table
+from dataclasses import fields
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from functools import lru_cache
+from operator import is_
+from types import BuiltinFunctionType, FunctionType, NoneType
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+__all__ = [
+    "Detachment",
+    "Nature",
+    "NatureOf",
+    "are_unchanging",
+    "copied",
+    "copied_as",
+    "is_unchanging",
+    "nature_of",
+    "never_changes",
+]
+
+UNCHANGING = frozenset(
+    (NoneType, bool, int, float, str, bytes, date, datetime, time, timedelta, Decimal, UUID)
+)
+
+_ATOMS = frozenset((complex, range, FunctionType, BuiltinFunctionType))
+"""Other types whose values ``copy.deepcopy`` does not copy either."""
+
+_PANDAS_TIMES = ("Timestamp", "Timedelta", "NaTType")
+
+_OWN_WAYS = (
+    "__deepcopy__",
+    "__getnewargs__",
+    "__getnewargs_ex__",
+    "__setstate__",
+    "__slots__",
+)
+"""By which a class says itself how its objects are copied, or what they consist of."""
+
+_GETSTATE = "__getstate__"
+"""Which not every interpreter's ``object`` has."""
+
+_CLASSES_REMEMBERED = 1024
+"""Classes of which the nature is remembered: more than a program has in its records."""
+
+Class = TypeVar("Class", bound=type)
+
+_declared: set[type] = set()
+
+
+class Nature(IntEnum):
+    """How the objects of a class can change."""
+
+    OPEN = 0
+    """They can be changed."""
+    FIXED = 1
+    """Neither they nor anything in them can be changed."""
+    PARTS = 2
+    """They cannot be changed themselves, but objects in them may be."""
+
+
+class NatureOf(NamedTuple):
+    """What is known of a class."""
+
+    nature: Nature
+    attributes: tuple[str, ...] | None = None
+    """The names of the parts, if they are attributes; else an iteration gives them."""
+
+
+class Detachment(IntEnum):
+    """Whether values are detached when they are given away (``detached.py``)."""
+
+    NONE = 0
+    """They are not: nothing is changed after it was given away."""
+    IF_POSSIBLE = 1
+    """They are; one that cannot be copied goes on as it is."""
+    ALWAYS = 2
+    """They are; one that cannot be copied is an error."""
+
+
+def never_changes(kind: Class) -> Class:
+    """Decorate a class whose objects, with all that is in them, are never changed."""
+    _declared.add(kind)
+    return kind
+
+
+@lru_cache(_CLASSES_REMEMBERED)
+def nature_of(kind: Any) -> NatureOf:
+    """Return how objects of exactly this class can change."""
+    if (
+        kind in UNCHANGING
+        or kind in _ATOMS
+        or kind in _declared
+        or issubclass(kind, Enum | type)
+        or _is_of_library(kind)
+    ):
+        return NatureOf(Nature.FIXED)
+    if issubclass(kind, tuple | frozenset) and not kind.__dictoffset__:
+        return NatureOf(Nature.PARTS)
+    declared = vars(kind).get("__dataclass_params__")
+    if declared is not None and declared.frozen:
+        return NatureOf(Nature.PARTS, tuple(field.name for field in fields(kind)))
+    struct = getattr(kind, "__struct_config__", None)
+    if struct is not None and struct.frozen:
+        return NatureOf(Nature.PARTS, kind.__struct_fields__)
+    return NatureOf(Nature.OPEN)
+
+
+def _is_of_library(kind: Any) -> bool:
+    """Whether objects are Arrow batches, numbers of numpy or times of pandas."""
+    package = kind.__module__.partition(".")[0]
+    if package == "pyarrow":
+        return bool(kind.__name__ in ("RecordBatch", "Table"))
+    if package == "pandas":
+        return kind.__name__ in _PANDAS_TIMES
+    numpy = sys.modules.get("numpy")
+    if numpy is None or package != "numpy":
+        return False
+    return issubclass(kind, numpy.generic) and not issubclass(kind, numpy.void)
+
+
+def is_unchanging(value: Any) -> bool:
+    """Whether neither a value nor anything in it can be changed."""
+    kind: Any = type(value)
+    if kind in UNCHANGING:
+        return True
+    if kind is memoryview:
+        return value.readonly and type(value.obj) is bytes
+    nature, attributes = nature_of(kind)
+    if nature is not Nature.PARTS:
+        return nature is Nature.FIXED
+    if attributes is None:
+        return all(map(is_unchanging, value))
+    return all(is_unchanging(getattr(value, name, None)) for name in attributes)
+
+
+def copied(value: Any) -> Any:
+    """Return a copy that has nothing in common with a value but what cannot change.
+
+    Raises whatever a class of the user's raises when it is copied.
+    """
+    kind = type(value)
+    if kind in UNCHANGING:
+        return value
+    if kind is tuple:
+        return value if _consists_of_unchanging(value) else _copied(value, {})
+    if kind is list or kind is set:
+        return value.copy() if _consists_of_unchanging(value) else _copied(value, {})
+    if kind is dict and _consists_of_unchanging(value.values()):
+        return value.copy()  # its keys have a hash, which would change with them
+    return value if is_unchanging(value) else _copied(value, {})
+
+
+def copied_as(detachment: int, value: Any) -> Any:
+    """Return a copy; if there is none, the value or a TypeError, as the detachment has it."""
+    try:
+        return copied(value)
+    except Exception as error:
+        if detachment != Detachment.ALWAYS:
+            return value
+        raise TypeError(
+            f"it gives away a {type(value).__name__}, which can be changed and cannot be copied "
+            f"({type(error).__name__}: {error}); get_config().enable_object_reuse() does without "
+            "copies"
+        ) from error
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """Copy a value that may change, with what was copied of the same whole before, by identity."""
+    kind: Any = type(value)
+    made = memo.get(id(value))
+    if made is not None:
+        return made
+    if kind is list:
+        made = memo[id(value)] = []
+        made += [one if type(one) in UNCHANGING else _copied(one, memo) for one in value]
+    elif kind is dict:
+        made = memo[id(value)] = {}
+        _copy_into(made, value, memo)
+    elif kind is tuple:
+        parts = tuple([one if type(one) in UNCHANGING else _copied(one, memo) for one in value])
+        if all(map(is_, parts, value)):
+            return value
+        made = memo.setdefault(id(value), parts)  # it may stand in one of its parts
+    elif is_unchanging(value):
+        return value
+    elif _is_plain(kind):
+        made = memo[id(value)] = object.__new__(kind)
+        _copy_into(made.__dict__, vars(value), memo)
+    elif kind is bytearray:
+        made = memo[id(value)] = bytearray(value)
+    elif kind is memoryview:
+        made = memo[id(value)] = _copied_view(value)
+    else:
+        made = deepcopy(value, memo)
+    return made
+
+
+def _copy_into(made: dict[Any, Any], values: dict[Any, Any], memo: dict[int, Any]) -> None:
+    for name, one in values.items():
+        made[name] = one if type(one) in UNCHANGING else _copied(one, memo)
+
+
+def _copied_view(view: memoryview) -> Any:
+    """Copy the memory that is viewed."""
+    copy: Any = memoryview(view.tobytes())
+    return copy if view.format == "B" and view.ndim == 1 else copy.cast(view.format, view.shape)
+
+
+@lru_cache(_CLASSES_REMEMBERED)
+def _is_plain(kind: Any) -> bool:
+    """Whether the objects of a class are their attributes, and nothing else."""
+    return bool(
+        kind.__new__ is object.__new__
+        and kind.__reduce__ is object.__reduce__
+        and kind.__reduce_ex__ is object.__reduce_ex__
+        and getattr(kind, _GETSTATE, None) is getattr(object, _GETSTATE, None)
+        and kind not in dispatch_table
+        and any("__dict__" in vars(base) for base in kind.__mro__)
+        and not any(vars(base).get(way) for base in kind.__mro__ for way in _OWN_WAYS)
+    )
+
+
+def are_unchanging(values: list[Any]) -> bool:
+    """Whether none of the values could be changed in place, so that each is its own copy."""
+    if _consists_of_unchanging(values):
+        return True
+    for value in values:
+        kind = type(value)
+        if kind not in UNCHANGING and (kind is not tuple or not _consists_of_unchanging(value)):
+            return False
+    return True
+
+
+def _consists_of_unchanging(values: Any) -> bool:
+    return UNCHANGING.issuperset(map(type, values))
