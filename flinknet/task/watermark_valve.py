@@ -1,18 +1,28 @@
-"""What the watermarks of many channels say about all of them (Flink's StatusWatermarkValve).
+"""What the watermarks of many channels say about all of them (after Flink's StatusWatermarkValve).
 
 Theory of operation. Event time at a task is the lowest watermark of its channels. A channel that is
-*idle* does not count. One that becomes active again is *aligned*, and counts, only when it has
-caught up with what was said before, so that event time never goes back and is not held either.
+*idle* does not count, and neither does one that has *finished*: its last watermark says that
+nothing comes after it, which is no reason to give up what an idle channel may still send. One that
+becomes active again is *aligned*, and counts, only when it has caught up with what was said before,
+so that event time never goes back and is not held either.
 
 - What comes out are watermarks that rise, and changes between idle and active; both only if they
-  say something new.
-- A watermark below the channel's last one, or on an idle channel, is ignored.
-- When the last active channel becomes idle, nothing is waited for any more: if it was the one that
-  held the others back, the highest watermark of all of them comes out; then IDLE does.
+  say something new. Watermarks come out while the output is active.
+- A watermark below the channel's last one is ignored, and so is one on an idle channel, unless it
+  is the last.
+- When no channel is active any more and some are idle, nothing is waited for: the highest watermark
+  that any channel has had comes out, and then IDLE. The last watermark of a channel that has
+  finished is not among them.
+- When all channels have finished, event time has: MAX_WATERMARK comes out.
 
-Owned by the valve: per channel its watermark, whether it is idle and whether it is aligned; the
-last watermark and the last status that came out. Invariants: a channel that is idle is not aligned;
-an aligned one is not behind the last output; no output is idle while a channel is active.
+In Flink the last watermark of a finished channel counts as any other. So it is the highest when the
+others are idle, and all that these send later is late and dropped (FLINK-38477, not released; the
+rule there is this one). Releases of Flink also leave out to look for a new lowest watermark when a
+channel becomes active (FLINK-40475).
+
+Owned by the valve: per channel its watermark, whether it is idle and whether it has finished; the
+last watermark and the last status that came out. Invariant: the output is idle if, and only if, no
+channel is active and one is idle, or none has event time.
 """
 
 from __future__ import annotations
@@ -34,26 +44,31 @@ WatermarkElement = Watermark | WatermarkStatus
 class ChannelStatus:
     """What one channel has said."""
 
-    __slots__ = ("aligned", "idle", "watermark")
+    __slots__ = ("finished", "idle", "watermark")
 
     def __init__(self) -> None:
         self.watermark = MIN_WATERMARK
+        """The last one; of a channel that has finished, the one before MAX_WATERMARK."""
         self.idle = False
-        self.aligned = True
+        self.finished = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether event time may have to wait for it."""
+        return not self.idle and not self.finished
 
 
 class StatusWatermarkValve:
     """The valve of ``channels`` channels.
 
-    ``silent`` are those that carry no event time at all: they are idle from the start.
+    ``silent`` are those that carry no event time at all: they never count.
     """
 
     def __init__(self, channels: int, silent: Collection[int] = ()) -> None:
         self._channels = [ChannelStatus() for _ in range(channels)]
-        for index in silent:
-            self._channels[index].idle, self._channels[index].aligned = True, False
+        self._timed = [one for index, one in enumerate(self._channels) if index not in silent]
         self._last = MIN_WATERMARK
-        self._idle = all(channel.idle for channel in self._channels)
+        self._idle = not self._timed
 
     @property
     def watermark(self) -> int:
@@ -63,12 +78,15 @@ class StatusWatermarkValve:
     def input_watermark(self, index: int, timestamp_ms: int) -> list[WatermarkElement]:
         """A watermark came on a channel; return what is to be said behind the valve."""
         channel = self._channels[index]
-        if channel.idle or timestamp_ms <= channel.watermark:
+        if channel.finished:
             return []
-        channel.watermark = timestamp_ms
-        if not channel.aligned and timestamp_ms >= self._last:
-            channel.aligned = True
-        return self._rise_to(self._lowest_aligned())
+        if timestamp_ms == MAX_WATERMARK:
+            channel.finished = True
+        elif channel.idle or timestamp_ms <= channel.watermark:
+            return []
+        else:
+            channel.watermark = timestamp_ms
+        return self._news()
 
     def input_status(self, index: int, *, idle: bool) -> list[WatermarkElement]:
         """A channel became idle or active; return what is to be said behind the valve."""
@@ -76,18 +94,22 @@ class StatusWatermarkValve:
         if channel.idle == idle:
             return []
         channel.idle = idle
-        if not idle:
-            channel.aligned = channel.watermark >= self._last
-            return self._turn(idle=False)
-        channel.aligned = False
-        held_back = channel.watermark == self._last
-        if not all(one.idle for one in self._channels):
-            return self._rise_to(self._lowest_aligned()) if held_back else []
-        highest = max(one.watermark for one in self._channels)
-        return [*(self._rise_to(highest) if held_back else []), *self._turn(idle=True)]
+        return self._news()
 
-    def _lowest_aligned(self) -> int:
-        return min((one.watermark for one in self._channels if one.aligned), default=MIN_WATERMARK)
+    def _news(self) -> list[WatermarkElement]:
+        """Return what has changed since something was said last."""
+        timed = self._timed
+        active = [one.watermark for one in timed if one.is_active]
+        if active:
+            # Those that are behind what was said have not caught up.
+            aligned = [one for one in active if one >= self._last]
+            return [*self._turn(idle=False), *self._rise_to(min(aligned, default=MIN_WATERMARK))]
+        if all(one.finished for one in timed):
+            if not timed:
+                return []
+            return [*self._turn(idle=False), *self._rise_to(MAX_WATERMARK)]
+        highest = max(one.watermark for one in timed)
+        return [*self._rise_to(highest), *self._turn(idle=True)]
 
     def _rise_to(self, timestamp_ms: int) -> list[WatermarkElement]:
         if timestamp_ms <= self._last:
@@ -103,9 +125,10 @@ class StatusWatermarkValve:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
-        for channel in self._channels:
-            assert not (channel.idle and channel.aligned), "an idle channel is aligned"
-            assert not channel.aligned or channel.watermark >= self._last, (
-                "an aligned one is behind"
-            )
-        assert self._idle == all(one.idle for one in self._channels), "idle while one is active"
+        timed = self._timed
+        waits = any(one.is_active for one in timed)
+        expected = not waits and not (timed and all(one.finished for one in timed))
+        assert self._idle == expected, "idle while one is active"
+        assert (self._last == MAX_WATERMARK) <= all(one.finished for one in timed), (
+            "event time has ended, and a channel has not"
+        )

@@ -135,15 +135,65 @@ def test_statuses_are_said_when_they_change() -> None:
     assert valve.status(1, idle=True) == [IDLE]
 
 
+def test_a_finished_channel_leaves_event_time_to_the_others() -> None:
+    """Also when these are idle: what they send later is not late for its end (FLINK-38477)."""
+    valve = told(10, 5)
+    assert valve.status(1, idle=True) == [Watermark(10)]
+    assert valve.watermark(0, MAX_WATERMARK) == [IDLE]
+    assert valve.status(1, idle=False) == [ACTIVE]
+    assert valve.watermark(1, 12) == [Watermark(12)]
+    assert valve.watermark(1, MAX_WATERMARK) == [Watermark(MAX_WATERMARK)]
+
+
+def test_the_highest_watermark_is_said_also_if_its_channel_has_finished() -> None:
+    """As of one that is idle: which of the two it is makes no difference."""
+    for how in ("finished", "idle"):
+        valve = told(20, 5)
+        assert valve.said == [Watermark(5)]
+        if how == "finished":
+            assert valve.watermark(0, MAX_WATERMARK) == []
+        else:
+            assert valve.status(0, idle=True) == []
+        assert valve.status(1, idle=True) == [Watermark(20), IDLE]
+
+
+def test_event_time_ends_when_all_channels_have_finished() -> None:
+    """Those that were idle then, too, and in whichever order; it ends in an active output."""
+    valve = told(10, 5, 7)
+    for index in (0, 2):
+        valve.watermark(index, MAX_WATERMARK)
+    valve.status(1, idle=True)
+    assert valve.said[-1] == IDLE
+    assert valve.watermark(1, MAX_WATERMARK) == [ACTIVE, Watermark(MAX_WATERMARK)]
+    assert valve.status(1, idle=False) == valve.watermark(1, MAX_WATERMARK) == []
+
+
+def test_silent_channels_do_not_keep_event_time_from_its_end() -> None:
+    valve = Valve(2, silent=[1])
+    assert valve.watermark(0, MAX_WATERMARK) == [Watermark(MAX_WATERMARK)]
+
+
+def test_event_time_rises_with_the_only_channel_that_has_caught_up() -> None:
+    """When it becomes active, not with its next watermark only (FLINK-40475)."""
+    valve = told(20, 5, 40)
+    assert valve.status(1, idle=True) == [Watermark(20)]
+    assert valve.status(1, idle=False) == []
+    assert valve.status(2, idle=True) == valve.status(0, idle=True) == []
+    assert valve.status(2, idle=False) == [Watermark(40)]
+
+
 def test_silent_channels_never_hold_event_time_back() -> None:
     valve = Valve(3, silent=[1, 2])
     assert valve.watermark(0, 4) == [Watermark(4)]
-    assert valve.watermark(1, 9) == []
     assert valve.status(0, idle=True) == [IDLE]
 
 
 steps = st.lists(
-    st.tuples(st.integers(0, 2), st.one_of(st.booleans(), st.integers(0, 9))), max_size=40
+    st.tuples(
+        st.integers(0, 2),
+        st.one_of(st.booleans(), st.integers(0, 9), st.just(MAX_WATERMARK)),
+    ),
+    max_size=40,
 )
 
 
@@ -157,6 +207,8 @@ def test_event_time_rises_and_no_status_is_repeated(told_things: list[tuple[int,
             valve.watermark(index, thing)
     watermarks = [one.timestamp_ms for one in valve.said if isinstance(one, Watermark)]
     assert watermarks == sorted(set(watermarks))
+    finished = {index for index, thing in told_things if thing == MAX_WATERMARK}
+    assert (MAX_WATERMARK in watermarks) == (len(finished) == 3)
     statuses = [one.idle for one in valve.said if isinstance(one, WatermarkStatus)]
     assert statuses == [number % 2 == 0 for number in range(len(statuses))]
 
