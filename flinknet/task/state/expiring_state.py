@@ -17,6 +17,7 @@ from typing import Any
 from flinknet.task.state.descriptors import StateKind
 from flinknet.task.state.keyed_access import KeyContext, KeyedAccess
 from flinknet.task.state.list_state import ListState
+from flinknet.task.state.map_keys import place_of
 from flinknet.task.state.map_state import MapState
 from flinknet.task.state.state_table import Entries, StateTable
 from flinknet.task.state.time_to_live import StateTtlConfig
@@ -168,20 +169,29 @@ class ExpiringListState(Expiry, ListState):
         return [element for _, element in self._seen() or ()]
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append elements."""
-        now_ms = self._now_ms()
-        added = [(now_ms, value) for value in values]
+        """Append elements, if all of them can be had."""
+        added = self._timed(values)
         kept = self._kept()
         if kept is not None:
             kept.extend(added)
-            self._cleanup.run(now_ms)
+            self._cleanup.run(self._now_ms())
         elif added:
             self._write(added)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace the list; all of it lives on."""
-        self.clear()
-        self.add_all(values)
+        """Replace the list, if all elements can be had; all of it lives on."""
+        elements = self._timed(values)
+        if elements:
+            self._write(elements)
+        else:
+            self.clear()
+
+    def _timed(self, values: Iterable[Any]) -> list[Any]:
+        """Return elements as they are kept. They may be made of the list itself while they are
+        taken, so that is neither looked up nor changed before."""
+        elements = list(values)
+        now_ms = self._now_ms()
+        return [(now_ms, value) for value in elements]
 
 
 class ExpiringMapState(Expiry, MapState):
@@ -203,9 +213,9 @@ class ExpiringMapState(Expiry, MapState):
         pair = (self._now_ms(), value)
         kept = self._kept()
         if kept is None:
-            self._write({key: pair})
+            self._write({place_of(key, (), tuple): pair})
         else:
-            kept[key] = pair
+            kept[place_of(key, kept, kept.keys)] = pair
             self._cleanup.run(pair[0])
 
     def _map(self) -> dict[Any, Any]:
@@ -214,6 +224,7 @@ class ExpiringMapState(Expiry, MapState):
     def _pair(self, key: Any) -> Any:
         """Return what is kept of one key of the map, None if it may not be seen."""
         now_ms, kept, config = self._now_ms(), self._kept() or {}, self._config
+        key = place_of(key, kept, kept.keys)
         pair = kept.get(key)
         if pair is not None:
             if config.has_expired(pair[0], now_ms):

@@ -25,15 +25,17 @@ class ListState(KeyedAccess):
         self.add_all((value,))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append elements."""
+        """Append elements, if all of them can be had."""
+        # They may be made of the list itself while they are taken, so it is looked up afterwards.
+        elements = list(values)
         kept = self._kept()
-        if kept is None:
-            self.update(values)
-        else:
-            kept.extend(values)
+        if kept is not None:
+            kept.extend(elements)
+        elif elements:
+            self._keep(elements)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace the list; one without elements is none."""
+        """Replace the list, if all elements can be had; one without elements is none."""
         elements = list(values)
         if elements:
             self._keep(elements)

@@ -6,6 +6,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from typing import Any
 
 from flinknet.task.state.keyed_access import KeyedAccess
+from flinknet.task.state.map_keys import place_of
 
 __all__ = ["MapState"]
 
@@ -13,6 +14,7 @@ __all__ = ["MapState"]
 class MapState(KeyedAccess):
     """A map per key; every call is about the key of the record in progress.
 
+    The keys of the map are compared as the keys of a stream are, so that all NaN are one.
     While its entries are iterated the map may not be changed.
     """
 
@@ -20,32 +22,34 @@ class MapState(KeyedAccess):
 
     def get(self, key: Any) -> Any:
         """Return the value of a key of the map, None if there is none."""
-        return self._map().get(key)
+        kept = self._map()
+        return kept.get(place_of(key, kept, kept.keys))
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key of the map."""
         kept = self._kept()
         if kept is None:
-            self._keep({key: value})
+            self._keep({place_of(key, (), tuple): value})
         else:
-            kept[key] = value
+            kept[place_of(key, kept, kept.keys)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set the values of several."""
-        for key, value in dict_value.items():
+        """Set the values of several, if all of them can be had."""
+        for key, value in list(dict_value.items()):  # it may be made of this map, which changes
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
         """Remove a key of the map, if it is there."""
         kept = self._kept()
         if kept is not None:
-            kept.pop(key, None)
+            kept.pop(place_of(key, kept, kept.keys), None)
             if not kept:
                 self.clear()
 
     def contains(self, key: Any) -> bool:
         """Whether a key of the map is there."""
-        return key in self._map()
+        kept = self._map()
+        return place_of(key, kept, kept.keys) in kept
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         """Return the map's keys with their values, in the order in which they came."""

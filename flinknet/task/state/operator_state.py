@@ -22,6 +22,7 @@ from flinknet.task.state.descriptors import (
     MapStateDescriptor,
     StateDescriptor,
 )
+from flinknet.task.state.map_keys import place_of
 from flinknet.task.state.state_table import Entries, StateTable
 from flinknet.task.state.value_serializer import (
     StateSerializer,
@@ -63,8 +64,8 @@ class OperatorListState:
         self._elements.append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append elements."""
-        self._elements.extend(values)
+        """Append elements, if all of them can be had."""
+        self._elements.extend(list(values))
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the list."""
@@ -79,7 +80,8 @@ class OperatorListState:
 
 
 class BroadcastState(Subscripted):
-    """A map that every subtask has, and must change in the same way."""
+    """A map that every subtask has, and must change in the same way. Its keys are compared as the
+    keys of a stream are, so that all NaN are one."""
 
     _entries: Entries
 
@@ -89,24 +91,24 @@ class BroadcastState(Subscripted):
 
     def get(self, key: Any) -> Any:
         """Return the value of a key, None if there is none."""
-        return self._entries.get(key)
+        return self._entries.get(self._place(key))
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key."""
-        self._entries[key] = value
+        self._entries[self._place(key)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set the values of several."""
-        for key, value in dict_value.items():
+        """Set the values of several, if all of them can be had."""
+        for key, value in list(dict_value.items()):  # it may be made of this map, which changes
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
         """Remove a key, if it is there."""
-        self._entries.pop(key, None)
+        self._entries.pop(self._place(key), None)
 
     def contains(self, key: Any) -> bool:
         """Whether a key is there."""
-        return key in self._entries
+        return self._place(key) in self._entries
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         """Iterate over keys and values; the state must not be changed meanwhile."""
@@ -128,6 +130,9 @@ class BroadcastState(Subscripted):
         """Remove all keys."""
         for key in list(self.keys()):
             self.remove(key)
+
+    def _place(self, key: Any) -> Any:
+        return place_of(key, self._entries, self.keys)
 
     def __contains__(self, key: Any) -> bool:
         return self.contains(key)

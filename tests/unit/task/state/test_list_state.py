@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
 from flinknet.task.state.list_state import ListState
+from flinknet.task.state.operator_state import OperatorListState
 from tests.unit.task.state.backends import Backends
-from tests.unit.task.state.keys import Key
+from tests.unit.task.state.keys import Key, expiring
 
 
 def test_a_list_grows_and_is_replaced(backends: Backends) -> None:
@@ -34,3 +40,55 @@ def test_a_list_that_grows_is_not_that_of_a_checkpoint(backends: Backends) -> No
     state.add(2)
     assert dict(capture.entries()) == {"a": [1]}
     assert list(state) == [1, 2]
+
+
+def plain_list(backends: Backends) -> Any:
+    return ListState(backends.table(), Key("a"))
+
+
+def expiring_list(backends: Backends) -> Any:
+    return expiring(backends, "list")
+
+
+def operator_list(backends: Backends) -> Any:
+    return OperatorListState()
+
+
+@pytest.mark.parametrize("make", [plain_list, expiring_list, operator_list])
+@pytest.mark.parametrize("method", ["update", "add_all"])
+def test_elements_may_be_made_of_the_list_itself(
+    backends: Backends, make: Callable[[Backends], Any], method: str
+) -> None:
+    """While they are taken, the list is what it was: it neither shrinks nor grows for ever."""
+    state = make(backends)
+
+    def odd(elements: Iterable[int]) -> Iterator[int]:
+        for one in elements:
+            assert list(state.get()) == before, "nothing has changed yet"
+            if one % 2:
+                yield one
+
+    for take in (lambda: odd(state), lambda: odd(state.get()), lambda: state, state.get):
+        state.update([1, 2, 3])
+        before = list(state.get())
+        taken = list(take())
+        getattr(state, method)(take())
+        assert list(state.get()) == (taken if method == "update" else before + taken)
+
+
+@pytest.mark.parametrize("make", [plain_list, expiring_list, operator_list])
+@pytest.mark.parametrize("method", ["update", "add_all"])
+@pytest.mark.parametrize("before", [[], [1, 2]])
+def test_elements_that_cannot_be_had_change_nothing(
+    backends: Backends, make: Callable[[Backends], Any], method: str, before: list[int]
+) -> None:
+    state = make(backends)
+    state.update(before)
+
+    def failing() -> Iterator[int]:
+        yield 3
+        raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        getattr(state, method)(failing())
+    assert list(state.get()) == before
