@@ -1,14 +1,17 @@
 """Sums and extremes of a field of keyed records, as reduce functions: PyFlink's sum, min, max,
 min_by and max_by.
 
-A field is a position in a tuple, a list or a row, or a name in a row or a dict; of any other record
-field 0 is the record itself. The first record stays the rest of a sum, a minimum or a maximum; of
+A field is a position in a tuple, a list or a row, or a name in a row, a dict, a named tuple, a
+dataclass or a msgspec Struct; of any other record field 0 is the record itself. The result is a
+record of the same class. The first record stays the rest of a sum, a minimum or a maximum; of
 ``min_by`` and ``max_by`` it is the record that has the extreme, the first one of several.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from flinknet.errors import ConfigurationError
@@ -29,16 +32,31 @@ class _OfField(ReduceFunction):
         self._field: Any = field
 
     def _value(self, record: Any) -> Any:
-        if isinstance(record, tuple | list | Row | dict):
-            return record[self._field]
-        self._check_basic(record)
+        field = self._field
+        if isinstance(record, list | Row | dict) or type(record) is tuple:
+            return record[field]
+        names = _field_names(record)
+        if names is not None:
+            return getattr(record, self._name_in(record, names))
+        if isinstance(record, tuple):
+            return record[field]
+        if field != 0:
+            raise TypeError(
+                f"a {type(record).__name__} has no field {field!r}: field 0 is all of it"
+            )
         return record
 
-    def _check_basic(self, record: Any) -> None:
-        if self._field != 0:
-            raise TypeError(
-                f"a {type(record).__name__} has no field {self._field!r}: field 0 is all of it"
-            )
+    def _name_in(self, record: Any, names: Sequence[str]) -> str:
+        """Return the name of the field in a record that has names for its fields."""
+        field = self._field
+        if field in names:
+            return str(field)
+        is_place = isinstance(record, tuple) and isinstance(field, int)
+        if is_place and -len(names) <= field < len(names):
+            return str(names[field])
+        raise TypeError(
+            f"a {type(record).__name__} has no field {field!r}: choose one of {', '.join(names)}"
+        )
 
 
 class Accumulator(_OfField):
@@ -51,14 +69,17 @@ class Accumulator(_OfField):
     def reduce(self, value1: Any, value2: Any) -> Any:
         """Return ``value1`` with the field of both."""
         field, combined = self._field, self.combine(self._value(value1), self._value(value2))
-        kind = type(value1)
-        if kind is tuple and isinstance(field, int):
-            place = field % len(value1)
-            return (*value1[:place], combined, *value1[place + 1 :])
         if isinstance(value1, list | Row | dict):
             changed = copy(value1)
             changed[field] = combined
             return changed
+        names = None if type(value1) is tuple else _field_names(value1)
+        if names is not None:
+            return _with_field(value1, self._name_in(value1, names), combined)
+        if isinstance(value1, tuple):
+            place = field % len(value1)
+            values = (*value1[:place], combined, *value1[place + 1 :])
+            return values if type(value1) is tuple else type(value1)(values)
         return combined
 
 
@@ -122,3 +143,28 @@ class Projection:
                 f"the tuples have {len(types)} fields: project takes 0 to {len(types) - 1}"
             )
         return [types[field] for field in self._fields]
+
+
+def _field_names(record: Any) -> Sequence[str] | None:
+    """Return the names of the fields of a named tuple, a dataclass or a Struct; None for others."""
+    if is_dataclass(record):
+        return [field.name for field in fields(record)]
+    kind: Any = type(record)
+    names: Sequence[str] | None = getattr(
+        kind, "_fields" if isinstance(record, tuple) else "__struct_fields__", None
+    )
+    return names
+
+
+def _with_field(record: Any, name: str, value: Any) -> Any:
+    """Return a copy of a record with another value in a named field."""
+    if isinstance(record, tuple):
+        return record._replace(**{name: value})  # type: ignore[attr-defined]
+    changed = copy(record)
+    if is_dataclass(record):
+        object.__setattr__(changed, name, value)  # a frozen one has no other way
+    else:
+        from msgspec.structs import force_setattr  # there, as the record is one of its Structs
+
+        force_setattr(changed, name, value)
+    return changed

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from flinknet.errors import ConfigurationError
 from flinknet.task.accumulators import ExtremeBy, Maximum, Minimum, Projection, Sum
 from flinknet.task.row import Row
+
+
+class Point(NamedTuple):
+    k: str
+    n: int
+
+
+@dataclass
+class Plain:
+    k: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    k: str
+    n: int
+
+
+class Packed(msgspec.Struct, frozen=True):
+    k: str
+    n: int
+
+
+class Heir(tuple[Any, ...]):
+    """A tuple without names."""
+
+    __slots__ = ()
+
 
 PAIRS = [("a", 3), ("b", 1), ("c", 1), ("d", 5)]
 
@@ -45,6 +76,43 @@ def test_fields_of_other_records_which_stay_as_they_are(
     before = repr((one, other))
     assert Sum(field).reduce(one, other) == expected
     assert repr((one, other)) == before
+
+
+NAMED = [(Point, "n"), (Point, 1), (Point, -1), (Plain, "n"), (Frozen, "n"), (Packed, "n")]
+
+
+@pytest.mark.parametrize(("kind", "field"), [*NAMED, (lambda *fields: Heir(fields), 1)])
+def test_results_are_records_of_their_class(kind: Any, field: Any) -> None:
+    records = [kind(key, number) for key, number in PAIRS]
+    before = repr(records)
+    for function, expected in (
+        (Sum(field), ("a", 10)),
+        (Minimum(field), ("a", 1)),
+        (Maximum(field), ("a", 5)),
+        (ExtremeBy(field, greatest=False), ("b", 1)),
+        (ExtremeBy(field, greatest=True), ("d", 5)),
+    ):
+        result = reduce(function.reduce, records)
+        assert result == kind(*expected)
+        assert type(result) is type(records[0])
+    assert repr(records) == before
+
+
+@pytest.mark.parametrize("kind", [Point, Plain, Frozen, Packed])
+@pytest.mark.parametrize("field", ["m", 2, -3])
+@pytest.mark.parametrize("function", [Sum, lambda field: ExtremeBy(field, greatest=True)])
+def test_a_field_that_a_class_has_not_is_refused_by_name(
+    kind: Any, field: Any, function: Any
+) -> None:
+    said = f"a {kind.__name__} has no field {field!r}: choose one of k, n"
+    with pytest.raises(TypeError, match=said):
+        function(field).reduce(kind("a", 1), kind("b", 2))
+
+
+def test_a_dataclass_has_no_positions() -> None:
+    """Only tuples do: 0 would be taken for all of it, and a number come out."""
+    with pytest.raises(TypeError, match="a Frozen has no field 0"):
+        Sum(0).reduce(Frozen("a", 1), Frozen("a", 1))
 
 
 def test_a_field_that_is_not_there_is_an_error() -> None:
