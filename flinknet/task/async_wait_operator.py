@@ -247,15 +247,25 @@ class AsyncWaitOperator(FunctionOperator):
         return self._given(await value_of(self._timeout(value)))
 
     async def _attempts(self, value: Any) -> list[Any]:
-        """Call the function until what it returned, or raised, is final."""
+        """Call the function until what it returned, or raised, is final.
+
+        A request that was cancelled, because its time is over or the operator is closed, has
+        neither a result nor another attempt, whatever the function makes of its cancellation.
+        """
+        request = asyncio.current_task()
+        assert request is not None, "a request is a task"
         attempts = 1
         while True:
             try:
                 results = await self._attempt(value)
             except Exception as error:
+                if request.cancelling():
+                    raise asyncio.CancelledError from error
                 if not self._is_retried(self._retries_exception, error, attempts):
                     raise
             else:
+                if request.cancelling():
+                    raise asyncio.CancelledError
                 if not self._is_retried(self._retries_result, results, attempts):
                     return results
             await asyncio.sleep(self._retries.get_backoff_time_millis(attempts) / 1000)

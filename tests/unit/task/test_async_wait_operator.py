@@ -224,6 +224,52 @@ async def test_a_request_that_takes_too_long_is_over() -> None:
             await harness.end_of_input()
 
 
+@pytest.mark.parametrize("ends_in", ["an error", "a result", "no result"])
+@pytest.mark.parametrize("is_retried", [False, True])
+async def test_whatever_a_function_makes_of_its_cancellation_its_time_is_over(
+    ends_in: str, is_retried: bool
+) -> None:
+    """Neither its error nor its late result counts, and it is not called again for them."""
+    calls: list[Any] = []
+
+    class Stubborn(AsyncFunction):
+        async def async_invoke(self, value: Any) -> list[Any]:
+            calls.append(value)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if ends_in == "an error":
+                    raise OSError("the connection was closed") from None
+            return ["late"] if ends_in == "a result" else []
+
+        def timeout(self, value: Any) -> list[Any]:
+            return ["instead"]
+
+    always = AsyncRetryStrategy.fixed_delay(3, 1, lambda results: True, lambda error: True)
+    retries = always if is_retried else NO_RETRY_STRATEGY
+    async with Waiting(Stubborn(), retries=retries, timeout_ms=1) as harness:
+        await harness.process("slow")
+        assert await harness.end_of_input() == ["instead"]
+    assert calls == ["slow"]
+
+
+async def test_a_request_that_ends_in_an_error_when_it_is_closed_is_not_made_again() -> None:
+    calls: list[Any] = []
+
+    async def stubborn(value: Any) -> None:
+        calls.append(value)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise OSError("the connection was closed")
+
+    always = AsyncRetryStrategy.fixed_delay(3, 1, None, lambda error: True)
+    async with Waiting(stubborn, retries=always) as harness:
+        await harness.process("x")
+        await turns()
+    assert calls == ["x"]
+
+
 async def test_a_function_says_what_is_emitted_then() -> None:
     class Instead(Answered):
         def timeout(self, value: Any) -> list[Any]:
