@@ -1,9 +1,11 @@
 """Processing time: what a subtask does at a time (Flink's ProcessingTimeService).
 
 Theory of operation. A timer of the event loop only puts a call into the subtask's mailbox, so that
-it is made between two batches. The wall clock may be set back meanwhile: a timer whose time has not
-come then is set again. What a call raises fails the subtask, as what an operator raises does. When
-the service is closed, no timer fires any more.
+it is made between two batches. A timer is due when its millisecond has *passed*: the clock counts
+whole milliseconds, so a record that is processed later may still have that time, and belongs to the
+window that ends with it (Flink adds the same millisecond, ProcessingTimeServiceUtil). The wall
+clock may be set back meanwhile: a timer that is not due then is set again. What a call raises fails
+the subtask, as what an operator raises does. When the service is closed, no timer fires any more.
 """
 
 from __future__ import annotations
@@ -54,9 +56,13 @@ class ProcessingTimeService:
         """Return milliseconds since 1970."""
         return self._clock_ms()
 
+    def get_passed_time(self) -> int:
+        """Return the last millisecond that has passed: what timers up to then wait for has come."""
+        return self._clock_ms() - 1
+
     def register_timer(self, timestamp_ms: int, callback: Callable[[int], Any]) -> ScheduledTimer:
-        """Have a function or coroutine function called with ``timestamp_ms`` once it is that
-        late."""
+        """Have a function or coroutine function called with ``timestamp_ms`` once that millisecond
+        has passed."""
         timer = ScheduledTimer(timestamp_ms, callback)
         self._timers.add(timer)
         self._set(timer)
@@ -76,13 +82,13 @@ class ProcessingTimeService:
             self.cancel(timer)
 
     def _set(self, timer: ScheduledTimer) -> None:
-        delay_s = max(0.0, (timer.timestamp_ms - self._clock_ms()) / 1000)
+        delay_s = max(0, timer.timestamp_ms - self.get_passed_time()) / 1000
         timer.handle = asyncio.get_running_loop().call_later(
             min(delay_s, TIMER_DELAY_S_MAX), self._due, timer
         )
 
     def _due(self, timer: ScheduledTimer) -> None:
-        if self._clock_ms() < timer.timestamp_ms:
+        if self.get_passed_time() < timer.timestamp_ms:
             self._set(timer)
             return
         self._timers.remove(timer)

@@ -80,8 +80,8 @@ class TimerCalls:
         self._timers.close()
 
     async def _fire_by_clock(self) -> None:
-        now_ms = self._timers.clock.get_current_processing_time()
-        await self._fire(TimeDomain.PROCESSING_TIME, now_ms)
+        passed_ms = self._timers.clock.get_passed_time()
+        await self._fire(TimeDomain.PROCESSING_TIME, passed_ms)
         self._timers.set_clock()
 
     async def _fire(self, domain: TimeDomain, until_ms: int) -> None:

@@ -11,6 +11,8 @@ others have their turn, and a checkpoint may be taken.
 A window is there until its *cleanup time*: of event time, its end and the allowed lateness; of
 processing time, its end. A record all of whose windows are gone is *late*: it goes to the side
 output for late data, or is counted (``late_records_dropped`` in the subtask's metrics) and dropped.
+One that has no window, as there are between windows that slide by more than their size, is dropped
+as the assigner says, and is late only if its own time is over.
 
 Session windows merge before the record is added: what touches its window becomes one window, with
 one pane, and the timers of those that are gone are deleted.
@@ -48,6 +50,7 @@ from flinknet.task.processing_time import ScheduledTimer
 from flinknet.task.record_slices import SliceSize
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.state.descriptors import StateDescriptor, StateKind
+from flinknet.task.timers.timer_service import check_time
 from flinknet.task.trigger_state import merged_memory, merged_state, state_in
 from flinknet.task.triggers import Trigger, TriggerResult
 from flinknet.task.watermark_valve import MAX_WATERMARK
@@ -109,21 +112,25 @@ class PaneContext:
         return self._operator.now_ms()
 
     def register_event_time_timer(self, time: int) -> None:
+        check_time(time)
         if time not in self.pane[EVENT_TIMERS]:
             self.pane[EVENT_TIMERS].append(time)
             self._operator.event_timers.register(time, self.key, self.window)
 
     def register_processing_time_timer(self, time: int) -> None:
+        check_time(time)
         if time not in self.pane[PROCESSING_TIMERS]:
             self.pane[PROCESSING_TIMERS].append(time)
             self._operator.register_processing_timer(time, self.key, self.window)
 
     def delete_event_time_timer(self, time: int) -> None:
+        check_time(time)
         if time in self.pane[EVENT_TIMERS]:
             self.pane[EVENT_TIMERS].remove(time)
             self._operator.event_timers.delete(time, self.key, self.window)
 
     def delete_processing_time_timer(self, time: int) -> None:
+        check_time(time)
         if time in self.pane[PROCESSING_TIMERS]:
             self.pane[PROCESSING_TIMERS].remove(time)
             self._operator.processing_timers.delete(time, self.key, self.window)
@@ -251,7 +258,7 @@ class WindowOperator(Operator):
         await self._emit_results()
 
     def _add(self, stamp: int | None, value: Any) -> bool:
-        """Add a record to its windows; return whether it is too late for all of them."""
+        """Add a record to its windows; return whether it is in none because it is too late."""
         assigner, contents = self._assigner, self._contents
         if not assigner.is_event_time:
             time_ms = self.now_ms()
@@ -260,15 +267,19 @@ class WindowOperator(Operator):
         else:
             time_ms = stamp
         key, panes = self._panes_of(self._key_of(value))
-        late = True
+        # A record of no window, between two that slide by more than their size, is none's: it is
+        # late only if its own time is over (Flink: WindowOperator.isElementLate).
+        late = assigner.is_event_time and time_ms + self._lateness_ms <= self.watermark
+        is_kept = False
         kept_of_it = (stamp, value) if contents.keeps_timestamps else value
         for assigned in assigner.assign_windows(value, time_ms):
             window = assigned
             if assigner.merges and isinstance(assigned, TimeWindow):
                 window = self._merged(key, panes, assigned)
             if self._is_gone(window):
+                late = True
                 continue
-            late = False
+            is_kept = True
             pane = panes.get(window)
             if pane is None:
                 pane = panes[tuple(window)] = _new_pane()
@@ -279,7 +290,7 @@ class WindowOperator(Operator):
             self._act(self._trigger.on_element(value, stamp, window, context), context)
         if not panes:
             self._entries.pop(key, None)
-        return late
+        return late and not is_kept
 
     def _panes_of(self, key: Any) -> tuple[Any, Panes]:
         entries = self._entries
@@ -354,7 +365,7 @@ class WindowOperator(Operator):
 
     async def _on_alarm(self, time_ms: int) -> None:
         self._alarm = None
-        due = self.processing_timers.due(max(time_ms, self.now_ms()))
+        due = self.processing_timers.due(max(time_ms, self._clock.get_passed_time()))
         await self._run_timers(due, self._trigger.on_processing_time, is_event_time=False)
         self._set_alarm()
 

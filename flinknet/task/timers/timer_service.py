@@ -18,8 +18,24 @@ from flinknet.task.state.descriptors import StateKind
 from flinknet.task.state.keyed_access import KeyContext
 from flinknet.task.state.keyed_state import KeyedState
 from flinknet.task.timers.timer_queue import TimerQueue
+from flinknet.task.watermark_valve import MAX_WATERMARK, MIN_WATERMARK
 
-__all__ = ["TimeContext", "TimeDomain", "TimerService", "Timers"]
+__all__ = ["TimeContext", "TimeDomain", "TimerService", "Timers", "check_time"]
+
+
+def check_time(timestamp: int) -> None:
+    """Raise TypeError or ValueError, where a timer is asked for, unless that is a time: whole
+    milliseconds, in 64 bits as in Flink. One that is none could be compared with no other."""
+    if type(timestamp) is not int:
+        raise TypeError(
+            f"the time of a timer is {timestamp!r:.100}, a {type(timestamp).__name__}: give whole "
+            "milliseconds since 1970, an int"
+        )
+    if not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
+        raise ValueError(
+            f"the time of a timer is {timestamp!r:.100}, which is not in 64 bits: give whole "
+            "milliseconds since 1970"
+        )
 
 
 class TimeDomain(Enum):
@@ -79,7 +95,8 @@ class Timers:
 
 
 class TimerService:
-    """PyFlink's TimerService, for the key in progress. Times are milliseconds since 1970."""
+    """PyFlink's TimerService, for the key in progress. Times are milliseconds since 1970, of type
+    int: anything else is refused."""
 
     __slots__ = ("_context", "_timers")
 
@@ -97,18 +114,22 @@ class TimerService:
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Have ``on_timer`` called when the watermark comes to ``timestamp``, once."""
+        check_time(timestamp)
         self._timers.event_time.register(timestamp, self._context.current_key)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have ``on_timer`` called when it is ``timestamp``, once."""
+        """Have ``on_timer`` called when the millisecond ``timestamp`` has passed, once."""
+        check_time(timestamp)
         self._timers.processing_time.register(timestamp, self._context.current_key)
         self._timers.set_clock()
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Have it not called; nothing happens if there is no such timer."""
+        check_time(timestamp)
         self._timers.event_time.delete(timestamp, self._context.current_key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Have it not called; nothing happens if there is no such timer."""
+        check_time(timestamp)
         self._timers.processing_time.delete(timestamp, self._context.current_key)
         self._timers.set_clock()

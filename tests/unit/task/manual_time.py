@@ -31,11 +31,11 @@ class ManualTime(ProcessingTimeService):
         return sorted(timer.timestamp_ms for timer in self._timers)
 
     async def advance(self, now_ms: int) -> None:
-        """Let it be ``now_ms``, and every timer's own time before that."""
-        while due := [timer for timer in self._timers if timer.timestamp_ms <= now_ms]:
+        """Let it be ``now_ms``, and before that the millisecond after each timer's."""
+        while due := [timer for timer in self._timers if timer.timestamp_ms < now_ms]:
             timer = min(due, key=lambda one: one.timestamp_ms)
             self._timers.remove(timer)
-            self.now_ms = max(self.now_ms, timer.timestamp_ms)
+            self.now_ms = max(self.now_ms, timer.timestamp_ms + 1)
             callback: Callable[[int], Any] = timer.callback
             await value_of(callback(timer.timestamp_ms))
         self.now_ms = now_ms

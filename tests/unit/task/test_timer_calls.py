@@ -83,6 +83,8 @@ async def test_by_the_clock_until_the_end(closes: bool) -> None:
     some = Calls(tell)
     some.register(5, "k", by_clock=True)
     await some.clock.advance(5)
+    assert some.batches == []
+    await some.clock.advance(6)
     assert some.batches == [[(5, "k", TimeDomain.PROCESSING_TIME)]]
     some.register(6, "k", by_clock=True)
     if closes:
@@ -111,7 +113,7 @@ async def test_what_comes_in_between_may_itself_have_timers_fire() -> None:
     some.register(5, "by the clock", by_clock=True)
 
     async def interrupted() -> None:
-        await some.clock.advance(5)
+        await some.clock.advance(6)
 
     some.interrupted = interrupted
     await some.calls.advance_watermark(RECORDS_FIRST)

@@ -47,9 +47,9 @@ async def assigning(strategy: WatermarkStrategy, **options: Any) -> AsyncIterato
 async def test_records_get_timestamps_and_watermarks_come_at_intervals() -> None:
     async with assigning(BY_VALUE) as harness:
         assert await harness.process(3, 9, 5) == [(3, 3), (9, 9), (5, 5)]
-        await harness.time.advance(199)
-        assert harness.event_time == []
         await harness.time.advance(200)
+        assert harness.event_time == []
+        await harness.time.advance(201)
         assert harness.event_time == [Watermark(8)]
         assert harness.context.process_context.current_watermark == 8
         await harness.time.advance(1000)
@@ -88,7 +88,7 @@ async def test_what_has_not_been_said_is_said_before_idle() -> None:
     strategy = BY_VALUE.with_idleness(Duration.of_millis(100))
     async with assigning(strategy) as harness:
         await harness.process(3)
-        await harness.time.advance(200)
+        await harness.time.advance(201)
         assert harness.event_time == [Watermark(2), IDLE]
         await harness.end_of_input()
         assert harness.event_time[2:] == [ACTIVE, Watermark(MAX_WATERMARK)]

@@ -204,7 +204,7 @@ async def test_both_inputs_register_timers_of_a_key(function: Meeting) -> None:
         await two.operator.process_event_time(Watermark(5))
         assert two.records[1:] == [("b", 3, BY_EVENT, ("b", 3)), ("a", 5, BY_EVENT, ("a", 5))]
         assert two.event_time == [Watermark(5)]
-        await clock.advance(70)
+        await clock.advance(71)
         assert two.records[3:] == [("b", 70, BY_CLOCK, ("b", 3))]
         await two.first(("c", 9))
         await two.second(("c", 99))
@@ -221,7 +221,7 @@ async def test_results_of_timers_have_their_event_time(function: Meeting) -> Non
         await two.second(("a", 70))
         await two.operator.process_event_time(Watermark(6))
         assert [stamp for stamp, _ in two.records] == [None, 5, 6]
-        await clock.advance(70)
+        await clock.advance(71)
         assert two.records[3] == (None, ("a", 70, BY_CLOCK, ("a", 6)))
 
 
@@ -238,7 +238,7 @@ async def test_timers_of_two_inputs_are_restored_with_the_state() -> None:
         pass
     async with restored as two:
         assert clock.due_ms == [7]
-        await clock.advance(7)
+        await clock.advance(8)
         assert await two.end_of_input() == [("a", 5, BY_EVENT, ("a", 5))]
         assert two.records[0] == ("b", 7, BY_CLOCK, None)
 

@@ -48,6 +48,7 @@ from flinknet.task.windows import (
     GlobalWindows,
     ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -182,6 +183,31 @@ async def test_late_records_are_counted_and_dropped() -> None:
         assert windows.is_empty
 
 
+async def test_a_record_between_windows_is_late_only_if_its_time_is_over() -> None:
+    """Windows of 5 ms, one every 10: half of the records are in none, as the assigner wants it."""
+    late = OutputTag("late")
+    gaps = SlidingEventTimeWindows(Time.milliseconds(5), TEN)
+    for lateness_ms in (0, 3):
+        async with Windows(gaps, late_tag=late, lateness_ms=lateness_ms) as windows:
+            assert await windows.add(7, 1, 8) == []
+            assert await windows.advance(9) == [(4, ("k", (0, 5), [1]))]
+            assert await windows.add(10, 17) == []
+            over = [(one, (late, ("k", one))) for one in (3, 7)]
+            expected = [one for one in over if one[0] + lateness_ms <= 9]
+            assert await windows.add(3, 7) == expected
+            await windows.advance(MAX_WATERMARK)
+            assert windows.is_empty
+
+
+async def test_a_record_between_windows_by_the_clock_is_never_late() -> None:
+    gaps = SlidingProcessingTimeWindows(Time.milliseconds(5), TEN)
+    async with Windows(gaps, stamped=False) as windows:
+        await windows.time.advance(7)
+        assert await windows.process(("k", 1)) == []
+        assert windows.is_empty
+        assert windows.context.metrics == {}
+
+
 async def test_late_records_go_to_their_side_output() -> None:
     late = OutputTag("late")
     async with Windows(late_tag=late) as windows:
@@ -220,7 +246,10 @@ async def test_windows_by_the_clock() -> None:
         await windows.process(("k", 3), ("j", 4))
         assert windows.records == [("k", (0, 10), [1, 2])]
         await windows.time.advance(19)
-        assert windows.records[1:] == [("k", (10, 20), [3]), ("j", (10, 20), [4])]
+        await windows.process(("k", 6))
+        assert windows.records[1:] == [], "its last millisecond is part of a window"
+        await windows.time.advance(20)
+        assert windows.records[1:] == [("k", (10, 20), [3, 6]), ("j", (10, 20), [4])]
         assert windows.is_empty
         assert windows.time.due_ms == []
         await windows.process(("k", 5))
@@ -232,7 +261,7 @@ async def test_sessions_by_the_clock() -> None:
         await windows.process(("k", 1))
         await windows.time.advance(5)
         await windows.process(("k", 2), ("j", 3))
-        await windows.time.advance(14)
+        await windows.time.advance(15)
         assert windows.records == [("k", (0, 15), [1, 2]), ("j", (5, 15), [3])]
         assert windows.is_empty
 
@@ -304,7 +333,7 @@ async def test_timers_of_the_clock_are_state() -> None:
     after = Windows(TumblingProcessingTimeWindows(TEN))
     await moved(Windows(TumblingProcessingTimeWindows(TEN)), after)
     async with after as windows:
-        await windows.time.advance(9)
+        await windows.time.advance(10)
         assert sorted(value for _, value in windows.records) == [
             ("j", (0, 10), [5]),
             ("k", (0, 10), [3, 12]),
@@ -684,3 +713,38 @@ def in_batch(assigner: WindowAssigner, records: list[tuple[str, int]]) -> list[A
             else:
                 found.setdefault((key, window), []).append(stamp)
     return [(key, window, sorted(values)) for (key, window), values in found.items()]
+
+
+class TimerAt(Trigger):
+    """Asks for a timer at whatever it is told."""
+
+    def __init__(self, method: str, time: Any) -> None:
+        self._method = method
+        self._time = time
+
+    def on_element(self, element: Any, timestamp: Any, window: Any, ctx: Any) -> TriggerResult:
+        getattr(ctx, self._method)(self._time)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Any, ctx: Any) -> None:
+        """Nothing is kept."""
+
+    def clear(self, window: Any, ctx: Any) -> None:
+        """Nothing is kept."""
+
+
+@pytest.mark.parametrize(
+    "what", ["register_event", "register_processing", "delete_event", "delete_processing"]
+)
+@pytest.mark.parametrize("time", ["10", float("inf"), 2**63])
+async def test_a_trigger_asks_for_timers_by_whole_milliseconds(what: str, time: Any) -> None:
+    async with Windows(trigger=TimerAt(f"{what}_time_timer", time)) as windows:
+        said = f'operator "tested".* on a record .*the time of a timer is {time!r}'
+        with pytest.raises(JobFailedError, match=said):
+            await windows.add(1)
