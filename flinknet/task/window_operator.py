@@ -34,7 +34,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from flinknet.net.task_clock import task_time
-from flinknet.records.detached import each_detached
+from flinknet.records.detached import detached, each_detached
 from flinknet.records.key_forms import comparable_key
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import Function, find_attributes_fast
@@ -272,7 +272,12 @@ class WindowOperator(Operator):
         late = assigner.is_event_time and time_ms + self._lateness_ms <= self.watermark
         is_kept = False
         kept_of_it = (stamp, value) if contents.keeps_timestamps else value
-        for assigned in assigner.assign_windows(value, time_ms):
+        windows = assigner.assign_windows(value, time_ms)
+        shares = [kept_of_it]
+        if len(windows) > 1:
+            # A function may change what one window has of a record, and no other window's.
+            shares = [detached(kept_of_it, self.detachment) for _ in windows[1:]] + shares
+        for assigned, share in zip(windows, shares, strict=False):
             window = assigned
             if assigner.merges and isinstance(assigned, TimeWindow):
                 window = self._merged(key, panes, assigned)
@@ -286,7 +291,7 @@ class WindowOperator(Operator):
                 self._set_cleanup(self._context_of(key, window, pane))
             context = self._context_of(key, window, pane)
             kept = pane[KEPT]
-            kept[:] = [contents.add(kept[0], kept_of_it) if kept else contents.first(kept_of_it)]
+            kept[:] = [contents.add(kept[0], share) if kept else contents.first(share)]
             self._act(self._trigger.on_element(value, stamp, window, context), context)
         if not panes:
             self._entries.pop(key, None)
