@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -29,7 +30,7 @@ from flinknet.task.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
-from flinknet.task.pyflink_differences import PyFlinkNames
+from flinknet.task.pyflink_differences import BATCH_DIFFERENCE, PyFlinkNames
 
 __all__ = ["ExecutionConfig", "StreamExecutionEnvironment"]
 
@@ -141,7 +142,9 @@ class StreamExecutionEnvironment(PyFlinkNames):
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
         """Say when results are: STREAMING, the default, gives them while the input comes; BATCH
         gives one reduced record per key, and all event time, when it has ended, and takes no
-        checkpoints. The order of records is the same in both, and no stage waits for another."""
+        checkpoints. The order of records is the same in both, and no stage waits for another. A
+        job in mode BATCH warns, with all that differs from Flink's; so does one in mode AUTOMATIC
+        whose sources all end, as that is the same."""
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise ConfigurationError(
                 f"the runtime mode is {execution_mode!r}: choose one of RuntimeExecutionMode"
@@ -345,6 +348,8 @@ class StreamExecutionEnvironment(PyFlinkNames):
         checkpointing = self._checkpoint_config.job_checkpointing()
         if self._defaults.mode != "streaming" and is_batch(self._transformations, self._defaults):
             checkpointing = None
+            # Of execute(), which calls this; other callers are shown a line of flinknet's own.
+            warnings.warn(f'job "{name}" runs in mode BATCH: {BATCH_DIFFERENCE}', stacklevel=3)
         default = NO_RESTART if checkpointing is None else ExponentialDelayRestart()
         graph = replace(
             graph,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["ALL_OF_IT", "DIFFERENCES", "PyFlinkNames"]
+__all__ = ["ALL_OF_IT", "BATCH_DIFFERENCE", "DIFFERENCES", "VALUE_DIFFERENCES", "PyFlinkNames"]
 
 _JAVA = "never: it is about objects of the Java virtual machine, of which there is none"
 _SERIALIZERS = "never: records say themselves what they are, and have one form on the wire"
@@ -33,6 +33,15 @@ _ALIGNMENT = (
     "never: sources are not held back by each other's event time; a `RateLimitedSource` bounds one "
     "that runs ahead, and RocksDB keeps what is waited for"
 )
+
+BATCH_DIFFERENCE = (
+    "as in Flink, folds give their results at the end of the input, event time comes then, and "
+    "there are no checkpoints; otherwise: all stages run at the same time, exchanges are pipelined "
+    "and records are not sorted by key, a broadcast stream is not read first, timers of the clock "
+    "that are not due at the end of the input do not fire, and a failure ends the job unless a "
+    "restart strategy is set, which runs all of it again"
+)
+"""What a job in mode BATCH is told, once."""
 
 ALL_OF_IT = "*"
 
@@ -319,6 +328,12 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     },
 }
+
+
+VALUE_DIFFERENCES: dict[str, dict[str, str]] = {
+    "RuntimeExecutionMode": {"BATCH": BATCH_DIFFERENCE},
+}
+"""Of enumerations, the members that are here and mean something else."""
 
 
 class PyFlinkNames:

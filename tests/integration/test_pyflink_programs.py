@@ -8,6 +8,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from flinknet.cluster import LocalCluster
 from flinknet.cluster.control.job_result import JobResult
 from flinknet.cluster.local.job_control import JobControl
@@ -76,6 +78,7 @@ def with_own_imports(program: str) -> str:
     return re.sub(r"^from pyflink\b", "from flinknet", program, flags=re.MULTILINE)
 
 
+@pytest.mark.filterwarnings("ignore:job .* runs in mode BATCH")
 async def test_programs_run_with_their_import_lines_changed() -> None:
     printed: list[str] = []
     loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from flinknet.task.pyflink_differences import ALL_OF_IT, DIFFERENCES
+from flinknet.task.pyflink_differences import ALL_OF_IT, DIFFERENCES, VALUE_DIFFERENCES
 from tests.pyflink.listing import Api, Methods, read_api
 
 __all__ = ["PAGE", "page"]
@@ -60,6 +60,8 @@ def _rows(name: str, methods: Methods) -> Iterator[str]:
         yield f"| {shown} | {calls} | here |"
     for method, why in differences.items():
         yield f"| {shown} | `{method}({_parameters(methods, method)})` | {why} |"
+    for member, why in VALUE_DIFFERENCES.get(name, {}).items():
+        yield f"| {shown} | `{member}` | {why} |"
 
 
 def _parameters(methods: Methods, method: str) -> str:

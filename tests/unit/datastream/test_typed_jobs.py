@@ -117,6 +117,7 @@ async def test_side_outputs_and_windows_have_types(environment: StreamExecutionE
     assert sorted(found["sums"]) == [(0, 6), (1, 4)]
 
 
+@pytest.mark.filterwarnings("ignore:job .* runs in mode BATCH")
 async def test_extremes_by_key_and_projections(environment: StreamExecutionEnvironment) -> None:
     environment.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)
     pairs = environment.from_collection([("a", 3, 0), ("a", 1, 1), ("a", 1, 2), ("b", 7, 3)])
@@ -182,7 +183,9 @@ async def test_functions_may_change_what_they_get_unless_objects_are_reused(
 def test_batch_is_for_what_ends(environment: StreamExecutionEnvironment) -> None:
     environment.set_runtime_mode(RuntimeExecutionMode.BATCH).enable_checkpointing(1000)
     environment.from_collection([1]).print()
-    graph = environment.job_graph(clear=True)
+    with pytest.warns(UserWarning, match='job "counts" runs in mode BATCH: .* pipelined') as told:
+        graph = environment.job_graph("counts", clear=True)
+    assert len(told) == 1
     assert (graph.checkpointing, graph.auto_watermark_interval_ms) == (None, 0)
     environment.from_source(GeneratorSource(int)).name("endless").print()
     with pytest.raises(ConfigurationError, match='"Source: endless" does not end'):
