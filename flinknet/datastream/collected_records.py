@@ -1,11 +1,15 @@
 """The records of a stream, in the program, while the job that makes them runs.
 
 Theory of operation. Every subtask of the job's ``ProgramSink`` has a connection, and a thread here
-that reads it. Records without checkpoints are *visible* when they come. Otherwise they are held, in
-front of the mark of the checkpoint that they are in, and visible when that is complete; a subtask
-that goes on from a checkpoint, after a failure, makes those visible that are in it, and the others
-are dropped, because they come again. When the job has finished, all are. A reader that is slow lets
-``READ_AHEAD_RECORDS`` become visible; then its threads stop reading, and the sinks wait.
+that reads it to its end. Records without checkpoints are *visible* when they come. Otherwise they
+are held, in front of the mark of the checkpoint that they are in, and visible when that is
+complete. A mark is answered when it is held with all in front of it, and only then the checkpoint
+can be complete. So when a subtask begins again from a checkpoint, after a failure, its mark is here
+unless the checkpoint was complete before: the records in front of it become visible, and those
+behind it are dropped, because they come again, as is all that the connection before still has. When
+the job has finished, all records are visible. A reader that is slow lets ``READ_AHEAD_RECORDS``
+become visible; then its threads stop reading, and the sinks wait. Once the program has closed the
+iterator, what still comes is dropped, until the job is cancelled: no sink fails because of that.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from io import BufferedIOBase
+from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -34,8 +40,23 @@ if TYPE_CHECKING:
 
 __all__ = ["READ_AHEAD_RECORDS", "CollectedRecords"]
 
+_ANSWER = b"\0"
+
 READ_AHEAD_RECORDS = 10_000
 """Visible records that wait for the program before its sinks do: some batches of each of them."""
+
+
+@dataclass(slots=True)
+class _Sender:
+    """A subtask under one number."""
+
+    subtask: int
+    attempt: int
+    is_checkpointed: bool
+    held: list[tuple[int | None, list[Any]]] = field(default_factory=list)
+    """Records, and marks, a checkpoint's id in front of no records."""
+    was_given_out: bool = False
+    """Whether the program has had a record of it."""
 
 
 class CollectedRecords(Iterator[Any]):
@@ -47,10 +68,9 @@ class CollectedRecords(Iterator[Any]):
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._visible: deque[Any] = deque()
-        self._held: dict[int, list[tuple[int | None, list[Any]]]] = {}
-        """By subtask: records, and marks, a checkpoint's id in front of no records."""
-        self._given_out = False
+        self._visible: deque[tuple[_Sender, Any]] = deque()
+        self._senders: dict[int, _Sender] = {}
+        """The last one of each subtask."""
         self._error: JobFailedError | None = None
         self._is_closed = False
         self._has_ended = False
@@ -65,8 +85,7 @@ class CollectedRecords(Iterator[Any]):
             """One subtask of the sink."""
 
             def handle(self) -> None:
-                if records.read(self.rfile):
-                    self.wfile.write(b"\0")
+                records.read(self.rfile, self.wfile)
 
         self._server = _Server(path, Connection)
         self._thread = threading.Thread(
@@ -94,8 +113,8 @@ class CollectedRecords(Iterator[Any]):
                     break
                 self._changed.wait()
             else:
-                self._given_out = True
-                record = self._visible.popleft()
+                sender, record = self._visible.popleft()
+                sender.was_given_out = True
                 if len(self._visible) == READ_AHEAD_RECORDS - 1 or not self._visible:
                     self._changed.notify_all()
                 return record
@@ -127,7 +146,7 @@ class CollectedRecords(Iterator[Any]):
                 return
             self._is_closed = True
             self._visible.clear()
-            self._held.clear()
+            self._senders.clear()
             self._changed.notify_all()
         if self._job is not None:
             self._job.cancel()
@@ -139,66 +158,97 @@ class CollectedRecords(Iterator[Any]):
         atexit.unregister(self.close)
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def read(self, connection: BufferedIOBase) -> bool:
-        """Take what a subtask sends, to its end; whether that is its last word."""
-        subtask, is_checkpointed = 0, False
-        while (message := read_frame(connection)) is not None:
-            kind, *rest = message
-            with self._changed:
-                if self._is_closed:
-                    return False
-                match kind:
-                    case "open":
-                        subtask, checkpoint, is_checkpointed = rest
-                        self._open(subtask, checkpoint, is_checkpointed=is_checkpointed)
-                    case "records" if is_checkpointed:
-                        self._held[subtask].append((None, rest[0]))
-                    case "records":
-                        self._show(rest[0])
-                        self._changed.wait_for(self._has_room)
-                    case "mark":
-                        self._held[subtask].append((rest[0], []))
-                    case "complete":
-                        self._complete(subtask, rest[0])
-                        self._changed.wait_for(self._has_room)
-                    case _:
-                        return True
-        return False
+    def read(self, frames: BufferedIOBase, answers: BufferedIOBase) -> None:
+        """Take what a subtask sends, until it hangs up or begins again on another connection."""
+        sender: _Sender | None = None
+        try:
+            while (message := read_frame(frames)) is not None:
+                kind, *rest = message
+                with self._changed:
+                    if kind == "open":
+                        subtask, attempt, checkpoint, is_checkpointed = rest
+                        sender = _Sender(subtask, attempt, is_checkpointed)
+                        sender = self._open(sender, checkpoint)
+                    if sender is None or not self._take(sender, kind, *rest):
+                        return
+                if kind in ("mark", "end"):
+                    answers.write(_ANSWER)
+        except OSError:
+            return  # The end of a worker, of which the job itself tells more.
+        except Exception as error:
+            self._fail(f"a record cannot be read in the program: {type(error).__name__}: {error}")
 
+    def _take(self, sender: _Sender, kind: str, *rest: Any) -> bool:
+        """Take one message; whether it came from the last one of its subtask."""
+        if self._is_closed or self._has_ended:
+            return True
+        match kind:
+            case "records" if sender.is_checkpointed:
+                sender.held.append((None, rest[0]))
+            case "records":
+                self._show(sender, rest[0])
+            case "mark" if sender.is_checkpointed:
+                sender.held.append((rest[0], []))
+            case "complete":
+                self._complete(sender, rest[0])
+        if not sender.is_checkpointed or kind == "complete":
+            self._changed.wait_for(lambda: self._has_room or self._is_late(sender))
+        return not self._is_late(sender)
+
+    @property
     def _has_room(self) -> bool:
-        return len(self._visible) < READ_AHEAD_RECORDS or self._is_closed
+        is_over = self._is_closed or self._has_ended
+        return len(self._visible) < READ_AHEAD_RECORDS or is_over
 
-    def _open(self, subtask: int, checkpoint: int | None, *, is_checkpointed: bool) -> None:
-        if subtask in self._held:
-            if checkpoint is not None:
-                self._complete(subtask, checkpoint)
-            elif not is_checkpointed and self._given_out:
-                self._error = JobFailedError(
-                    "the job has begun again after a failure, and would give out the same records "
-                    "once more: enable checkpoints, with which it goes on where it was"
-                )
-                self._changed.notify_all()
-            elif not is_checkpointed:
-                self._visible.clear()
-        self._held[subtask] = []
+    def _is_late(self, sender: _Sender) -> bool:
+        """Whether the subtask has begun again meanwhile."""
+        return self._senders.get(sender.subtask, sender) is not sender
 
-    def _complete(self, subtask: int, checkpoint: int) -> None:
-        held = self._held[subtask]
+    def _open(self, sender: _Sender, checkpoint: int | None) -> _Sender | None:
+        """A subtask begins, or begins again; None if that comes from a worker that was given up."""
+        before = self._senders.get(sender.subtask)
+        if before is not None:
+            if before.attempt > sender.attempt:
+                return None
+            if sender.is_checkpointed and checkpoint is not None:
+                self._complete(before, checkpoint)
+            elif not sender.is_checkpointed:
+                self._begin_again(before)
+        self._senders[sender.subtask] = sender
+        self._changed.notify_all()
+        return sender
+
+    def _begin_again(self, before: _Sender) -> None:
+        """Without checkpoints a subtask sends all of its records once more."""
+        if before.was_given_out:
+            self._fail(
+                "the job has begun again after a failure, and would give out the same records "
+                "once more: enable checkpoints, with which it goes on where it was"
+            )
+        else:
+            self._visible = deque(one for one in self._visible if one[0] is not before)
+
+    def _complete(self, sender: _Sender, checkpoint: int) -> None:
+        held = sender.held
         marks = [index for index, (mark, _) in enumerate(held) if mark == checkpoint]
         for _, records in held[: marks[-1]] if marks else ():
-            self._show(records)
+            self._show(sender, records)
         del held[: marks[-1] + 1 if marks else 0]
 
-    def _show(self, records: list[Any]) -> None:
-        self._visible.extend(records)
+    def _show(self, sender: _Sender, records: list[Any]) -> None:
+        self._visible.extend(zip(repeat(sender), records))
         self._changed.notify_all()
+
+    def _fail(self, why: str) -> None:
+        with self._changed:
+            self._error = self._error or JobFailedError(why)
+            self._changed.notify_all()
 
     def _end(self, error: BaseException | None) -> None:
         with self._changed:
-            if error is None:
-                for held in self._held.values():
-                    for _, records in held:
-                        self._visible.extend(records)
+            for sender in self._senders.values() if error is None else ():
+                for _, records in sender.held:
+                    self._show(sender, records)
             self._has_ended = True
             self._changed.notify_all()
 

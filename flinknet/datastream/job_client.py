@@ -75,11 +75,20 @@ class JobClient(PyFlinkNames):
         return self._control.job_id
 
     def get_job_status(self) -> CompletableFuture[str]:
-        """Return how the job stood when it last reported: Flink's names, ``"RUNNING"``."""
-        progress = self._control.progress
+        """Return how the job has ended, or how it stood when it last reported: Flink's names,
+        ``"RUNNING"``."""
         status: Future[str] = Future()
-        status.set_result("INITIALIZING" if progress is None else progress.state)
+        status.set_result(self._status())
         return CompletableFuture(status)
+
+    def _status(self) -> str:
+        if self._result.done():
+            error = self._result.exception()
+            if error is None:
+                return self._result.result().state
+            return "CANCELED" if isinstance(error, JobCancelledError) else "FAILED"
+        progress = self._control.progress
+        return "INITIALIZING" if progress is None else progress.state
 
     def get_job_execution_result(self) -> CompletableFuture[JobResult]:
         """Return the result that the job will have, or the JobError that it will end with."""

@@ -1,18 +1,24 @@
 """The sink that brings records to the program while the job runs.
 
 Theory of operation. Each subtask connects to the program's socket, a Unix one in a directory that
-nobody else may enter, and sends frames (``task/record_frames.py``)::
+only its user may enter, and sends frames (``task/record_frames.py``)::
 
-    ("open", subtask, checkpoint, checkpointed)
+    ("open", subtask, attempt, checkpoint, checkpointed)
                                     which checkpoint it goes on from, or None, and whether there
                                     are some
     ("records", [...])
-    ("mark", checkpoint)            what came before is in that checkpoint
-    ("complete", checkpoint)        nothing of it will come again
-    ("end",)                        answered with one byte, when all has been taken
+    ("mark", checkpoint)            the records in front of it are in that checkpoint; answered
+    ("complete", checkpoint)        those will not come again
+    ("end",)                        there are no more records; answered
 
-Where the job has no checkpoints all that comes is the program's at once; otherwise what is complete
-is (``collected_records.py``). The program that does not read holds the sink back, by the socket.
+The program answers with one byte when it has taken all that came before. A checkpoint is
+acknowledged behind the answer to its mark: what is in a checkpoint that is complete, the program
+has, whatever becomes of the subtask and of its connection. The connection lasts until the subtask
+is closed; checkpoints go on behind the end of the input.
+
+Where the job has no checkpoints all that comes is the program's at once; otherwise the records of a
+checkpoint are when it is complete (``collected_records.py``). A program that does not read holds
+the sink back, by the socket.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from flinknet.errors import JobFailedError
 from flinknet.task.context import RuntimeContext
 from flinknet.task.functions import CheckpointListener
 from flinknet.task.record_frames import frame
-from flinknet.task.sink import Sink
+from flinknet.task.sink import ConfirmedSink
 from flinknet.task.state.checkpointed_function import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -34,13 +40,17 @@ from flinknet.task.state.checkpointed_function import (
 __all__ = ["ProgramSink"]
 
 
-class ProgramSink(Sink, CheckpointedFunction, CheckpointListener):
+class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
     """Writes to the program's socket at ``path``."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._restored: int | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._asked = 0
+        """Marks and ends that the program answers."""
+        self._answered = 0
+        self._has_finished = False
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Remember which checkpoint the job goes on from."""
@@ -49,15 +59,34 @@ class ProgramSink(Sink, CheckpointedFunction, CheckpointListener):
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Mark the place of the checkpoint among the records."""
         self._send("mark", context.get_checkpoint_id())
+        self._asked += 1
         self._unmarked = 0
+
+    async def confirm(self) -> None:
+        """Return when the program has taken what came before the last mark, or the end."""
+        asked = self._asked
+        async with self._answers:
+            while self._answered < asked:
+                try:
+                    await self._reader.readexactly(1)
+                except (asyncio.IncompleteReadError, ConnectionError) as error:
+                    raise self._hung_up() from error
+                self._answered += 1
 
     async def open(self, runtime_context: RuntimeContext) -> None:
         """Connect to the program."""
         self._is_checkpointed = runtime_context.checkpointed
         self._records_max = runtime_context.collect_records_max
         self._unmarked = 0
+        self._answers = asyncio.Lock()
         self._reader, self._writer = await asyncio.open_unix_connection(self._path)
-        self._send("open", runtime_context.index, self._restored, runtime_context.checkpointed)
+        self._send(
+            "open",
+            runtime_context.index,
+            runtime_context.attempt,
+            self._restored,
+            runtime_context.checkpointed,
+        )
 
     async def write(self, records: list[Any]) -> None:
         """Send records, as soon as the program takes them."""
@@ -78,17 +107,31 @@ class ProgramSink(Sink, CheckpointedFunction, CheckpointListener):
         self._send("complete", checkpoint_id)
 
     async def finish(self) -> None:
-        """Wait until the program's end has taken all of it."""
-        assert self._writer is not None, "it was opened"
+        """Wait until the program has taken all of it."""
         self._send("end")
-        await self._writer.drain()
-        await self._reader.readexactly(1)
+        self._asked += 1
+        await self.confirm()
+        self._has_finished = True
 
     async def close(self) -> None:
-        """Hang up."""
-        if self._writer is not None:
+        """Hang up: what a subtask that has not finished did not get rid of, comes again."""
+        if self._writer is None:
+            return
+        if self._has_finished:
             self._writer.close()
+        else:
+            # A program that reads slowly would take it after what comes again.
+            self._writer.transport.abort()
 
     def _send(self, *message: Any) -> None:
         assert self._writer is not None, "it was opened"
+        if self._writer.is_closing():
+            # uvloop would raise an error of its own, and asyncio drop the message.
+            raise self._hung_up()
         self._writer.write(frame(*message))
+
+    def _hung_up(self) -> JobFailedError:
+        return JobFailedError(
+            f"the program has hung up {self._path}, by which execute_and_collect brings it the "
+            "records: it has ended, or could not read one"
+        )

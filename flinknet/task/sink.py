@@ -25,6 +25,7 @@ __all__ = [
     "CheckpointedSink",
     "CommitContext",
     "Committer",
+    "ConfirmedSink",
     "Sink",
     "SinkOperator",
     "TwoPhaseSink",
@@ -48,6 +49,16 @@ class Sink(Function, ABC):
 
     def finish(self) -> Any:
         """Make everything written visible: the input is complete."""
+
+
+class ConfirmedSink(Sink):
+    """A sink whose other end confirms what it has taken: a checkpoint is acknowledged after that,
+    so that nothing is lost with the subtask that is in a checkpoint."""
+
+    @abstractmethod
+    async def confirm(self) -> None:
+        """Return when the other end has all that was written before the last snapshot; it may be
+        cancelled, and called again while records are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +255,16 @@ class SinkOperator(Operator):
         return bool(self._rolled or self._pending) or isinstance(self.sink, CheckpointListener)
 
     async def persist(self) -> None:
-        if self._volatile and isinstance(self.sink, CheckpointedSink):
-            committables = list(self._volatile)
-            try:
+        try:
+            if isinstance(self.sink, ConfirmedSink):
+                await self.sink.confirm()
+            elif self._volatile and isinstance(self.sink, CheckpointedSink):
+                committables = list(self._volatile)
                 await asyncio.to_thread(self.sink.persist, committables)
-            except Exception as error:
-                self._failure = error
-                raise
-            self._volatile = [one for one in self._volatile if one not in committables]
+                self._volatile = [one for one in self._volatile if one not in committables]
+        except Exception as error:
+            self._failure = error
+            raise
 
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         try:

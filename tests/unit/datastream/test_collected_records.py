@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -24,6 +25,7 @@ class Job:
     """A job that ends when the test says so, and whose subtasks are the test's."""
 
     def __init__(self) -> None:
+        self.attempts = -1
         self.records = CollectedRecords()
         self._result: Future[JobResult] = Future()
         control = JobControl()
@@ -34,10 +36,15 @@ class Job:
     def _run(self) -> JobResult:
         return self._result.result()
 
-    def subtask(self, index: int, restored: int | None, *, checkpointed: bool) -> socket.socket:
+    def subtask(
+        self, index: int, restored: int | None, *, checkpointed: bool, attempt: int | None = None
+    ) -> socket.socket:
+        """A subtask begins, each time under the next number, unless one is given."""
+        self.attempts += 1
+        number = self.attempts if attempt is None else attempt
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self.records.sink._path)
-        connection.sendall(frame("open", index, restored, checkpointed))
+        connection.sendall(frame("open", index, number, restored, checkpointed))
         return connection
 
     def finish(self) -> None:
@@ -57,12 +64,19 @@ def job() -> Iterator[Job]:
 
 
 def say(subtask: socket.socket, *messages: tuple[Any, ...]) -> None:
-    """Send messages, and wait until they have been taken."""
+    """Send messages, and wait until they have been taken: the program goes on listening."""
     for message in messages:
         subtask.sendall(frame(*message))
+        if message[0] == "mark":
+            assert subtask.recv(1) == b"\0"
     subtask.sendall(frame("end"))
     assert subtask.recv(1) == b"\0"
-    subtask.close()
+
+
+def mark(subtask: socket.socket, records: list[Any], checkpoint: int) -> None:
+    """Send records of a checkpoint, and wait until they have been taken."""
+    subtask.sendall(frame("records", records) + frame("mark", checkpoint))
+    assert subtask.recv(1) == b"\0"
 
 
 def test_without_checkpoints_records_come_at_once(job: Job) -> None:
@@ -127,3 +141,81 @@ def test_closing_cancels_the_job_and_leaves_nothing(job: Job) -> None:
         assert next(job.records) == 0
     assert not directory.exists()
     assert job.client.get_job_execution_result().done()
+
+
+def test_what_comes_behind_the_end_is_taken(job: Job) -> None:
+    """The last checkpoint is taken there. Nothing is shown twice, whatever comes when."""
+    with job.subtask(0, None, checkpointed=True) as subtask:
+        say(subtask, ("records", [1, 2]))
+        say(subtask, ("mark", 7), ("complete", 7))
+        assert [next(job.records), next(job.records)] == [1, 2]
+        say(subtask, ("records", [3]), ("mark", 8))
+        job.finish()
+        say(subtask, ("complete", 8))
+        assert list(job.records) == [3]
+
+
+def test_what_a_slow_program_has_not_read_of_a_lost_subtask_does_not_come_twice(job: Job) -> None:
+    """It lies in the connection of then, behind what the program has no room for."""
+    with (
+        job.subtask(0, None, checkpointed=True) as lost,
+        job.subtask(1, None, checkpointed=True) as other,
+    ):
+        full = list(range(READ_AHEAD_RECORDS))
+        mark(lost, ["first"], 1)
+        mark(other, full, 1)
+        other.sendall(frame("complete", 1))
+        lost.sendall(frame("complete", 1) + frame("records", ["again"]))
+    with job.subtask(0, 1, checkpointed=True) as subtask:
+        mark(subtask, ["again"], 2)
+        subtask.sendall(frame("complete", 2))
+        seen = Counter(next(job.records) for _ in range(len(full) + 2))
+        job.finish()
+    assert seen == Counter([*full, "first", "again"])
+    assert list(job.records) == []
+
+
+def test_a_worker_that_was_given_up_and_still_lives_is_not_listened_to(job: Job) -> None:
+    with job.subtask(0, None, checkpointed=True, attempt=1) as subtask:
+        say(subtask, ("records", [1]))
+        with job.subtask(0, None, checkpointed=True, attempt=0) as old:
+            old.sendall(frame("records", ["old"]))
+            assert old.recv(1) == b"", "it is hung up"
+        job.finish()
+    assert list(job.records) == [1]
+
+
+def test_one_part_that_begins_again_takes_nothing_from_the_others(job: Job) -> None:
+    """Without checkpoints, with nothing given out yet of what begins again."""
+    with job.subtask(0, None, checkpointed=False) as left:
+        say(left, ("records", ["left"]))
+        with job.subtask(1, None, checkpointed=False) as right:
+            say(right, ("records", ["right"]))
+        assert next(job.records) == "left"
+        with job.subtask(1, None, checkpointed=False) as right:
+            say(right, ("records", ["right"]))
+            job.finish()
+    assert list(job.records) == ["right"]
+
+
+def test_a_job_without_checkpoints_that_began_from_a_savepoint_repeats_nothing(job: Job) -> None:
+    with job.subtask(0, 5, checkpointed=False) as subtask:
+        say(subtask, ("records", [1]))
+    with job.subtask(0, 5, checkpointed=False) as subtask:
+        say(subtask, ("records", [1]))
+        job.finish()
+    assert list(job.records) == [1]
+
+
+class Unreadable:
+    """A record that the program cannot unpickle."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (int, ("no number",))
+
+
+def test_a_record_that_cannot_be_read_is_told(job: Job) -> None:
+    with job.subtask(0, None, checkpointed=False) as subtask:
+        subtask.sendall(frame("records", [Unreadable()]))
+        with pytest.raises(JobFailedError, match="a record cannot be read.*no number"):
+            next(job.records)

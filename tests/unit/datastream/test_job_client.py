@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -55,13 +56,44 @@ async def test_who_is_cancelled_while_waiting_leaves_the_job_running() -> None:
     assert await client is RESULT
 
 
-def test_status_is_that_of_the_last_report() -> None:
-    control = JobControl()
-    client = JobClient(lambda: RESULT, control)
+def test_status_is_that_of_the_last_report_while_the_job_runs() -> None:
+    control, go_on = JobControl(), threading.Event()
+
+    def run() -> JobResult:
+        go_on.wait()
+        return RESULT
+
+    client = JobClient(run, control)
     assert client.get_job_status().result() == "INITIALIZING"
     control.progress = JobProgress("id", "job", 0, "RUNNING", 0.1, (), (), None)
     assert client.get_job_status().result() == "RUNNING"
     assert client.get_job_id() == control.job_id
+    go_on.set()
+    client.join()
+    assert client.get_job_status().result() == "FINISHED"
+
+
+def is_cancelled() -> JobResult:
+    raise asyncio.CancelledError
+
+
+def is_cancelled_elsewhere() -> JobResult:
+    raise JobCancelledError("by another client")
+
+
+@pytest.mark.parametrize(
+    ("run", "status"),
+    [(fails, "FAILED"), (is_cancelled, "CANCELED"), (is_cancelled_elsewhere, "CANCELED")],
+)
+def test_status_is_that_of_the_end_when_the_job_has_ended(
+    run: Callable[[], JobResult], status: str
+) -> None:
+    """Whatever it was at the last report."""
+    control = JobControl()
+    client = JobClient(run, control)
+    control.progress = JobProgress("id", "job", 0, "RUNNING", 0.1, (), (), None)
+    client.join()
+    assert client.get_job_status().result() == status
 
 
 def test_a_cancelled_job_ends_with_that() -> None:

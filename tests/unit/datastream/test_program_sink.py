@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,12 +18,14 @@ from tests.unit.task.harness import context
 
 
 class Program:
-    """The other end of the socket: takes what comes, and answers an end that will."""
+    """The other end of the socket: takes what comes, and answers when the test says so."""
 
-    def __init__(self, path: Path, *, answers: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self._answers = answers
         self._came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._writer: asyncio.Future[asyncio.StreamWriter] = (
+            asyncio.get_running_loop().create_future()
+        )
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._serve, self.path)
@@ -33,11 +36,18 @@ class Program:
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._answers:
-            writer.write(b"\0")
-        self._came.set_result(await reader.read())
+        self._writer.set_result(writer)
+        with suppress(ConnectionError):
+            self._came.set_result(await reader.read())
         writer.close()
-        await writer.wait_closed()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async def answer(self) -> None:
+        (await self._writer).write(b"\0")
+
+    async def hang_up(self) -> None:
+        (await self._writer).close()
 
     async def messages(self) -> list[tuple[Any, ...]]:
         """All that came, once the sink has hung up."""
@@ -46,23 +56,64 @@ class Program:
 
 
 async def test_what_a_subtask_sends(tmp_path: Path) -> None:
-    async with Program(tmp_path / "socket", answers=True) as program:
+    async with Program(tmp_path / "socket") as program:
         sink = ProgramSink(program.path)
-        await sink.open(context(index=1, checkpointed=True, collect_records_max=3))
+        await sink.open(context(index=1, attempt=4, checkpointed=True, collect_records_max=3))
         await sink.write([1, 2])
         sink.snapshot_state(FunctionSnapshotContext(7, 0))
         await sink.write([3])
         await sink.notify_checkpoint_complete(7)
+        await program.answer()
+        await program.answer()
         await sink.finish()
+        sink.snapshot_state(FunctionSnapshotContext(8, 0))
+        await program.answer()
+        await sink.confirm()
+        await sink.notify_checkpoint_complete(8)
         await sink.close()
         assert await program.messages() == [
-            ("open", 1, None, True),
+            ("open", 1, 4, None, True),
             ("records", [1, 2]),
             ("mark", 7),
             ("records", [3]),
             ("complete", 7),
             ("end",),
+            ("mark", 8),
+            ("complete", 8),
         ]
+
+
+async def test_a_mark_is_confirmed_when_the_program_has_answered_it(tmp_path: Path) -> None:
+    """Also if the checkpoint before it was aborted while its answer was awaited."""
+    async with Program(tmp_path / "socket") as program:
+        sink = ProgramSink(program.path)
+        await sink.open(context(checkpointed=True))
+        sink.snapshot_state(FunctionSnapshotContext(1, 0))
+        aborted = asyncio.create_task(sink.confirm())
+        sink.snapshot_state(FunctionSnapshotContext(2, 0))
+        second = asyncio.create_task(sink.confirm())
+        await asyncio.sleep(0)
+        aborted.cancel()
+        await program.answer()
+        await asyncio.wait([aborted])
+        assert not second.done()
+        await program.answer()
+        await second
+        await sink.close()
+
+
+async def test_a_program_that_is_gone_fails_the_sink(tmp_path: Path) -> None:
+    """On every loop: what is sent into a closed connection is not lost without a word."""
+    async with Program(tmp_path / "socket") as program:
+        sink = ProgramSink(program.path)
+        await sink.open(context(checkpointed=True))
+        sink.snapshot_state(FunctionSnapshotContext(1, 0))
+        await program.hang_up()
+        with pytest.raises(JobFailedError, match="the program has hung up"):
+            await sink.confirm()
+        await sink.close()
+        with pytest.raises(JobFailedError, match="the program has hung up"):
+            await sink.notify_checkpoint_complete(1)
 
 
 async def test_records_between_two_checkpoints_are_bounded(tmp_path: Path) -> None:
@@ -77,8 +128,10 @@ async def test_records_between_two_checkpoints_are_bounded(tmp_path: Path) -> No
                     await sink.write([3, 4])
             else:
                 await sink.write([3, 4])
+            await program.answer()
+            await sink.finish()
             await sink.close()
-            assert len(await program.messages()) == (2 if checkpointed else 3)
+            assert len(await program.messages()) == (3 if checkpointed else 4)
 
 
 async def test_closing_what_was_never_opened_does_nothing() -> None:
