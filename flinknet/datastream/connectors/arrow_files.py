@@ -116,7 +116,7 @@ class FileSource(Source):
             rows_max=SOURCE_RECORD_BATCH_ROWS if is_batch else SOURCE_BATCH_ROWS,
             unique_names=self._records == "dict",
             same_types=is_batch,
-            shares=not is_batch,
+            shares=self._records == "tuple",
         )
         for file, part in units[context.index :: context.parallelism]:
             row = 0
@@ -131,20 +131,23 @@ class FileSource(Source):
         self, batch: pyarrow.RecordBatch, stamp: Callable[[], Any] | None, place: _Place
     ) -> Iterator[list[Any]]:
         """Yield a few rows at a time: by the next ones, the memory of the last is there again."""
-        names = batch.schema.names
+        has_fine = any(getattr(kind, "unit", None) == "ns" for kind in batch.schema.types)
         for start in range(0, batch.num_rows, BATCH_RECORDS):
             rows = batch.slice(start, BATCH_RECORDS)
             try:
-                columns = list(map(_values, rows.columns))
+                records = self._records_of(_in_microseconds(rows) if has_fine else rows, stamp)
             except Exception as error:
                 raise place.unreadable(rows, start, error) from error
-            if self._records == "dict":
-                records = zip(*columns, strict=True)
-                yield [dict(zip(names, row, strict=True)) for row in records]
-                continue
-            if stamp is not None:
-                columns.append(repeat(stamp(), rows.num_rows))
-            yield list(zip(*columns, strict=True))
+            yield records
+
+    def _records_of(self, rows: pyarrow.RecordBatch, stamp: Callable[[], Any] | None) -> list[Any]:
+        if self._records == "dict":
+            dicts: list[Any] = rows.to_pylist()
+            return dicts
+        columns = list(map(_values, rows.columns))
+        if stamp is not None:
+            columns.append(repeat(stamp(), rows.num_rows))
+        return list(zip(*columns, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +163,11 @@ class _Place:
     ) -> UnreadableError:
         """Return an error that names the value among these rows for which Python has none."""
         within = "" if self.part is None else f" of part {self.part + 1}"
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        for number, name in enumerate(rows.schema.names):
+            column = rows.column(number)
             for index in range(rows.num_rows):
                 try:
-                    list(_values(column.slice(index, 1)))
+                    _in_microseconds(rows.select([number]).slice(index, 1)).to_pylist()
                 except Exception as cause:
                     return UnreadableError(
                         f"{self.file}, row {self.row + start + index + 1}{within}, column "
@@ -197,8 +201,6 @@ def _values(column: pyarrow.Array) -> Iterable[Any]:
     import pyarrow
 
     if not isinstance(column, pyarrow.DictionaryArray):
-        if getattr(column.type, "unit", None) == "ns":  # else the type is pandas', if it is there
-            column = column.cast(_in_microseconds(column.type))
         plain: list[Any] = column.to_pylist()
         return plain
     values = column.dictionary.to_pylist()
@@ -209,9 +211,22 @@ def _values(column: pyarrow.Array) -> Iterable[Any]:
     return map(values.__getitem__, indices.to_pylist())
 
 
-def _in_microseconds(kind: pyarrow.DataType) -> pyarrow.DataType:
+def _in_microseconds(rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    """Return the rows with times that Python has: those in nanoseconds would be of pandas' types,
+    where that is installed. pyarrow.ArrowInvalid if one has a part of a microsecond."""
     import pyarrow
 
-    if pyarrow.types.is_timestamp(kind):
-        return pyarrow.timestamp("us", kind.tz)
-    return pyarrow.duration("us") if pyarrow.types.is_duration(kind) else pyarrow.time64("us")
+    fine = {
+        number: column
+        for number, column in enumerate(rows.columns)
+        if getattr(column.type, "unit", None) == "ns"
+    }
+    for number, column in fine.items():
+        if pyarrow.types.is_timestamp(column.type):
+            kind = pyarrow.timestamp("us", column.type.tz)
+        elif pyarrow.types.is_duration(column.type):
+            kind = pyarrow.duration("us")
+        else:
+            kind = pyarrow.time64("us")
+        rows = rows.set_column(number, rows.schema.names[number], column.cast(kind))
+    return rows

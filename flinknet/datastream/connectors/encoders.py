@@ -139,10 +139,6 @@ class CsvEncoder(Encoder):
         self._has_header = header
         self._delimiter = delimiter
         self._characters = _Characters(encoding)
-        # In written rows: two empty values beside each other, or one at the begin or the end, which
-        # may be None or ""; line breaks that no Python before 3.11.9 quotes; and what bytes become.
-        end = f"{delimiter}\n"
-        self._doubtful = ("\r", BYTE_ORDER_MARK, "b'", 'b"', 2 * delimiter, f"\n{delimiter}", end)
 
     def header(self) -> bytes:
         """As ``Encoder.header``: with the byte-order mark, if the encoding has one."""
@@ -155,10 +151,21 @@ class CsvEncoder(Encoder):
 
     def _rows(self, rows: list[Sequence[Any]]) -> str:
         text = self._written(rows, csv.QUOTE_MINIMAL)
-        is_doubtful = text.startswith(self._delimiter) or len(text) > FIELD_CHARACTERS_MAX
-        if not is_doubtful and not any(doubtful in text for doubtful in self._doubtful):
-            return text
-        return "".join(map(self._carefully, rows))
+        return "".join(map(self._carefully, rows)) if self._is_doubtful(text) else text
+
+    def _is_doubtful(self, text: str) -> bool:
+        """Whether rows may have a value that is not read back as it was.
+
+        They may if they have an empty value, which was None or "", a carriage return, which csv
+        quotes from Python 3.11.9 on, a byte-order mark, or what ``str`` makes of bytes. To look for
+        this in the text is quicker than to look at each value.
+        """
+        if "\r" in text or BYTE_ORDER_MARK in text or len(text) > FIELD_CHARACTERS_MAX:
+            return True
+        if ("'" in text and "b'" in text) or ('"' in text and 'b"' in text):
+            return True
+        delimiter = self._delimiter
+        return 2 * delimiter in (delimiter + text).replace("\n", delimiter)
 
     def _carefully(self, row: Sequence[Any]) -> str:
         values = list(map(_unambiguous, row))
