@@ -91,7 +91,9 @@ class WireLimits:
     pool accounts for."""
 
     events_per_channel_max: int = 1_000
-    """Events of one channel that its consumer has not yet taken; more close the connection."""
+    """Events of one channel that its consumer has not yet taken: the event credit of the channel,
+    and as many may wait at its producer. A writer waits there; a peer that sends more breaks the
+    protocol. Peers must have the same."""
 
     control_bytes_max: int = 16 * MIB
     """Control messages queued for a peer that does not read, each counted with its overhead; more

@@ -93,10 +93,11 @@ class ChannelRegistry(BufferReceiver):
             return None
         data_type = header.data_type
         is_event = data_type is not _DATA_WITH_CLEAR_END and data_type is not _DATA
-        if is_event and channel.events_queued >= self._events_max:
+        if is_event and channel.events_queued + channel.events_untold >= self._events_max:
             raise RemoteProtocolError(
-                f"the peer sent more than {self._events_max} events on channel {header.channel} "
-                f"before its consumer took one (events_per_channel_max)"
+                f"the peer sent an event without event credit on channel {header.channel}: "
+                f"{self._events_max} have come of which it has not been told that they were taken "
+                f"(events_per_channel_max)"
             )
         body = channel.begin_buffer(header)
         if body is _FOR_MEMORY:
@@ -140,6 +141,11 @@ class ChannelRegistry(BufferReceiver):
             raise RemoteProtocolError(
                 f"the peer announced a backlog of {backlog} for channel {number}, which began with "
                 f"a credit of {channel.initial_credit}: only a channel without any needs it"
+            )
+        if channel.blocked:
+            raise RemoteProtocolError(
+                f"the peer announced a backlog for {channel}, behind an event that blocks it until "
+                f"it is resumed"
             )
         channel.on_backlog(backlog)
 

@@ -52,7 +52,13 @@ class ReaderRegistry:
         self._next_channel = 0
         self._quota = quota
         self._unused = MinuteBudget(config.wire.unused_requests_per_minute_max)
-        self._refused = SubpartitionReader(owner, CONNECTION_CHANNEL, 0, _ANY_CREDIT)
+        self._refused = SubpartitionReader(
+            owner,
+            CONNECTION_CHANNEL,
+            0,
+            _ANY_CREDIT,
+            events_max=self._limits.events_per_channel_max,
+        )
         self._refused.refuse()
 
     def __len__(self) -> int:
@@ -106,6 +112,7 @@ class ReaderRegistry:
             channel,
             credit,
             limits.credit_per_channel_max,
+            events_max=limits.events_per_channel_max,
             needs_credit=self._needs_credit,
         )
         self._readers[channel] = reader
@@ -132,6 +139,10 @@ class ReaderRegistry:
             raise RemoteProtocolError("the peer sent ADD_CREDIT, though flow control is off")
         reader = self._readers.get(channel) or self._reader(channel, "ADD_CREDIT")
         reader.add_credit(credit)
+
+    def add_event_credit(self, channel: int, events: int) -> None:
+        """AddEventCredit."""
+        self._reader(channel, "ADD_EVENT_CREDIT").add_event_credit(events)
 
     def resume_consumption(self, channel: int) -> None:
         """ResumeConsumption."""

@@ -21,9 +21,10 @@ An ENDED session has said its last message and a FAILED one says nothing more; w
 closes the socket. A LOST one has failed every channel and released every reader, with its cause.
 
 Bounds: control messages by ``control_bytes_max`` (a peer that does not read them is cut off),
-events by ``events_per_channel_max``, readers by ``channels_per_connection_max`` (a cancelled one
-counts until its cancel is here) and, with those of the worker's other sessions, by
-``channels_per_worker_max``, and what needs nothing behind it by ``peer_budget.py``.
+events by ``events_per_channel_max``, to which their sender keeps, readers by
+``channels_per_connection_max`` (a cancelled one counts until its cancel is here) and, with those of
+the worker's other sessions, by ``channels_per_worker_max``, and what needs nothing behind it by
+``peer_budget.py``.
 """
 
 from __future__ import annotations
@@ -181,6 +182,12 @@ class Session:
         if number is not None and self.state is _OPEN:
             self.outbox.add_credit(number, channel.credit)
 
+    def notify_event_taken(self, channel: RemoteInputChannel) -> None:
+        """Send AddEventCredit when the producer would soon have none: the reader has taken half of
+        the events that the channel may hold since the last time."""
+        if 2 * channel.events_untold >= self._limits.events_per_channel_max:
+            self._send_for(channel, MessageType.ADD_EVENT_CREDIT, channel.tell_events())
+
     def resume_reading(self, channel: RemoteInputChannel) -> None:
         """The buffer is there for which the link stopped reading."""
         if self.channels.stalled_on is channel:
@@ -211,10 +218,12 @@ class Session:
             self.outbox.remove_channel(number)
         self.resume_reading(channel)
 
-    def _send_for(self, channel: RemoteInputChannel, message_type: MessageType) -> None:
+    def _send_for(
+        self, channel: RemoteInputChannel, message_type: MessageType, *fields: int
+    ) -> None:
         number = self.channels.number_of(channel)
         if number is not None:
-            self._send(encode(message_type, number))
+            self._send(encode(message_type, number, *fields))
 
     # -- the producer's readers (ReaderOwner) -----------------------------------------------------
 
@@ -280,6 +289,10 @@ class Session:
             "a marked reader is not queued"
         )
         assert all(reader.credit >= 0 for reader in self.readers), "credit is negative"
+        assert all(
+            0 <= reader.event_credit <= self._limits.events_per_channel_max
+            for reader in self.readers
+        ), "event credit is out of bounds"
         self.channels.check_invariants()
         assert (self.failure is None) == (self.state in (_S.OPEN, _S.ENDED)), (
             "a session has a cause of its end and none, or the other way round"
@@ -294,6 +307,7 @@ _BY_TYPE: dict[MessageType, Callable[..., None]] = {
     MessageType.BACKLOG_ANNOUNCEMENT: Session._on_backlog_announcement,
 }
 _ABOUT_A_READER: dict[MessageType, Callable[..., None]] = {
+    MessageType.ADD_EVENT_CREDIT: ReaderRegistry.add_event_credit,
     MessageType.RESUME_CONSUMPTION: ReaderRegistry.resume_consumption,
     MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED: ReaderRegistry.acknowledge_all_data_processed,
     MessageType.NEW_BUFFER_SIZE: ReaderRegistry.notify_new_buffer_size,

@@ -12,8 +12,10 @@ partition request until the consumer's cancel, which always comes::
 
 A resume may be on its way while the producer fails, so it is taken once more. Credit is the number
 of data buffers it may send: the initial credit of the request, plus what is added, minus one per
-data buffer. Events cost nothing. It is *available* iff the next buffer is an event, or data and
-credit is left; the connection queues it then, at most once.
+data buffer. Events cost *event credit*: as many as the consumer may hold unread, and one more for
+each that it says it has taken. The last tenth of it is kept for events with priority, which are to
+overtake the others when the consumer is held up. The reader is *available* iff what comes next,
+data or event, can be paid for; the connection queues it then, at most once.
 
 Without flow control by credit a reader needs none, and has none.
 
@@ -25,8 +27,8 @@ acknowledgement. An answer to what was not sent, or a second one, breaks the pro
 the partition is sent behind the acknowledgement (``buffer/channel_end.py``); the subpartition sees
 to it that what it yields is in order, and that nothing follows a barrier before the resume.
 
-Owned counters: ``credit``; ``allowance_bytes``, which the outbox keeps here for its rounds.
-Invariant: ``credit >= 0``."""
+Owned counters: ``credit``, ``event_credit``; ``allowance_bytes``, which the outbox keeps here for
+its rounds. Invariants: ``credit >= 0``, ``0 <= event_credit <= events_max``."""
 
 from __future__ import annotations
 
@@ -52,6 +54,11 @@ __all__ = [
 log = logging.getLogger("flinknet.connection")
 
 _NONE = DataType.NONE
+_DATA = DataType.DATA_BUFFER
+_DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+
+_RESERVED_SHARE = 10
+"""One event in so many is kept for events with priority."""
 
 
 class ReaderState(Enum):
@@ -132,12 +139,15 @@ class SubpartitionReader:
 
     __slots__ = (
         "_end",
+        "_event_reserve",
+        "_events_max",
         "_owner",
         "_view",
         "allowance_bytes",
         "channel",
         "credit",
         "credit_max",
+        "event_credit",
         "initial",
         "needs_credit",
         "queued",
@@ -152,8 +162,10 @@ class SubpartitionReader:
         credit: int,
         credit_max: int,
         *,
+        events_max: int,
         needs_credit: bool = True,
     ) -> None:
+        """``events_max`` is how many events the consumer may hold that it has not taken."""
         self._owner = owner
         self._view: SubpartitionView | None = None
         self._end = ChannelEnd.DATA
@@ -161,6 +173,9 @@ class SubpartitionReader:
         self.initial = credit
         self.credit = credit
         self.credit_max = credit_max
+        self.event_credit = events_max
+        self._events_max = events_max
+        self._event_reserve = events_max // _RESERVED_SHARE
         self.needs_credit = needs_credit
         self.allowance_bytes = 0
         self.queued = False
@@ -192,7 +207,7 @@ class SubpartitionReader:
         if view is None or (self.state is not _READING and self.state is not _BLOCKED):
             return
         data_type = view.next_data_type()
-        if data_type is not _NONE and (self.credit or self.may_send(data_type)):
+        if self.may_send(data_type):
             self._owner.on_reader_available(self)
             return
         cause = view.failure_cause()
@@ -211,15 +226,18 @@ class SubpartitionReader:
         return self._view is not None and self.may_send(self._view.next_data_type())
 
     def may_send(self, data_type: DataType) -> bool:
-        """Whether what comes next, of that type, may be sent: only data has its price."""
+        """Whether what comes next, of that type, may be sent, and can be paid for."""
         if data_type is _NONE or (self.state is not _READING and self.state is not _BLOCKED):
             return False
-        return self.credit > 0 or data_type.is_event or not self.needs_credit
+        if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
+            return self.credit > 0 or not self.needs_credit
+        return self.event_credit > (0 if data_type.has_priority else self._event_reserve)
 
     def poll(self) -> BufferAndBacklog | None:
         """Take the next buffer and pay for it; None if there is nothing that may be sent."""
         view = self._view
-        if view is None or not (self.credit or self.available()):
+        can_pay = self.credit > 0 and self.event_credit > self._event_reserve
+        if view is None or not (can_pay or self.available()):
             return None
         polled = view.poll()
         if polled is None:
@@ -231,6 +249,8 @@ class SubpartitionReader:
                 assert self.credit > 0, "data was polled without credit"
                 self.credit -= 1
             return polled
+        assert self.event_credit > 0, "an event was polled without event credit"
+        self.event_credit -= 1
         self._end = self._end.after(ChannelStep.of(data_type), AssertionError, self)
         if data_type.is_blocking_upstream:
             self._become(_E.BLOCK)
@@ -251,6 +271,19 @@ class SubpartitionReader:
         had_none = self.credit == 0
         self.credit += credit
         if had_none:
+            self.notify_data_available()
+
+    def add_event_credit(self, events: int) -> None:
+        """The consumer has taken that many events. Raises RemoteProtocolError if so many have not
+        been sent."""
+        if events == 0 or self.event_credit + events > self._events_max:
+            raise RemoteProtocolError(
+                f"the peer says that it has taken {events} events of channel {self.channel}, where "
+                f"it has not said so of {self._events_max - self.event_credit}"
+            )
+        was_out = self.event_credit <= self._event_reserve
+        self.event_credit += events
+        if was_out:
             self.notify_data_available()
 
     def resume_consumption(self) -> None:

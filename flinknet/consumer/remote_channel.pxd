@@ -12,6 +12,9 @@ cdef class RemoteInputChannel(InputChannel):
     cdef public ChannelBuffers manager
     cdef public ChannelCredit credit
     cdef public Py_ssize_t sender_backlog
+    cdef public bint blocked
+    cdef public Py_ssize_t events_queued
+    cdef public Py_ssize_t events_untold
     cdef public object _arrived
     cdef public object _client
     cdef public Py_ssize_t _expected_sequence
@@ -29,6 +32,7 @@ cdef class RemoteInputChannel(InputChannel):
     @cython.locals(buffer=Buffer)
     cdef _add_event(self, tuple received)
     cdef _add_prioritized(self, tuple received)
+    cdef _count_taken_event(self)
     cpdef abort_buffer(self)
     @cython.locals(received=tuple, buffer=Buffer)
     cpdef tuple poll(self)

@@ -21,7 +21,11 @@ priority that this side makes, and keeps its place; if its time is over before i
 takes priority, too (``convert_to_priority_event``). The data in front of a channel's barrier is
 what an unaligned checkpoint stores (``channel_state_persister.py``).
 
-Owned counters: the expected sequence number, the producer's last backlog.
+Events: one that has arrived counts as queued until it is polled, and as *untold* from there until
+the client has told the producer, which may have so many on their way or here. Behind an event that
+blocks the channel nothing arrives before it is resumed here: the producer cannot know of it sooner.
+
+Owned counters: the expected sequence number, the producer's last backlog, events queued and untold.
 Invariant: credit at the producer + credit on its way + data frames on their way + unannounced
 credit == free buffers here, except between a blocking buffer and its resume if there are no
 exclusive buffers.
@@ -73,6 +77,9 @@ class PartitionRequestClient(Protocol):
 
     def resume_reading(self, channel: RemoteInputChannel) -> None:
         """Without credit: the buffer has come that a frame of the channel waits for."""
+
+    def notify_event_taken(self, channel: RemoteInputChannel) -> None:
+        """The reader has taken an event: tell the producer, now or with others."""
 
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
         """Send ResumeConsumption."""
@@ -130,6 +137,12 @@ class RemoteInputChannel(InputChannel):
         )
         self.credit = ChannelCredit()
         self.sender_backlog = 0
+        self.blocked = False
+        """Whether an event has arrived that blocks the channel, and is not resumed."""
+        self.events_queued = 0
+        """Events that have arrived and not been polled. Announcements have not arrived."""
+        self.events_untold = 0
+        """Events that have been polled, of which the producer has not been told."""
         self._arrived = ChannelEnd.DATA
         self._client: PartitionRequestClient | None = None
         self._expected_sequence = 0
@@ -138,14 +151,6 @@ class RemoteInputChannel(InputChannel):
         self._arriving_segment: MemorySegment | None = None
         self._arriving_recycler: BufferRecycler | None = None
         self._arriving_event: bytearray | None = None
-
-    @property
-    def events_queued(self) -> int:
-        """Events that have arrived and not been polled; they cost no credit. Announcements have not
-        arrived."""
-        return sum(
-            buffer.data_type.is_event and sequence != _MADE_HERE for buffer, sequence in self._queue
-        )
 
     @property
     def initial_credit(self) -> int:
@@ -172,6 +177,11 @@ class RemoteInputChannel(InputChannel):
                 f"{self} received buffer {header.sequence}, expected {self._expected_sequence}"
             )
         data_type = header.data_type
+        if self.blocked:
+            raise RemoteProtocolError(
+                f"the peer sent {data_type.name} on {self}, behind an event that blocks it until "
+                f"it is resumed"
+            )
         is_data = data_type is _DATA_WITH_CLEAR_END or data_type is _DATA
         if not is_data or self._arrived is not _OPEN:
             self._after(data_type)
@@ -256,6 +266,7 @@ class RemoteInputChannel(InputChannel):
         payload, self._arriving_event = bytes(self._arriving_event), None
         self._check_body(header.data_type, payload)
         self._arrived = self._after(header.data_type)
+        self.blocked = header.data_type.is_blocking_upstream
         return Buffer.event(header.data_type, payload)
 
     def _check_body(self, data_type: DataType, body: bytes) -> None:
@@ -268,6 +279,7 @@ class RemoteInputChannel(InputChannel):
         """Queue an event in its place, and announce it if it is a barrier that can time out."""
         buffer, sequence = received
         data_type = buffer.data_type
+        self.events_queued += 1
         event = Event(data_type, bytes(buffer.view()))
         if data_type in BARRIERS:
             self._persister.on_event(event, sequence)
@@ -323,8 +335,21 @@ class RemoteInputChannel(InputChannel):
             if received[1] == _MADE_HERE:
                 self.buffers_in -= 1
                 self.bytes_in -= buffer.size
+            else:
+                self._count_taken_event()
             self._take_step(buffer)
         return buffer, queue[0][0].data_type if queue else _NONE
+
+    def _count_taken_event(self) -> None:
+        assert self._client is not None, "an event arrived before the partition was requested"
+        self.events_queued -= 1
+        self.events_untold += 1
+        self._client.notify_event_taken(self)
+
+    def tell_events(self) -> int:
+        """Return how many events the producer is told of now."""
+        events, self.events_untold = self.events_untold, 0
+        return events
 
     @property
     def buffers_in_use(self) -> int:
@@ -375,6 +400,7 @@ class RemoteInputChannel(InputChannel):
         )
         if self.initial_credit == 0:
             self.credit.drop()
+        self.blocked = False
         self._client.resume_consumption(self)
 
     def acknowledge_all_data_processed(self) -> None:
@@ -391,6 +417,7 @@ class RemoteInputChannel(InputChannel):
         self._become(ChannelEvent.RELEASE)
         self.credit.drop()
         queue, self._queue = self._queue, PrioritizedDeque()
+        self.events_queued = 0
         for buffer, _ in queue:
             buffer.recycle()
         self.manager.release()
@@ -470,6 +497,10 @@ class RemoteInputChannel(InputChannel):
         )
         assert not (self.released and self._queue), "a released channel still has buffers queued"
         self.credit.check_invariants(free, is_busy=self._listener.is_busy())
+        events = sum(
+            buffer.data_type.is_event and sequence != _MADE_HERE for buffer, sequence in self._queue
+        )
+        assert self.events_queued == events, "the events that wait are miscounted"
         priorities = [buffer.data_type.has_priority for buffer, _ in self._queue]
         assert priorities == sorted(priorities, reverse=True), "an event has not overtaken data"
         assert sum(priorities) == self._queue.prioritized, "priority events are miscounted"

@@ -49,6 +49,8 @@ _ELEMENT_BYTES = 320
 _SEGMENT_OBJECTS_BYTES = KIB
 """Around a segment: itself, a buffer, its builder, a view and a frame header."""
 _EVENT_OBJECTS_BYTES = 256
+_EVENTS_THAT_NEED_NO_ROOM = 3
+"""In the queue of a subpartition: two ends and a cancel marker."""
 _CHANNEL_OBJECTS_BYTES = 4 * KIB
 _SUBPARTITION_OBJECTS_BYTES = 2 * KIB
 _READER_OBJECTS_BYTES = KIB
@@ -141,8 +143,10 @@ def memory_bound(config: NetworkConfig, shape: ExchangeShape) -> MemoryBound:
         control_messages=shape.connections * _CONTROL_COPIES * wire.control_bytes_max,
         requests=_requests(wire, shape.connections),
         handshakes=2 * wire.pending_handshakes_max * handshake_bytes,
-        events=(shape.remote_channels + shape.subpartitions)
-        * wire.events_per_channel_max
+        events=(
+            (shape.remote_channels + shape.subpartitions) * wire.events_per_channel_max
+            + shape.subpartitions * _EVENTS_THAT_NEED_NO_ROOM
+        )
         * event_bytes,
         reassembly=_reassembly(config) if shape.gates else 0,
         records_read=shape.gates * _records_read(config),

@@ -8,6 +8,7 @@ cdef class PipelinedSubpartition:
     cdef public Py_ssize_t _buffers_out
     cdef public Py_ssize_t _bytes_dropped
     cdef public Py_ssize_t _bytes_out
+    cdef public Py_ssize_t _bytes_superseded
     cdef public Py_ssize_t _event_bytes_max
     cdef public Py_ssize_t _events_max
     cdef public bint _flush_requested

@@ -25,8 +25,9 @@ followed by the reader asking for itself.
 A barrier that can time out stands like any other event until its reader takes it, of which the
 owner hears, or until the owner gives it priority (``prioritize``; see ``timeoutable_barrier.py``).
 
-Events cost no buffer, so their number and their size are bounded here, as they are at the consumer:
-a producer that goes on queueing them while nobody reads gets an error.
+Events cost no buffer, so their size is bounded here, and their number by the owner, which asks
+whether the queue ``is_full_of_events`` and hears when it is not any more. What a newer event says
+better is not sent (``superseded_events.py``).
 
 Invariants: backlog and bytes equal those of the buffers queued; priority events form a prefix of
 the queue; a released subpartition is empty; nothing is queued behind the end of the partition.
@@ -45,6 +46,7 @@ from flinknet.buffer.view import AvailabilityListener, BufferAndBacklog
 from flinknet.config import WireLimits
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.subpartition import SubpartitionOwner, SubpartitionStatistics
+from flinknet.partition.superseded_events import supersede
 
 __all__ = ["PipelinedSubpartition"]
 
@@ -57,6 +59,7 @@ _make_polled = partial(tuple.__new__, BufferAndBacklog)
 _NONE = DataType.NONE
 _DATA = DataType.DATA_BUFFER
 _DATA_WITH_CLEAR_END = DataType.DATA_BUFFER_WITH_CLEAR_END
+_EVENT = DataType.EVENT_BUFFER
 _PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
 _TIMEOUTABLE = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
 _OPEN = ChannelEnd.DATA
@@ -71,6 +74,7 @@ class PipelinedSubpartition:
         "_buffers_out",
         "_bytes_dropped",
         "_bytes_out",
+        "_bytes_superseded",
         "_event_bytes_max",
         "_events_max",
         "_flush_requested",
@@ -115,6 +119,7 @@ class PipelinedSubpartition:
         self._buffers_out = 0
         self._bytes_out = 0
         self._bytes_dropped = 0
+        self._bytes_superseded = 0
 
     # -- the writer's side ------------------------------------------------------------------------
 
@@ -167,7 +172,7 @@ class PipelinedSubpartition:
     def add_event(self, buffer: Buffer) -> None:
         """Append an event behind all data so far, or in front of it if the event has priority.
 
-        Raises LocalProtocolError if it must not come now, is too long, or too many are queued."""
+        Raises LocalProtocolError if it must not come now, or is too long."""
         self.check_event(buffer.data_type, buffer.size)
         self.end = self._after(ChannelStep.of(buffer.data_type))
         if self.released:
@@ -176,9 +181,26 @@ class PipelinedSubpartition:
             self._add_prioritized(buffer)
         else:
             self.seal_open()
+            if buffer.data_type is _EVENT and self._supersede(buffer):
+                return
             self._enqueue(buffer)
             if buffer.data_type is _TIMEOUTABLE and self._listener is not None:
                 self._listener.notify_barrier_queued()
+
+    def _supersede(self, event: Buffer) -> bool:
+        """Whether an event stands in the place of one that waited, or says nothing new."""
+        gone = supersede(self._queue, event)
+        if not gone:
+            return False
+        waited = [buffer for buffer in gone if buffer is not event]
+        if len(waited) == len(gone):
+            self._sealed_load += _BUFFER_LOAD + event.size
+        for buffer in waited:
+            self._sealed_load -= _BUFFER_LOAD + buffer.size
+        for buffer in gone:
+            self._bytes_superseded += buffer.size
+            buffer.recycle()
+        return True
 
     def _add_prioritized(self, buffer: Buffer) -> None:
         self._queue.insert(self._priority, buffer)
@@ -234,6 +256,11 @@ class PipelinedSubpartition:
         """Events that the reader has not taken."""
         return len(self._queue) - self._backlog
 
+    @property
+    def is_full_of_events(self) -> bool:
+        """Whether as many wait as may; see ResultSubpartition."""
+        return self.events_queued >= self._events_max
+
     def check_event(self, data_type: DataType, size: int) -> None:
         """Raise LocalProtocolError if ``add_event`` would, for an event of so many bytes."""
         self._after(ChannelStep.of(data_type))
@@ -241,11 +268,6 @@ class PipelinedSubpartition:
             raise LocalProtocolError(
                 f"an event of {size} bytes does not fit: {self._event_bytes_max} is the most that "
                 f"the consumer of {self} takes (wire.event_bytes_max)"
-            )
-        if self.events_queued >= self._events_max:
-            raise LocalProtocolError(
-                f"{self.events_queued} events wait for the reader of {self}, as many as may "
-                f"(wire.events_per_channel_max): queue fewer, or only when it has read"
             )
 
     def __str__(self) -> str:
@@ -335,6 +357,8 @@ class PipelinedSubpartition:
         if data_type is _DATA_WITH_CLEAR_END or data_type is _DATA:
             self._backlog -= 1
         else:
+            if self.events_queued == self._events_max - 1:
+                self._owner.on_room_for_events()
             self._priority -= data_type.has_priority
             self._blocked = data_type.is_blocking_upstream
             if data_type is _TIMEOUTABLE:
@@ -435,7 +459,7 @@ class PipelinedSubpartition:
             backlog=self.backlog(),
             buffers_out=self._buffers_out,
             bytes_out=self._bytes_out,
-            bytes_dropped=self._bytes_dropped,
+            bytes_dropped=self._bytes_dropped + self._bytes_superseded,
             blocked=self._blocked,
             finished=self.finished,
             released=self.released,

@@ -14,6 +14,7 @@ cdef class ResultPartition:
     cdef public object kept_failure
     cdef public object lost
     cdef public Availability all_data_processed
+    cdef public Availability room_for_events
     cdef public Availability all_consumed
     cdef public bint _end_of_data
     cdef public Py_ssize_t readers_missing

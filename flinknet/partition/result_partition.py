@@ -15,6 +15,10 @@ writer never deadlocks at the minimum), the maximum is bounded, so that a slow c
 producer back instead of filling the worker. The pool is destroyed with the partition; buffers
 still being sent come back one by one.
 
+Events cost no buffer, so each subpartition holds a bounded number of them. A writer asks
+``has_room_for_event`` and waits for ``room_for_events``; one that does not wait gets an error. The
+ends of a partition and cancel markers need no room: at most one of each is queued.
+
 A barrier that can time out is followed until every reader has taken it, or its time is over
 (``timeoutable_barrier.py``): one at a time, since the next one ends the checkpoint before.
 
@@ -25,7 +29,7 @@ available with the last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flinknet.buffer.availability import Availability
@@ -60,11 +64,18 @@ from flinknet.partition.subpartition import (
 )
 from flinknet.partition.timeoutable_barrier import OnOvertakenData, TimeoutableBarrier
 from flinknet.texts import text_of
-from flinknet.wire.events import END_OF_PARTITION, CheckpointBarrier, encode_end_of_data
+from flinknet.wire.events import (
+    END_OF_PARTITION,
+    CheckpointBarrier,
+    Event,
+    encode_end_of_data,
+    is_cancel_marker,
+)
 
 __all__ = ["ResultPartition", "ResultPartitionStatistics", "pool_size", "released_error"]
 
 _OPEN = ChannelEnd.DATA
+_ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 _UNREAD_NAMED_MAX = 8
 """Subpartitions that an error names: there may be thousands."""
 
@@ -131,6 +142,9 @@ class ResultPartition:
         self.kept_failure: KeptError | None = None
         self.lost: BaseException | None = None
         self.all_data_processed = Availability()
+        self.room_for_events = Availability()
+        """Set when there is room for an event again, where ``has_room_for_event`` said no; whoever
+        waits for it clears it first."""
         self.all_consumed = Availability()
         """Nobody needs the producer any more."""
         self._end_of_data = False
@@ -234,8 +248,8 @@ class ResultPartition:
     def broadcast_event(self, data_type: DataType, payload: bytes) -> None:
         """Queue an event in every subpartition, as one shared buffer.
 
-        Raises LocalProtocolError, and queues it nowhere, if one subpartition has no room for it, or
-        its end is not so far, or further.
+        Raises LocalProtocolError, and queues it nowhere, if one subpartition has no room for it
+        (see ``has_room_for_event``), or its end is not so far, or further.
         """
         self._check_event(data_type, payload)
         buffer = Buffer.event(data_type, payload, references=len(self.subpartitions))
@@ -248,10 +262,32 @@ class ResultPartition:
         self._check_not_finished()
         for subpartition in self.subpartitions:
             subpartition.check_event(data_type, len(payload))
+        self._check_room(data_type, payload, self.subpartitions)
+
+    def _check_room(
+        self, data_type: DataType, payload: bytes, subpartitions: Sequence[ResultSubpartition]
+    ) -> None:
+        full = next((part for part in subpartitions if part.is_full_of_events), None)
+        if full is None or data_type in _ENDS or is_cancel_marker(Event(data_type, payload)):
+            return
+        raise LocalProtocolError(
+            f"{full.events_queued} events wait for the reader of {full}, as many as may "
+            f"(wire.events_per_channel_max): queue more when it has read some"
+        )
+
+    def has_room_for_event(self, index: int | None = None) -> bool:
+        """Whether one more event can be queued, in one subpartition or in all."""
+        targets = self.subpartitions if index is None else (self.subpartitions[index],)
+        return not any(subpartition.is_full_of_events for subpartition in targets)
+
+    def on_room_for_events(self) -> None:
+        """A reader has taken an event from a full queue; see SubpartitionOwner."""
+        self.room_for_events.set(True)
 
     def emit_event(self, data_type: DataType, payload: bytes, index: int) -> None:
         """Queue an event in one subpartition. Raises LocalProtocolError as ``broadcast_event``."""
         self._check_not_finished()
+        self._check_room(data_type, payload, (self.subpartitions[index],))
         self.subpartitions[index].add_event(Buffer.event(data_type, payload))
 
     def broadcast_barrier(self, barrier: CheckpointBarrier, on_overtaken: OnOvertakenData) -> None:
@@ -408,6 +444,7 @@ class ResultPartition:
             self.all_consumed.set(True)
             if self.finished:
                 self._release()
+        self.room_for_events.set(True)
         if self._unfinished == 0 or self.lost is not None:
             self.writable = False
             self._pool.wake()
@@ -461,6 +498,7 @@ class ResultPartition:
         self._pool.destroy()
         self.all_data_processed.set(True)
         self.all_consumed.set(True)
+        self.room_for_events.set(True)
         callbacks, self._on_released = self._on_released, []
         for callback in callbacks:
             callback(self)

@@ -80,6 +80,11 @@ class ResultSubpartition(Protocol):
         """Events that the reader has not taken."""
 
     @property
+    def is_full_of_events(self) -> bool:
+        """Whether as many events wait as may (``wire.events_per_channel_max``). The end of the
+        data, that of the partition and one cancel marker are queued all the same."""
+
+    @property
     def load(self) -> int:
         """The queue's length as one number to compare: its buffers, and of as many its bytes."""
 
@@ -143,6 +148,9 @@ class SubpartitionOwner(Protocol):
     def time_out_barrier_of(self, subpartition: ResultSubpartition, checkpoint_id: int) -> bool:
         """Let the barrier of a checkpoint overtake everything in one subpartition; whether it
         waited there."""
+
+    def on_room_for_events(self) -> None:
+        """A subpartition that was full of events is not any more."""
 
     def on_released(self, subpartition: ResultSubpartition, cause: BaseException | None) -> None:
         """The reader is done, has cancelled, or was lost because of ``cause``."""

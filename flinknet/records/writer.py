@@ -169,31 +169,28 @@ class RecordWriter:
 
     # -- events -----------------------------------------------------------------------------------
 
-    @property
-    def events_queued(self) -> int:
-        """Events that the slowest reader of a subpartition has not taken."""
-        return max(one.events_queued for one in self.partition.subpartitions)
-
     async def broadcast_event(self, event: Event) -> None:
         """Write an event behind everything that is written, in every subpartition; one with
         priority in front of what is not read yet (Flink's RecordWriter.broadcastEvent).
 
-        It waits for a record in progress, not for memory. Raises ConsumerCancelledError or the
-        cause with which the consumers were lost; LocalProtocolError after a torn record, after the
-        end of the partition, for the ends themselves, which ``finish`` writes, for an announcement,
-        which the receiver makes, for an event that is too long, and if too many wait to be read. A
-        cancelled call has written nothing.
+        It waits for a record in progress, and while a reader leaves as many events unread as may be
+        (``wire.events_per_channel_max``), but not for memory. Of watermarks, statuses and cancel
+        markers that wait to be read, one that the new one says better is not sent. Raises
+        ConsumerCancelledError or the cause with which the consumers were lost; LocalProtocolError
+        after a torn record, after the end of the partition, for the ends themselves, which
+        ``finish`` writes, for an announcement, which the receiver makes, and for an event that is
+        too long. A cancelled call has written nothing.
         """
         await self._until_event_can_be_written(event)
         self.partition.broadcast_event(*event)
 
     async def emit_event(self, event: Event, index: int) -> None:
         """The same in one subpartition."""
-        await self._until_event_can_be_written(event)
+        await self._until_event_can_be_written(event, index)
         self._appender.seal_broadcast()
         self.partition.emit_event(*event, index)
 
-    async def _until_event_can_be_written(self, event: Event) -> None:
+    async def _until_event_can_be_written(self, event: Event, index: int | None = None) -> None:
         if not event.data_type.is_event or event.data_type in _ENDS:
             raise LocalProtocolError(
                 f"{event.data_type.name} is no event to write: the records are data, and finish "
@@ -204,7 +201,12 @@ class RecordWriter:
                 "an announcement never travels: write the barrier itself, and the receiver "
                 "announces it"
             )
+        partition = self.partition
         await self._appender.until_between_records()
+        while not partition.has_room_for_event(index):
+            partition.room_for_events.set(False)
+            await self._wait(partition.room_for_events, WaitReason.SOFT_BACKPRESSURE)
+            await self._appender.until_between_records()
 
     # -- flushing ---------------------------------------------------------------------------------
 

@@ -38,17 +38,12 @@ from flinknet.task.record_copies import with_copies
 from flinknet.task.side_outputs import split_outputs
 from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
 from flinknet.task.typed_records import restored, typed
-from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.texts import text_of
-from flinknet.wire.events import LatencyMarker, Watermark
+from flinknet.wire.events import LatencyMarker
 
-__all__ = ["MARKERS_QUEUED_MAX", "WATERMARKS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput"]
+__all__ = ["MARKERS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput"]
 
 T = TypeVar("T")
-
-WATERMARKS_QUEUED_MAX = 100
-"""Unread events of one consumer from which on watermarks are left out: far fewer than its channel
-takes, ``wire.events_per_channel_max``, and more than it needs to know."""
 
 MARKERS_QUEUED_MAX = 10
 """Unread events of a channel from which on it gets no more latency markers: those that are there
@@ -65,7 +60,6 @@ class RecordWriterOutput:
         self.tag = tag
         self._edge_name = edge_name
         self._operator_name = operator_name
-        self._held_back: Watermark | None = None
 
     async def emit(self, records: list[Any]) -> None:
         """Write the records; this is where a chain feels backpressure."""
@@ -86,22 +80,12 @@ class RecordWriterOutput:
     async def pass_on(self, element: StreamElement) -> None:
         """Write a watermark or a status to all consumers, a latency marker to one of them.
 
-        While one of them leaves ``WATERMARKS_QUEUED_MAX`` events unread, a watermark is held back:
-        the next one says more. Only the last one of all, and a status, go in any case. A marker is
-        dropped where ``MARKERS_QUEUED_MAX`` wait.
+        A marker is dropped where ``MARKERS_QUEUED_MAX`` events wait.
         """
         if isinstance(element, LatencyMarker):
             await self._send_marker(element)
-            return
-        if isinstance(element, Watermark):
-            is_last = element.timestamp_ms == MAX_WATERMARK
-            if not is_last and self.writer.events_queued >= WATERMARKS_QUEUED_MAX:
-                self._held_back = element
-                return
-        elif self._held_back is not None:
-            await self.writer.broadcast_event(self._held_back.event())
-        self._held_back = None
-        await self.writer.broadcast_event(element.event())
+        else:
+            await self.writer.broadcast_event(element.event())
 
     async def _send_marker(self, marker: LatencyMarker) -> None:
         subpartitions = self.writer.partition.subpartitions

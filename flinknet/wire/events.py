@@ -57,6 +57,8 @@ __all__ = [
     "decode_event",
     "encode_end_of_data",
     "is_announcement",
+    "is_cancel_marker",
+    "said_in",
 ]
 
 
@@ -455,14 +457,24 @@ def decode_event(event: Event) -> DecodedEvent | None:
     return None
 
 
-def barrier_in(event: Event) -> CheckpointBarrier | None:
-    """Return the barrier that an event is, None for anything else, and for what is none though it
-    should be: whoever reads it will find out."""
+def said_in(event: Event) -> DecodedEvent | None:
+    """Return what an event says, None for one of a kind that is not known, and for a body that is
+    not one of its type: the reader of the channel will find out."""
     try:
-        said = decode_event(event)
+        return decode_event(event)
     except RemoteProtocolError:
         return None
+
+
+def barrier_in(event: Event) -> CheckpointBarrier | None:
+    """Return the barrier that an event is, None for anything else, as ``said_in``."""
+    said = said_in(event)
     return said if isinstance(said, CheckpointBarrier) else None
+
+
+def is_cancel_marker(event: Event) -> bool:
+    """Whether an event is a well-formed cancel marker."""
+    return isinstance(said_in(event), CancelCheckpointMarker)
 
 
 def announcement_of(body: bytes) -> Event:

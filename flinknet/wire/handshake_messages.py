@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 MAGIC = b"flinknet"
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 NONCE_BYTES = 16
 PROOF_BYTES = 32
 

@@ -46,6 +46,7 @@ class MessageType(IntEnum):
     BACKLOG_ANNOUNCEMENT = 9
     NEW_BUFFER_SIZE = 10
     HEARTBEAT = 12
+    ADD_EVENT_CREDIT = 13
 
 
 Items = Callable[[tuple[Any, ...]], tuple[Any, ...]]
@@ -147,6 +148,8 @@ LAYOUTS: dict[int, Layout] = {
         # channel, size in bytes
         _layout(MessageType.NEW_BUFFER_SIZE, "u32", "u32"),
         _layout(MessageType.HEARTBEAT),
+        # channel, events
+        _layout(MessageType.ADD_EVENT_CREDIT, "u32", "u32"),
     )
 }
 

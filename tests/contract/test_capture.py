@@ -69,7 +69,7 @@ def after_handshake(stream: bytearray) -> tuple[list[Any], bytes]:
     said = []
     for _ in range(2):
         magic, version, size = struct.unpack_from(">8sHH", stream)
-        assert (magic, version) == (b"flinknet", 4)
+        assert (magic, version) == (b"flinknet", 5)
         said.append(msgpack.unpackb(bytes(stream[12 : 12 + size])))
         stream = stream[12 + size :]
     return said, bytes(stream)

@@ -11,11 +11,12 @@ import msgpack
 import pytest
 
 from flinknet.buffer.buffer import DataType
+from flinknet.config import WireLimits
 from flinknet.records.partitioner import BroadcastPartitioner
 from flinknet.records.reader import RecordReader
 from flinknet.records.writer import RecordWriter
-from flinknet.wire.events import Event
-from tests.contract.hosts import Exchange
+from flinknet.wire.events import Event, Watermark, said_in
+from tests.contract.hosts import Exchange, open_exchange
 
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
 ENDS = [DataType.END_OF_DATA, DataType.END_OF_PARTITION]
@@ -110,3 +111,51 @@ async def test_barriers_align_channels_that_their_handler_resumes(exchange: Exch
     task.take_ends()
     assert task.at_alignment == positions
     assert task.seen == {0: written, 1: written}
+
+
+@pytest.mark.parametrize("events_max", [1, 2, 30])
+async def test_a_writer_waits_for_a_reader_that_is_held_up(kind: str, events_max: int) -> None:
+    """However many events it writes, and of whatever kind, the exchange goes on: none is lost, and
+    of watermarks that wait the last is sent."""
+    wire = WireLimits(events_per_channel_max=events_max)
+    async with open_exchange(kind, wire=wire) as exchange:
+        writer = exchange.writer(buffer_timeout_ms=0.0)
+        task = Task()
+        task.reader = exchange.reader(event_handler=task)
+        written: list[Any] = []
+        async with asyncio.TaskGroup() as tasks:
+            writing = tasks.create_task(write_events(writer, written))
+            for _ in range(1_000):  # in which the reader is held up
+                await asyncio.sleep(0)
+            assert not writing.done()
+            tasks.create_task(task.run())
+            await writing
+            await writer.finish()
+            writer.close()
+    task.take_ends()
+    seen = task.seen[0]
+    moments = [said.timestamp_ms for said in map(watermark_in, seen) if said is not None]
+    assert [one for one in seen if watermark_in(one) is None] == written
+    assert moments == sorted(set(moments))
+    assert moments[-1] == 399
+
+
+async def write_events(writer: RecordWriter, written: list[Any]) -> None:
+    """Write events of a task's own, watermarks behind each, and a few records and barriers."""
+    for number in range(200):
+        said = [numbered(DataType.EVENT_BUFFER, number)]
+        if number % 70 == 0:
+            said.append(numbered(BARRIER, number))
+        for event in said:
+            await writer.broadcast_event(event)
+            written.append(event)
+        for moment in (2 * number, 2 * number + 1):
+            await writer.broadcast_event(Watermark(moment).event())
+        if number % 50 == 0:
+            await writer.emit(number)
+            written.append(number)
+
+
+def watermark_in(seen: Any) -> Watermark | None:
+    said = said_in(seen) if isinstance(seen, Event) else None
+    return said if isinstance(said, Watermark) else None

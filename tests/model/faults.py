@@ -51,6 +51,7 @@ CANCELLED = Shape(("ddDE", "DE"), exclusive=1, floating=1, cancel=0)
 NO_CREDIT = Shape(ONE_CHANNEL, exclusive=0, floating=1, credit=False)
 FAILED = Shape(("BdDE", "BDE"), exclusive=1, floating=1, fails=True)
 
+FEW_EVENTS = Shape(("eeeeDE",), exclusive=1, floating=0, events=1)
 ENDING = Shape(("deDeE",), exclusive=1, floating=0)
 CUT_SHORT = Shape(("dE",), exclusive=1, floating=0, lawless=True)
 GOES_ON = Shape(("Dd",), exclusive=1, floating=0, lawless=True)
@@ -261,6 +262,30 @@ def _loses_queue_of_subpartition(original: Callable[..., Any]) -> Callable[..., 
     return fail
 
 
+def _sends_events_for_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    def poll(self: SubpartitionReader) -> Any:
+        before = self.event_credit
+        polled = original(self)
+        self.event_credit = before
+        return polled
+
+    return poll
+
+
+def _tells_of_no_event(original: Callable[..., Any]) -> Callable[..., Any]:
+    def notify_event_taken(self: Session, channel: RemoteInputChannel) -> None:
+        channel.events_untold = 0
+
+    return notify_event_taken
+
+
+def _does_not_go_on_with_event_credit(original: Callable[..., Any]) -> Callable[..., Any]:
+    def add_event_credit(self: SubpartitionReader, events: int) -> None:
+        self.event_credit += events
+
+    return add_event_credit
+
+
 def _skips_the_end_of_data(original: Callable[..., Any]) -> Callable[..., Any]:
     def add_event(self: PipelinedSubpartition, buffer: Buffer) -> None:
         if buffer.data_type is DataType.END_OF_DATA:
@@ -318,6 +343,28 @@ def _lets(state: ChannelEnd, *data_types: DataType) -> Callable[..., Callable[..
 DATA_TYPES = (DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 FAULTS = (
+    # Events, of which a consumer holds only so many.
+    Fault(
+        "events are sent without event credit",
+        FEW_EVENTS,
+        SubpartitionReader,
+        "poll",
+        _sends_events_for_nothing,
+    ),
+    Fault(
+        "the producer is not told that events were taken",
+        FEW_EVENTS,
+        Session,
+        "notify_event_taken",
+        _tells_of_no_event,
+    ),
+    Fault(
+        "a reader that gets event credit does not go on",
+        FEW_EVENTS,
+        SubpartitionReader,
+        "add_event_credit",
+        _does_not_go_on_with_event_credit,
+    ),
     # The end: what the producer may do wrong.
     Fault(
         "a partition ends without the end of its data",

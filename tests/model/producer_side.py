@@ -8,6 +8,7 @@ from flinknet.buffer.channel_end import ChannelEnd
 from flinknet.buffer.segment import MemorySegment
 from flinknet.partition.result_partition import ResultPartition
 from tests.model.shape import (
+    BARRIER,
     BODIES,
     DATA,
     END,
@@ -75,11 +76,13 @@ class ProducerSide(Side):
         return [*steps, FAIL] if self.shape.fails and unfinished else steps
 
     def can_write(self, index: int, operation: str) -> bool:
-        """Data that begins a buffer needs one at the producer, and the end of a partition the
-        acknowledgement of its data, or that its reader has gone; nothing else needs anything."""
+        """Data that begins a buffer needs one at the producer, an event room in the queue, and the
+        end of a partition the acknowledgement of its data, or that its reader has gone."""
         if operation == END and not self.shape.lawless:
             subpartition = self.partition.subpartitions[index]
             return subpartition.acknowledged or subpartition.released
+        if operation in (EVENT, BARRIER):
+            return self.partition.has_room_for_event(index)
         begins = operation in (DATA, OPEN_DATA) or (
             operation == MORE_DATA and self.builders[index].sealed
         )

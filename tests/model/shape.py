@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from flinknet.buffer.buffer import DataType
-from flinknet.config import NetworkConfig
+from flinknet.config import NetworkConfig, WireLimits
 
 SEGMENT_BYTES = 64
 
@@ -45,8 +45,8 @@ BODIES = {END_OF_DATA: b"\x91\x01", END: b"\x90"}
 class Shape:
     """A script per channel, buffers, which channel the consumer may cancel at any moment, whether
     the producer may fail at any moment, whether there is credit, whether the producer is lawless:
-    it ends its channels as the script says, whatever its own table, and whether its records count
-    as large, so that pools widen."""
+    it ends its channels as the script says, whatever its own table, whether its records count
+    as large, so that pools widen, and how many events a consumer may hold unread."""
 
     scripts: tuple[str, ...]
     exclusive: int
@@ -56,6 +56,7 @@ class Shape:
     credit: bool = True
     lawless: bool = False
     widens: bool = False
+    events: int = 1000
 
     @property
     def channels(self) -> int:
@@ -68,6 +69,7 @@ class Shape:
         ends += "" if self.credit else " no credit"
         ends += " lawless" if self.lawless else ""
         ends += " widens" if self.widens else ""
+        ends += f" {self.events} events" if self.events != 1000 else ""
         return f"{'+'.join(self.scripts)} {self.exclusive}x/{self.floating}f{ends}"
 
 
@@ -98,4 +100,5 @@ def network_config(shape: Shape) -> NetworkConfig:
         outbox_bytes_max=SEGMENT_BYTES,
         receive_buffer_bytes=4096,
         flow_control="credit" if shape.credit else "off",
+        wire=WireLimits(events_per_channel_max=shape.events),
     )

@@ -54,6 +54,13 @@ SHAPES = (
     Shape(("dDeE", "DE"), exclusive=0, floating=1, fails=True),
     Shape(("ddddDE",), exclusive=1, floating=1, widens=True),
     Shape(("dddDE", "dDE"), exclusive=0, floating=1, widens=True),
+    Shape(("eeeeDE",), exclusive=1, floating=0, events=1),
+    Shape(("eeeBeeeDeE",), exclusive=1, floating=0, events=2),
+    Shape(("deedeeeDE",), exclusive=1, floating=1, events=2),
+    Shape(("eeBdeDE",), exclusive=0, floating=1, events=1),
+    Shape(("eeeDE", "eBeDE"), exclusive=1, floating=0, cancel=0, events=1),
+    Shape(("eeeDE", "DE"), exclusive=0, floating=1, fails=True, events=1),
+    Shape(("eedeDE",), exclusive=0, floating=1, credit=False, events=1),
     Shape(("dE",), exclusive=1, floating=0, lawless=True),
     Shape(("Dd",), exclusive=1, floating=0, lawless=True),
     Shape(("dDD",), exclusive=1, floating=0, lawless=True),
@@ -86,7 +93,9 @@ DEEP_SHAPES = (
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_interleaving_is_right(shape: Shape, tell: Tell) -> None:
     """C10, C11, E3, E4, E11, F6, G6 to G10: no deadlock, no data without a buffer, credit and
-    buffers conserved, what is told of the backlog is there, all records in order."""
+    buffers conserved, what is told of the backlog is there, all records in order; and whatever a
+    writer that waits for room writes, and however long the reader is held up, no more events come
+    than may, or the consumer would refuse one."""
     began = perf_counter()
     seen = explore(shape, STATES_MAX)
     tell(seen.states, seen.steps, perf_counter() - began, shape)

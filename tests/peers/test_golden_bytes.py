@@ -22,6 +22,7 @@ def golden(name: str) -> bytes:
 
 MESSAGES: dict[str, bytes] = {
     "acknowledge_all_records_processed": wire.encode(wire.ACKNOWLEDGE, 12),
+    "add_event_credit": wire.encode(wire.ADD_EVENT_CREDIT, 11, 500),
     "add_credit": wire.encode(wire.ADD_CREDIT, 10, 65535),
     "backlog_announcement": wire.encode(wire.BACKLOG, 13, 4),
     "cancel_partition_request": wire.encode(wire.CANCEL, 0x80000000),

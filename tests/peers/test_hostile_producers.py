@@ -69,6 +69,17 @@ def send_for_a_channel_that_nobody_requested(peer: Stranger) -> None:
     peer.buffer(7, 0, CLEAR, b"\x01", records=1)
 
 
+def go_on_behind_a_block(kind: int, body: bytes, records: int = 0) -> Break:
+    """In one piece, before any reader can have seen that it is blocked."""
+
+    def send(peer: Stranger) -> None:
+        barrier = wire.encode(wire.BUFFER, 0, 0, 0, 4, 0, 0, 0, body=b"\x90")
+        behind = wire.encode(wire.BUFFER, 0, 1, 0, kind, 0, 0, records, body=body)
+        peer.send_together([barrier, behind])
+
+    return send
+
+
 def announce_needlessly(peer: Stranger) -> None:
     peer.send(wire.BACKLOG, 0, 1)
 
@@ -111,6 +122,11 @@ VIOLATIONS: dict[str, Break] = {
     "END_OF_PARTITION before the acknowledgement": not_wait_for_the_acknowledgement,
     "data without credit": send_without_credit,
     "wrong sequence number": leave_out_a_buffer,
+    "data behind a block": go_on_behind_a_block(CLEAR, b"\x01", 1),
+    "event behind a block": go_on_behind_a_block(2, b"\x90"),
+    "event that overtakes behind a block": go_on_behind_a_block(3, b"\x90"),
+    "second barrier behind a block": go_on_behind_a_block(4, b"\x90"),
+    "end of data behind a block": go_on_behind_a_block(END, END_BODY),
     "unknown channel": send_for_a_channel_that_nobody_requested,
     "needless announcement": announce_needlessly,
     "error of code 0": say_an_error_of_code_0,
@@ -158,10 +174,11 @@ async def test_a_violation_ends_the_connection_and_its_reader(
 
 
 async def test_a_flipped_bit_never_arrives(environment: NetworkEnvironment) -> None:
-    """In a body or its checksum: the connection ends with CORRUPTED."""
+    """In a header, a body or its checksum: the connection ends with CORRUPTED. A length over the
+    limit is a violation at once."""
     buffer = wire.encode(wire.BUFFER, 0, 0, 0, CLEAR, 0, 0, 1, body=b"\xa3abc")
     sealed = buffer + b"\xce" + wire.crc32c(buffer).to_bytes(4, "big")
-    for position in range(len(buffer) - 4, len(sealed)):
+    for position in range(len(sealed)):
         changed = bytearray(sealed)
         changed[position] ^= 4
 
@@ -171,9 +188,10 @@ async def test_a_flipped_bit_never_arrives(environment: NetworkEnvironment) -> N
             return peer.condemned()
 
         async with accepting(act, checksums=1) as (address, outcome):
-            with pytest.raises(CorruptedDataError):
+            long = 34 <= position < 37
+            with pytest.raises(RemoteProtocolError if long else CorruptedDataError):
                 await read(environment, address)
-            assert await outcome == CORRUPTED
+            assert await outcome == (PROTOCOL if long else CORRUPTED), position
 
 
 @pytest.mark.parametrize("kept", [1, 2, 20, 40])

@@ -28,7 +28,7 @@ class Careless(Stranger):
 
     def introduce(self, secret: bytes, early: bytes = b"") -> bytes:
         """Say also what is ``early`` behind HELLO; return everything that was heard."""
-        head = wire.MAGIC + b"\x00\x04"
+        head = wire.MAGIC + b"\x00\x05"
         said = head + b"\x00\x14\x92\x01\xc4\x10" + bytes(16)
         self.socket.sendall(said)
         challenge = self.heard(66)
@@ -61,7 +61,7 @@ async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
         config=CONFIG, secret="the secret", job="orders", worker_id="w-1"
     ) as environment:
         heard = await asyncio.to_thread(run, environment.address)
-    assert heard[66:] == b"flinknet\x00\x04\x00\x03\x92\x05\x06"
+    assert heard[66:] == b"flinknet\x00\x05\x00\x03\x92\x05\x06"
     assert b"orders" not in heard
     assert b"w-1" not in heard
 
@@ -124,7 +124,7 @@ async def test_another_identity_is_not_welcome(language: Language, other: str) -
         assert end["reason"]
 
 
-@pytest.mark.parametrize("version", [3, 5, 999])
+@pytest.mark.parametrize("version", [4, 6, 999])
 async def test_another_version_is_told(language: Language, version: int) -> None:
     async with (
         NetworkEnvironment(config=CONFIG) as environment,
@@ -138,11 +138,11 @@ async def test_another_version_is_told_whatever_its_length(
 ) -> None:
     def run() -> bytes:
         with connect(environment.address) as peer:
-            peer.socket.sendall(b"flinknet\x00\x05\xff\xff")
+            peer.socket.sendall(b"flinknet\x00\x06\xff\xff")
             return peer.socket.recv(100)
 
     heard = await asyncio.to_thread(run)
-    assert heard == b"flinknet\x00\x04\x00\x03\x92\x05\x02"
+    assert heard == b"flinknet\x00\x05\x00\x03\x92\x05\x02"
 
 
 async def test_who_is_connected_already_hears_so(

@@ -272,6 +272,9 @@ class Client:
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("credit", channel.index))
 
+    def notify_event_taken(self, channel: RemoteInputChannel) -> None:
+        """What it counts the channel keeps."""
+
     def resume_consumption(self, channel: RemoteInputChannel) -> None:
         self.sent.append(("resume", channel.index))
 

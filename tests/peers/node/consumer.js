@@ -21,6 +21,7 @@ const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 class Channel {
   sequence = 0;
   state = "data";
+  events = 0; // that were processed and not announced
   #open = null;
 
   constructor(number, subpartition, credit) {
@@ -108,7 +109,9 @@ class Consumer {
         say({ channel: channel.subpartition, record: toJson(record) });
       }
       this.#give(channel, backlog);
-    } else if (body.length > 1024 || cuts.some((cut) => cut > 0)) {
+      return;
+    }
+    if (body.length > 1024 || cuts.some((cut) => cut > 0)) {
       throw new PeerError("an event of the wrong form");
     } else if (dataType === wire.END_OF_DATA && channel.state === "data") {
       if (!["9100", "9101"].includes(body.toString("hex")) || channel.isInsideRecord) {
@@ -123,6 +126,10 @@ class Consumer {
     } else if (!wire.EVENTS_TO_SKIP.includes(dataType) || channel.state === "end of partition") {
       throw new PeerError(`event ${dataType} in the state ${channel.state}`);
     }
+    channel.events += 1;
+    if (2 * channel.events < wire.EVENT_CREDIT) return;
+    this.#wire.send(wire.ADD_EVENT_CREDIT, [number, channel.events]);
+    channel.events = 0;
   }
 
   #onEvent(channel, backlog, dataType, body) {

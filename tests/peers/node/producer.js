@@ -54,9 +54,14 @@ class Subpartition {
     return number;
   }
 
+  /** Whether an event comes next. */
+  isEventNext() {
+    return this.#events[0]?.[0] === this.#at;
+  }
+
   /** Take the event that comes next, if it is one. */
   event() {
-    return this.#events[0]?.[0] === this.#at ? this.#events.shift().slice(1) : null;
+    return this.isEventNext() ? this.#events.shift().slice(1) : null;
   }
 
   /** Return the next buffer: its data type, continued, unfinished and records, and its body. */
@@ -125,6 +130,8 @@ class Producer {
       if (type !== wire.CANCEL) throw new PeerError(`message ${type} for channel ${fields[0]}`);
     } else if (type === wire.ADD_CREDIT) {
       channel.credit += fields[1];
+    } else if (type === wire.ADD_EVENT_CREDIT) {
+      channel.eventCredit += fields[1];
     } else if (type === wire.BUFFER_SIZE) {
       channel.bufferBytes = Math.min(fields[1], BUFFER_BYTES);
     } else if (type === wire.ACKNOWLEDGE) {
@@ -156,6 +163,7 @@ class Producer {
       siblings,
       subpartition,
       credit,
+      eventCredit: wire.EVENT_CREDIT,
       initial: credit,
       isBlocked: false,
       isAnnounced: credit > 0,
@@ -169,6 +177,7 @@ class Producer {
   #sendNext(number, channel) {
     const { subpartition, siblings } = channel;
     if (channel.isBlocked) return false;
+    if (channel.state === "data" && subpartition.isEventNext() && !channel.eventCredit) return false;
     let type, cuts = [0, 0, 0], body;
     const event = channel.state === "data" ? subpartition.event() : null;
     if (event) {
@@ -183,6 +192,8 @@ class Producer {
       }
       channel.credit -= 1;
       [type, cuts, body] = subpartition.cut(channel.bufferBytes);
+    } else if (!channel.eventCredit) {
+      return false;
     } else if (channel.state === "data") {
       channel.state = "end of data";
       [type, body] = [wire.END_OF_DATA, Buffer.from([0x91, 1])];
@@ -193,6 +204,7 @@ class Producer {
     } else {
       return false;
     }
+    if (type !== wire.DATA && type !== wire.DATA_WITH_CLEAR_END) channel.eventCredit -= 1;
     const backlog = channel.isBlocked ? 0 : subpartition.backlog(channel.bufferBytes);
     this.#wire.send(wire.BUFFER, [number, channel.sequence, backlog, type, ...cuts], body);
     channel.sequence = (channel.sequence + 1) % 2 ** 32;

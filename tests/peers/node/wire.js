@@ -1,4 +1,4 @@
-// The wire protocol, version 4, as its specification describes it: bytes of messages, and a socket
+// The wire protocol, version 5, as its specification describes it: bytes of messages, and a socket
 // that speaks them. Node's own modules and @msgpack/msgpack only.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { parseArgs } from "node:util";
 import { decodeMulti } from "@msgpack/msgpack";
 
-export const VERSION = 4;
+export const VERSION = 5;
 const MAGIC = Buffer.from("flinknet");
 const VERDICTS = [, "WELCOME", "VERSION", "IDENTITY", "DUPLICATE", "FULL", "REFUSED"];
 const LABELS = {
@@ -21,6 +21,9 @@ export const EVENTS_TO_SKIP = [2, 3, 7, 11];
 
 export const BUFFER = 0, ERROR = 1, REQUEST = 2, CANCEL = 4, CLOSE = 5, ADD_CREDIT = 6;
 export const RESUME = 7, ACKNOWLEDGE = 8, BACKLOG = 9, BUFFER_SIZE = 10, HEARTBEAT = 12;
+export const ADD_EVENT_CREDIT = 13;
+
+export const EVENT_CREDIT = 1000; // what each channel begins with
 
 // Number of elements and, behind the two bytes of array and type, what stands there.
 const FORMS = {
@@ -35,6 +38,7 @@ const FORMS = {
   [BACKLOG]: [3, "ii"],
   [BUFFER_SIZE]: [3, "ii"],
   [HEARTBEAT]: [1, ""],
+  [ADD_EVENT_CREDIT]: [3, "ii"],
 };
 
 /** The other side did what the specification forbids. */

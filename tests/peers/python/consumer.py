@@ -31,6 +31,8 @@ class Channel:
         self.sequence = 0
         self.state = "data"
         self.open_record = b""
+        self.events = 0
+        """Events that were processed, and not announced."""
 
     def records(self, fields: wire.BufferFields, body: bytes) -> list[Any]:
         """Return the records that end in a buffer."""
@@ -99,6 +101,8 @@ class Consumer:
         if fields.sequence != channel.sequence:
             raise wire.PeerError(f"buffer {fields.sequence} in place of {channel.sequence}")
         channel.sequence = (channel.sequence + 1) % 2**32
+        if fields.data_type not in (wire.DATA, wire.DATA_WITH_CLEAR_END):
+            channel.events += 1
         if fields.data_type in (wire.DATA, wire.DATA_WITH_CLEAR_END):
             self._on_data(channel, fields, body)
         elif len(body) > 1024 or fields.continued or fields.unfinished or fields.records:
@@ -114,6 +118,9 @@ class Consumer:
             self._on_event(channel, fields, body)
         elif fields.data_type not in wire.EVENTS_TO_SKIP or channel.state == "end of partition":
             raise wire.PeerError(f"event {fields.data_type} in the state {channel.state}")
+        if 2 * channel.events >= wire.EVENT_CREDIT:
+            self._wire.send(wire.ADD_EVENT_CREDIT, channel.number, channel.events)
+            channel.events = 0
 
     def _on_event(self, channel: Channel, fields: wire.BufferFields, body: bytes) -> None:
         if channel.open_record and fields.data_type != events.OVERTAKES:

@@ -58,9 +58,13 @@ class Subpartition:
 
     def event(self) -> tuple[int, bytes] | None:
         """Take the event that comes next, if it is one."""
-        if self._events and self._events[0][0] == self._at:
+        if self.is_event_next():
             return self._events.pop(0)[1:]
         return None
+
+    def is_event_next(self) -> bool:
+        """Whether an event comes next."""
+        return bool(self._events) and self._events[0][0] == self._at
 
     def cut(self, buffer_bytes: int) -> tuple[int, int, int, int, bytes]:
         """Return the next buffer: its data type, continued, unfinished, records, and its body."""
@@ -87,6 +91,7 @@ class Channel:
         self.siblings = siblings
         self.subpartition = subpartition
         self.initial = self.credit = credit
+        self.event_credit = wire.EVENT_CREDIT
         self.is_blocked = False
         self.is_announced = credit > 0
         self.sequence = 0
@@ -136,6 +141,8 @@ class Producer:
                 raise wire.PeerError(f"message {message.type} for channel {fields[0]}")
         elif message.type == wire.ADD_CREDIT:
             self._channels[fields[0]].credit += fields[1]
+        elif message.type == wire.ADD_EVENT_CREDIT:
+            self._channels[fields[0]].event_credit += fields[1]
         elif message.type == wire.BUFFER_SIZE:
             self._channels[fields[0]].buffer_bytes = min(fields[1], self._buffer_bytes)
         elif message.type == wire.ACKNOWLEDGE:
@@ -176,10 +183,15 @@ class Producer:
         return any(sent)
 
     def _send_next(self, number: int, channel: Channel) -> bool:
-        """Send what comes next on a channel, if it may be sent."""
+        """Send what comes next on a channel, if it may be sent. Data waits for event credit, too,
+        where an event stands in front of it."""
         if channel.is_blocked:
             return False
-        event = channel.subpartition.event() if channel.state == "data" else None
+        event = None
+        if channel.state == "data" and channel.subpartition.is_event_next():
+            if not channel.event_credit:
+                return False
+            event = channel.subpartition.event()
         if event is not None:
             channel.is_blocked = event[0] in events.BLOCKING
             self._send_buffer(number, channel, event[0], [0, 0, 0], event[1])
@@ -193,6 +205,8 @@ class Producer:
         if channel.state == "data" and backlog:
             channel.credit -= 1
             kind, *cuts, body = channel.subpartition.cut(channel.buffer_bytes)
+        elif not channel.event_credit:
+            return False
         elif channel.state == "data":
             channel.state = "end of data"
             kind, cuts, body = wire.END_OF_DATA, [0, 0, 0], b"\x91\x01"
@@ -209,6 +223,8 @@ class Producer:
         self, number: int, channel: Channel, kind: int, cuts: list[int], body: bytes
     ) -> None:
         backlog = 0
+        if kind not in (wire.DATA, wire.DATA_WITH_CLEAR_END):
+            channel.event_credit -= 1
         if not channel.is_blocked:
             backlog = channel.subpartition.backlog(channel.buffer_bytes)
         self._wire.send(wire.BUFFER, number, channel.sequence, backlog, kind, *cuts, body=body)

@@ -1,4 +1,4 @@
-"""The wire protocol, version 4, as its specification describes it: bytes of messages, and a socket
+"""The wire protocol, version 5, as its specification describes it: bytes of messages, and a socket
 that speaks them.
 
 Standard library and msgpack only, and nothing of flinknet: that is what it is for.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from tests.peers.python.forms import unpack_all
 
-MAGIC, VERSION = b"flinknet", 4
+MAGIC, VERSION = b"flinknet", 5
 VERDICTS = {1: "WELCOME", 2: "VERSION", 3: "IDENTITY", 4: "DUPLICATE", 5: "FULL", 6: "REFUSED"}
 WHOLE_CONNECTION = 0xFFFFFFFF
 
@@ -27,6 +27,10 @@ EVENTS_TO_SKIP = (2, 3, 7, 11)
 
 BUFFER, ERROR, REQUEST, CANCEL, CLOSE = 0, 1, 2, 4, 5
 ADD_CREDIT, RESUME, ACKNOWLEDGE, BACKLOG, BUFFER_SIZE, HEARTBEAT = 6, 7, 8, 9, 10, 12
+ADD_EVENT_CREDIT = 13
+
+EVENT_CREDIT = 1000
+"""What each channel begins with."""
 
 _UINT32 = 0xCE
 _FORMS = {  # number of elements and, behind the two bytes of array and type, what stands there
@@ -41,6 +45,7 @@ _FORMS = {  # number of elements and, behind the two bytes of array and type, wh
     BACKLOG: (3, "ii"),
     BUFFER_SIZE: (3, "ii"),
     HEARTBEAT: (1, ""),
+    ADD_EVENT_CREDIT: (3, "ii"),
 }
 
 

@@ -147,9 +147,22 @@ def test_events_that_nobody_takes_are_limited() -> None:
     event = DataType.EVENT_BUFFER
     consumer.deliver(0, 0, event)
     consumer.deliver(0, 1, event)
-    assert "more than 2 events on channel 0" in refusal(lambda: consumer.begin(0, 2, event))
+    refused = "the peer sent an event without event credit on channel 0: 2 have come"
+    assert refused in refusal(lambda: consumer.begin(0, 2, event))
     assert consumer.channels[0].poll() is not None
+    assert refused in refusal(lambda: consumer.begin(0, 2, event)), "it has not been told"
+    assert consumer.channels[0].tell_events() == 1
     consumer.deliver(0, 2, event)
+    consumer.close()
+
+
+def test_no_backlog_is_announced_behind_a_block() -> None:
+    consumer = Consumer(exclusive=0)
+    consumer.deliver(0, 0, DataType.ALIGNED_CHECKPOINT_BARRIER)
+    assert "behind an event that blocks it" in refusal(lambda: consumer.registry.on_backlog(0, 1))
+    assert consumer.channels[0].poll() is not None
+    consumer.channels[0].resume_consumption()
+    consumer.registry.on_backlog(0, 1)
     consumer.close()
 
 

@@ -182,7 +182,7 @@ def test_a_message_in_another_state_than_its_own_is_not_answered(
 
 
 @pytest.mark.parametrize("state", OPEN)
-@pytest.mark.parametrize("garbage", [b"GET /", b"flinknet\x00\x04\xff\xff", bytes(100)])
+@pytest.mark.parametrize("garbage", [b"GET /", b"flinknet\x00\x05\xff\xff", bytes(100)])
 def test_what_is_no_handshake_is_not_answered(state: HandshakeState, garbage: bytes) -> None:
     handshake = in_state(state)
     assert handshake.received(garbage) == b""

@@ -470,7 +470,7 @@ def test_an_empty_buffer_takes_a_buffer_and_gives_it_back() -> None:
         "9800 ce00000000 ce00000000 ce00000000 08 ce00000000 ce00000000 ce00000000 c600000000"
     )
     joined.consumer.receive(frame)
-    assert poll_all(gate) == []
+    assert poll_all(gate) == [(0, b"")]
     assert messages(joined.consumer.send()) == [(M.ADD_CREDIT, 0, 1)]
     gate.release()
     joined.close()

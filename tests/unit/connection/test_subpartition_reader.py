@@ -27,6 +27,7 @@ from tests.unit.arrangements import (
 from tests.unit.tables import named, shown_in, way_to
 
 CREDIT_MAX = 100
+EVENTS_MAX = 20
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
 
 
@@ -102,10 +103,10 @@ def test_the_docstring_shows_the_table() -> None:
 class Reading:
     """A reader of the one subpartition of a partition."""
 
-    def __init__(self, credit: int, *, granted: bool = True) -> None:
+    def __init__(self, credit: int, *, granted: bool = True, events_max: int = EVENTS_MAX) -> None:
         self.owner = Owner()
         self.partition, self.pool = make_partition()
-        self.reader = SubpartitionReader(self.owner, 0, credit, CREDIT_MAX)
+        self.reader = SubpartitionReader(self.owner, 0, credit, CREDIT_MAX, events_max=events_max)
         if granted:
             self.grant()
 
@@ -257,7 +258,7 @@ def test_what_is_announced_is_what_the_subpartition_has() -> None:
     for _ in range(3):
         put(partition, 0, b"data")
     partition.subpartitions[0].seal_open()
-    reader = SubpartitionReader(owner, 0, 0, CREDIT_MAX)
+    reader = SubpartitionReader(owner, 0, 0, CREDIT_MAX, events_max=EVENTS_MAX)
     reader.on_view_created(partition.create_view(0, reader))
     assert owner.announced == [3]
     reader.release()
@@ -384,7 +385,7 @@ def test_what_is_sent_is_in_order_whatever_the_view_yields() -> None:
 
 
 def waiting_reader(owner: Owner) -> SubpartitionReader:
-    return SubpartitionReader(owner, 0, 2, CREDIT_MAX)
+    return SubpartitionReader(owner, 0, 2, CREDIT_MAX, events_max=EVENTS_MAX)
 
 
 def test_a_reader_waits_for_its_partition() -> None:
@@ -509,7 +510,7 @@ def test_a_reader_says_whose_it_is() -> None:
 def test_a_reader_that_needs_no_credit_sends_without_any() -> None:
     owner = Owner()
     partition, pool = make_partition()
-    reader = SubpartitionReader(owner, 0, 0, CREDIT_MAX, needs_credit=False)
+    reader = SubpartitionReader(owner, 0, 0, CREDIT_MAX, events_max=EVENTS_MAX, needs_credit=False)
     reader.on_view_created(partition.create_view(0, reader))
     put(partition, 0, b"data")
     partition.subpartitions[0].seal_open()
@@ -548,4 +549,62 @@ def test_a_barrier_that_gets_priority_needs_no_credit() -> None:
     assert reading.reader.state is S.READING
     for buffer in told[0][0]:
         buffer.recycle()
+    reading.close()
+
+
+# -- event credit ----------------------------------------------------------------------------------
+
+
+def test_events_wait_for_event_credit_and_so_does_what_stands_behind_them() -> None:
+    """SPEC 6.2: one of 20 is sent for each that the consumer has taken; data has its own credit."""
+    reading = Reading(10)
+    for _ in range(EVENTS_MAX + 5):
+        reading.partition.subpartitions[0].add_event(event_of(DataType.EVENT_BUFFER, b"user"))
+    reading.write()
+    sent = []
+    while (data_type := reading.send()) is not None:
+        sent.append(data_type)
+    reserved = EVENTS_MAX // 10
+    assert sent == [DataType.EVENT_BUFFER] * (EVENTS_MAX - reserved)
+    assert reading.reader.event_credit == reserved
+    assert not reading.reader.available()
+    told = reading.owner.available
+    reading.reader.add_event_credit(3)
+    assert reading.owner.available == told + 1
+    assert [reading.send() for _ in range(4)] == [DataType.EVENT_BUFFER] * 3 + [None]
+    reading.reader.add_event_credit(10)
+    rest = [reading.send() for _ in range(6)]
+    data = DataType.DATA_BUFFER_WITH_CLEAR_END
+    assert rest == [*[DataType.EVENT_BUFFER] * 4, data, None]
+    reading.close()
+
+
+def test_some_event_credit_is_kept_for_events_that_overtake() -> None:
+    """Of a consumer that is held up: it hears of a barrier all the same, but of no more than it may
+    hold."""
+    reading = Reading(0)
+    for _ in range(EVENTS_MAX):
+        reading.partition.subpartitions[0].add_event(event_of(DataType.EVENT_BUFFER, b"user"))
+    while reading.send() is not None:
+        pass
+    for _ in range(EVENTS_MAX):
+        reading.add(DataType.PRIORITIZED_EVENT_BUFFER)
+    sent = [reading.send() for _ in range(3)]
+    assert sent == [*[DataType.PRIORITIZED_EVENT_BUFFER] * 2, None]
+    assert reading.reader.event_credit == 0
+    reading.close()
+
+
+@pytest.mark.parametrize("events", [0, 2, 2**32 - 1])
+def test_event_credit_for_what_was_not_sent_is_a_violation(events: int) -> None:
+    reading = Reading(1)
+    reading.add(DataType.EVENT_BUFFER)
+    assert reading.send() is DataType.EVENT_BUFFER
+    with pytest.raises(
+        RemoteProtocolError, match=f"taken {events} events of channel 0, where it ha"
+    ):
+        reading.reader.add_event_credit(events)
+    reading.reader.add_event_credit(1)
+    with pytest.raises(RemoteProtocolError, match="has not said so of 0"):
+        reading.reader.add_event_credit(1)
     reading.close()

@@ -397,6 +397,25 @@ def test_with_exclusive_buffers_a_block_keeps_credit(arranged: Arranged) -> None
     assert arranged.channel.credit.unannounced == credit > 0
 
 
+@pytest.mark.parametrize("behind", [DATA, CLEAR_END, EVENT, PRIORITY, END_OF_DATA, *BLOCKING])
+@pytest.mark.parametrize("data_type", BLOCKING)
+def test_nothing_comes_behind_a_block_before_it_is_resumed(
+    data_type: DataType, behind: DataType
+) -> None:
+    """SPEC 3.3: whether the reader has taken the event or not, and then all of it may come."""
+    arranged = Arranged()
+    deliver(arranged.channel, 0, b"barrier", data_type=data_type)
+    body = b"\x91\x01" if behind is END_OF_DATA else b"behind"
+    for is_taken in (False, True):
+        if is_taken:
+            arranged.poll().recycle()
+        with pytest.raises(RemoteProtocolError, match=f"sent {behind.name} on .*until it is resum"):
+            deliver(arranged.channel, 1, body, data_type=behind)
+    arranged.channel.resume_consumption()
+    deliver(arranged.channel, 1, body, data_type=behind)
+    arranged.close()
+
+
 def test_resuming_an_unrequested_channel_is_a_programming_error() -> None:
     """G15."""
     arranged = Arranged(requested=False)
@@ -419,8 +438,11 @@ def barrier(checkpoint_id: int, data_type: DataType = PRIORITY) -> bytes:
 
 
 def arrive(arranged: Arranged, *kinds: DataType, first: int = 0, checkpoint_id: int = 1) -> None:
-    """Let buffers arrive, whose content is their number here, and barriers of one checkpoint."""
+    """Let buffers arrive, whose content is their number here, and barriers of one checkpoint; what
+    stands behind one that blocks the channel comes when that was resumed."""
     for number, data_type in enumerate(kinds):
+        if arranged.channel.blocked:
+            arranged.channel.resume_consumption()
         body = barrier(checkpoint_id, data_type) if data_type in OPTIONS else str(number).encode()
         sequence = (first + number) & 0xFFFFFFFF
         deliver(arranged.channel, sequence, body, data_type=data_type)
@@ -729,6 +751,7 @@ def test_events_may_follow_the_end_of_the_data(arranged: Arranged) -> None:
     deliver(arranged.channel, 1, data_type=PRIORITY)
     deliver(arranged.channel, 2, data_type=BLOCKING[0])
     taken = [arranged.poll().data_type for _ in range(3)]
+    arranged.channel.resume_consumption()
     arranged.channel.acknowledge_all_data_processed()
     deliver(arranged.channel, 3, data_type=EVENT)
     deliver_end(arranged.channel, 4)
@@ -757,8 +780,8 @@ def test_an_end_of_partition_that_makes_no_sense_is_refused(
 
 def test_a_released_channel_is_neither_resumed_nor_acknowledged(arranged: Arranged) -> None:
     """G15: it is an error of this side, which nobody would notice otherwise."""
-    deliver(arranged.channel, 0, data_type=BLOCKING[0])
-    deliver_end_of_data(arranged.channel, 1)
+    deliver_end_of_data(arranged.channel, 0)
+    deliver(arranged.channel, 1, data_type=BLOCKING[0])
     for _ in range(2):
         arranged.poll()
     arranged.channel.release()

@@ -188,7 +188,13 @@ def test_objects_of_connections_and_of_what_peers_request() -> None:
     session = Session("peer", registry, CONFIG, lambda: None)
 
     def request(number: int) -> None:
-        reader = SubpartitionReader(session, number, 2, CONFIG.wire.credit_per_channel_max)
+        reader = SubpartitionReader(
+            session,
+            number,
+            2,
+            CONFIG.wire.credit_per_channel_max,
+            events_max=CONFIG.wire.events_per_channel_max,
+        )
         registry.request(wire_partition_id(str(number)), 0, reader, 0.0)
 
     assert allocated(request) < module._READER_OBJECTS_BYTES

@@ -342,7 +342,7 @@ async def test_an_answer_in_another_version_says_so() -> None:
     async with Host() as host, NetworkEnvironment(config=quick()) as environment:
         refused = asyncio.create_task(refusal_of(environment, host.address))
         (await host.connected()).send(b"flinknet\x00\x07\x00\x40")
-        assert "the peer speaks version 7 of the protocol, this side version 4" in str(
+        assert "the peer speaks version 7 of the protocol, this side version 5" in str(
             await refused
         )
 
@@ -624,8 +624,8 @@ async def test_with_checksums_every_message_is_followed_by_one() -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
         b"\x00" * 5000,
-        b"flinknet\x00\x04\xff\xff",
-        b"flinknet\x00\x04\x00\x16" + bytes(22),
+        b"flinknet\x00\x05\xff\xff",
+        b"flinknet\x00\x05\x00\x16" + bytes(22),
     ],
 )
 async def test_what_is_no_hello_is_closed_without_a_word(garbage: bytes) -> None:

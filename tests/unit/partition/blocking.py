@@ -113,6 +113,10 @@ class BlockingSubpartition:
     def check_open(self) -> None:
         self.end.after(ChannelStep.DATA, LocalProtocolError, self)
 
+    @property
+    def is_full_of_events(self) -> bool:
+        return False
+
     def check_event(self, data_type: DataType, size: int) -> None:
         self.end.after(ChannelStep.of(data_type), LocalProtocolError, self)
 

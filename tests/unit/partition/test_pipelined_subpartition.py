@@ -39,6 +39,7 @@ class Owner:
 
     def __init__(self) -> None:
         self.acknowledged = 0
+        self.rooms = 0
         self.released: list[BaseException | None] = []
         self.taken: list[Buffer] = []
         self.timed_out: list[int] = []
@@ -56,6 +57,9 @@ class Owner:
     def time_out_barrier_of(self, subpartition: ResultSubpartition, checkpoint_id: int) -> bool:
         self.timed_out.append(checkpoint_id)
         return True
+
+    def on_room_for_events(self) -> None:
+        self.rooms += 1
 
     def on_released(self, subpartition: ResultSubpartition, cause: BaseException | None) -> None:
         self.released.append(cause)
@@ -462,24 +466,24 @@ def test_data_behind_a_priority_event_is_found_by_polling() -> None:
     assert take_all(arranged.subpartition) == [b"first", b"second"]
 
 
-def test_events_that_nobody_reads_are_bounded() -> None:
-    """Those with priority count too; data does not, and what is read makes room."""
+def test_a_queue_says_when_it_is_full_of_events_and_when_not_any_more() -> None:
+    """Those with priority count too; data does not."""
     arranged = Arranged(limits=WireLimits(events_per_channel_max=3))
     arranged.add_finished(b"data")
     for data_type in (EVENT, PRIORITY, EVENT):
+        assert not arranged.subpartition.is_full_of_events
         arranged.add_event(data_type)
-    for data_type in (EVENT, PRIORITY, END_OF_DATA):
-        with pytest.raises(LocalProtocolError, match=r"3 events wait .* subpartition 0 of part"):
-            arranged.add_event(data_type)
-    assert arranged.subpartition.events_queued == 3
+    assert arranged.subpartition.is_full_of_events
     arranged.add_finished(b"more")
+    assert arranged.owner.rooms == 0
     assert arranged.poll().buffer.data_type is PRIORITY
-    arranged.add_event(PRIORITY)
-    assert take_all(arranged.subpartition) == [PRIORITY, b"data", EVENT, EVENT, b"more"]
+    assert (arranged.owner.rooms, arranged.subpartition.is_full_of_events) == (1, False)
+    assert take_all(arranged.subpartition) == [b"data", EVENT, EVENT, b"more"]
+    assert arranged.owner.rooms == 1
     for _ in range(3):
         arranged.add_event()
     arranged.subpartition.release()
-    arranged.add_event()
+    assert not arranged.subpartition.is_full_of_events
 
 
 def test_an_event_that_no_consumer_takes_is_refused() -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from flinknet.buffer.availability import Availability
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
 from flinknet.config import WireLimits
@@ -21,9 +23,11 @@ from flinknet.partition.result_partition import ResultPartition, pool_size
 from flinknet.partition.timeoutable_barrier import OvertakenData
 from flinknet.wire.events import (
     Alignment,
+    CancelCheckpointMarker,
     CheckpointBarrier,
     CheckpointKind,
     CheckpointOptions,
+    Watermark,
 )
 from tests.unit.arrangements import (
     Reader,
@@ -408,27 +412,79 @@ def test_an_event_may_be_for_one_reader() -> None:
 
 
 def test_events_that_one_reader_does_not_take_are_refused_for_all() -> None:
-    """And the end of the data can be told when there is room again."""
+    """But for what there is only one of, the ends and a cancel marker. Who waits hears of room."""
     partition, _ = make_partition(2, wire=WireLimits(events_per_channel_max=2))
     views = [view_of(partition, index) for index in range(2)]
     for _ in range(2):
         partition.broadcast_event(EVENT, b"event")
     assert take_all(views[0]) == [EVENT] * 2
+    assert [partition.has_room_for_event(index) for index in (None, 0, 1)] == [False, True, False]
     refused = "2 events wait for the reader of subpartition 1 of partition p"
+    barriers = (barrier(1, Alignment.UNALIGNED), barrier(1, Alignment.ALIGNED, 10))
     for write in (
         lambda: partition.broadcast_event(EVENT, b"event"),
-        partition.notify_end_of_data,
+        lambda: partition.emit_event(EVENT, b"event", 1),
+        *(partial(partition.broadcast_barrier, each, OnOvertaken()) for each in barriers),
     ):
         with pytest.raises(LocalProtocolError, match=refused):
             write()
-    assert take_all(views[0]) == []
-    assert not partition.finished
-    assert take_all(views[1]) == [EVENT] * 2
+    partition.emit_event(EVENT, b"event", 0)
+    for number in range(5):
+        partition.broadcast_event(*CancelCheckpointMarker(number).event())
+    partition.notify_end_of_data()
+    assert take_all(views[0]) == [EVENT, EVENT, END_OF_DATA]
+    waiting = Notified(partition.room_for_events)
+    polled = views[1].poll()
+    assert polled is not None
+    assert not waiting.told, "the end and the marker are more than may wait"
+    assert take_all(views[1]) == [EVENT, EVENT, END_OF_DATA]
+    assert waiting.told
     finish(partition)
     for view in views:
-        assert take_all(view) == [END_OF_DATA, END]
+        assert take_all(view) == [END]
         view.release()
     assert partition.released
+
+
+class Notified:
+    """Notes that something is available."""
+
+    def __init__(self, availability: Availability) -> None:
+        self.told = False
+        availability.set(False)
+        availability.subscribe(self.note)
+
+    def note(self) -> None:
+        self.told = True
+
+
+@pytest.mark.parametrize("end", ["reader gone", "partition failed"])
+def test_who_waits_for_room_hears_that_there_will_be_none(end: str) -> None:
+    partition, _ = make_partition(2, wire=WireLimits(events_per_channel_max=1))
+    views = [view_of(partition, index) for index in range(2)]
+    partition.broadcast_event(EVENT, b"event")
+    waiting = Notified(partition.room_for_events)
+    if end == "reader gone":
+        views[0].release()
+    else:
+        partition.fail(RuntimeError("planned"))
+    assert waiting.told
+    partition.release()
+
+
+def test_bytes_add_up_where_events_are_superseded() -> None:
+    partition, _ = make_partition(2)
+    views = [view_of(partition, index) for index in range(2)]
+    for number in range(10):
+        partition.broadcast_event(*Watermark(number).event())
+        if number % 3 == 0:
+            assert take_all(views[0]) == [EVENT]
+    assert partition.statistics().bytes_produced == 10 * len(Watermark(0).event().body)
+    partition.check_invariants()
+    finish(partition)
+    assert take_all(views[0])[-2:] == take_all(views[1])[-2:] == [END_OF_DATA, END]
+    assert all(subpartition.consumed for subpartition in partition.subpartitions)
+    partition.release()
 
 
 def test_a_reader_that_has_left_does_not_bound_events() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.view import SubpartitionView
+from flinknet.config import WireLimits
 from flinknet.errors import (
     ClosedResourceError,
     ConfigurationError,
@@ -118,14 +119,37 @@ def test_a_broadcast_event_needs_no_record() -> None:
     assert arranged.writer.buffers_opened == 0
 
 
-def test_the_slowest_reader_says_how_many_events_are_queued() -> None:
-    arranged = Arranged(2)
-    assert arranged.writer.events_queued == 0
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_an_event_waits_while_a_reader_leaves_too_many_unread(broadcast: bool) -> None:
+    """And so long a record in progress comes first: it must still stand between two."""
+    arranged = Arranged(2, segments=3, wire=WireLimits(events_per_channel_max=3))
+    writer = arranged.writer
+    for _ in range(3):
+        run(writer.emit_event(EVENT, 0))
+    writing = Running(writer.broadcast_event(EVENT) if broadcast else writer.emit_event(EVENT, 0))
+    assert writing.waits_for is arranged.partition.room_for_events
+    run(writer.emit_event(EVENT, 1))
+    emitting = Running(writer.emit((0, sized(500))))
+    assert arranged.take(0, buffers=1) == [EVENT.data_type]
+    writing.go_on()
+    assert not writing.done, "a record is in progress"
+    taken = []
+    while not writing.done:
+        taken += arranged.take(0, buffers=1)
+        emitting.go_on()
+        writing.go_on()
+    taken += arranged.take(0)
+    assert taken == [EVENT.data_type] * 2 + [(0, sized(500)), EVENT.data_type]
+    assert arranged.take(1) == [EVENT.data_type] * (2 if broadcast else 1)
+
+
+def test_an_event_that_waits_for_readers_that_leave_is_not_written() -> None:
+    arranged = Arranged(wire=WireLimits(events_per_channel_max=1))
     run(arranged.writer.broadcast_event(EVENT))
-    run(arranged.writer.emit_event(EVENT, 1))
-    assert arranged.writer.events_queued == 2
-    arranged.take(1)
-    assert arranged.writer.events_queued == 1
+    writing = Running(arranged.writer.broadcast_event(EVENT))
+    arranged.views[0].release()
+    with pytest.raises(ConsumerCancelledError):
+        writing.go_on()
 
 
 @pytest.mark.parametrize("broadcast", [True, False])

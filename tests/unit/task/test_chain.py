@@ -9,7 +9,6 @@ import pytest
 from flinknet.errors import StateError
 from flinknet.task.chain import (
     MARKERS_QUEUED_MAX,
-    WATERMARKS_QUEUED_MAX,
     OperatorChain,
     RecordWriterOutput,
 )
@@ -19,8 +18,8 @@ from flinknet.task.operators import Operator
 from flinknet.task.processing_time import wall_clock_ms
 from flinknet.task.side_outputs import OutputTag
 from flinknet.task.state.descriptors import ListStateDescriptor, StateKind
-from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.wire.events import LatencyMarker, Watermark, WatermarkStatus
+from tests.unit.arrangements import content_of
 from tests.unit.records.writing import Arranged
 from tests.unit.task.harness import context
 
@@ -202,24 +201,18 @@ async def test_a_latency_marker_goes_to_one_consumer_which_has_few_unread() -> N
     arranged.close()
 
 
-def watermarks_in(arranged: Arranged) -> int:
-    return len(arranged.take())
-
-
-async def test_watermarks_are_held_back_from_a_reader_that_reads_none() -> None:
-    """The next one says more; the last of all and a status are written in any case."""
+async def test_of_watermarks_that_a_reader_leaves_unread_the_last_is_written() -> None:
     arranged = Arranged()
     output = RecordWriterOutput(arranged.writer, "FORWARD", "a")
-    for number in range(WATERMARKS_QUEUED_MAX + 5):
+    for number in range(5_000):
         await output.pass_on(Watermark(number))
-    assert arranged.writer.events_queued == WATERMARKS_QUEUED_MAX
-    await output.pass_on(WatermarkStatus(idle=True))
-    assert arranged.writer.events_queued == WATERMARKS_QUEUED_MAX + 2
-    await output.pass_on(Watermark(1000))
-    await output.pass_on(Watermark(MAX_WATERMARK))
-    assert watermarks_in(arranged) == WATERMARKS_QUEUED_MAX + 3
-    await output.pass_on(WatermarkStatus(idle=False))
-    assert watermarks_in(arranged) == 1, "what was held back was said by the last"
+    (subpartition,) = arranged.partition.subpartitions
+    assert subpartition.events_queued == 1
+    polled = arranged.views[0].poll()
+    assert polled is not None
+    assert content_of(polled.buffer) == Watermark(4_999).event().body
+    polled.buffer.recycle()
+    arranged.close()
 
 
 async def test_the_state_of_all_operators_is_captured_together() -> None:

@@ -130,8 +130,8 @@ async def test_an_output_that_has_ended_gets_no_barrier(
     view.acknowledge_all_data_processed()
     partition.finish()
     in_flight = outputs.capture.begin(CheckpointBarrier(1, 1, options))
-    assert outputs.arranged[1].writer.events_queued == 1
-    assert outputs.arranged[0].writer.events_queued == 1
+    assert outputs.arranged[1].partition.subpartitions[0].events_queued == 1
+    assert outputs.arranged[0].partition.subpartitions[0].events_queued == 1
     if options is UNALIGNED:
         assert in_flight is not None
         outputs.capture.complete_input(1)

@@ -226,6 +226,7 @@ EXAMPLES = {
     MessageType.CANCEL_PARTITION_REQUEST: about(MessageType.CANCEL_PARTITION_REQUEST, 1),
     MessageType.CLOSE_REQUEST: b"\x91\x05",
     MessageType.ADD_CREDIT: about(MessageType.ADD_CREDIT, 1, 1),
+    MessageType.ADD_EVENT_CREDIT: about(MessageType.ADD_EVENT_CREDIT, 1, 1),
     MessageType.RESUME_CONSUMPTION: about(MessageType.RESUME_CONSUMPTION, 1),
     MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED: about(
         MessageType.ACKNOWLEDGE_ALL_RECORDS_PROCESSED, 1

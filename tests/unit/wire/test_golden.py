@@ -134,6 +134,10 @@ MESSAGES: dict[str, tuple[bytes, tuple[Any, ...]]] = {
         encode(MessageType.NEW_BUFFER_SIZE, 14, 256),
         (MessageType.NEW_BUFFER_SIZE, 14, 256),
     ),
+    "add_event_credit": (
+        encode(MessageType.ADD_EVENT_CREDIT, 11, 500),
+        (MessageType.ADD_EVENT_CREDIT, 11, 500),
+    ),
     "heartbeat": (encode(MessageType.HEARTBEAT), (MessageType.HEARTBEAT,)),
 }
 

@@ -121,7 +121,7 @@ def test_every_message_is_msgpack_behind_the_preamble(identity: WorkerIdentity) 
 
 def test_a_refusal_says_nothing_but_the_verdict() -> None:
     """Nothing of the job, the worker or the reason: to somebody who has proved nothing."""
-    assert REFUSAL == b"flinknet\x00\x04\x00\x03\x92\x05\x05"
+    assert REFUSAL == b"flinknet\x00\x05\x00\x03\x92\x05\x05"
 
 
 @pytest.mark.parametrize("message", ALL, ids=[kind.name for kind in HandshakeKind])
@@ -215,7 +215,7 @@ def test_another_protocol_is_refused_at_its_first_wrong_byte(data: bytes) -> Non
     refusal(data[: wrong + 1])
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 3, 5, 256, 65535])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 6, 256, 65535])
 @pytest.mark.parametrize("length", [0, 64, 513, 65535])
 def test_another_version_is_refused_by_its_preamble_alone(version: int, length: int) -> None:
     """Whatever length it says: what another version holds for too long is its matter."""
@@ -223,7 +223,7 @@ def test_another_version_is_refused_by_its_preamble_alone(version: int, length: 
     assert decode_handshake(preamble[:11], LIMITS) is None
     error = refusal(preamble)
     assert error.code is ErrorCode.VERSION
-    assert f"the peer speaks version {version} of the protocol, this side version 4" in str(error)
+    assert f"the peer speaks version {version} of the protocol, this side version 5" in str(error)
 
 
 def test_only_another_version_is_a_matter_of_version() -> None:
@@ -233,14 +233,14 @@ def test_only_another_version_is_a_matter_of_version() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 513, 65535])
 def test_an_impossible_length_is_refused_by_the_preamble_alone(size: int) -> None:
-    error = refusal(b"flinknet\x00\x04" + size.to_bytes(2, "big"))
+    error = refusal(b"flinknet\x00\x05" + size.to_bytes(2, "big"))
     assert str(error) == f"the peer announced a handshake of {size} bytes; the limit is 512"
 
 
 def test_the_limit_is_the_configured_one() -> None:
     more = WireLimits(handshake_bytes_max=600)
-    assert decode_handshake(b"flinknet\x00\x04" + (600).to_bytes(2, "big"), more) is None
-    refusal(b"flinknet\x00\x04" + (601).to_bytes(2, "big"), more)
+    assert decode_handshake(b"flinknet\x00\x05" + (600).to_bytes(2, "big"), more) is None
+    refusal(b"flinknet\x00\x05" + (601).to_bytes(2, "big"), more)
 
 
 WRONG_FORMS = {
@@ -249,8 +249,8 @@ WRONG_FORMS = {
     "kind 0": changed(OPENING, 13, 0x00),
     "a nonce of another width": changed(OPENING, 15, 0x0F),
     "a nonce that is text": changed(OPENING, 14, 0xD9),
-    "an opening without nonce": b"flinknet\x00\x04\x00\x04\x92\x01\xc4\x10",
-    "a challenge without proof": b"flinknet\x00\x04\x00\x14\x93\x02\xc4\x10" + bytes(16),
+    "an opening without nonce": b"flinknet\x00\x05\x00\x04\x92\x01\xc4\x10",
+    "a challenge without proof": b"flinknet\x00\x05\x00\x14\x93\x02\xc4\x10" + bytes(16),
     "a proof of another width": changed(CHALLENGE, 33, 0x1F),
     "a refusal that welcomes": changed(REFUSAL, 14, Verdict.WELCOME),
     "a refusal for a reason": changed(REFUSAL, 14, Verdict.IDENTITY),
@@ -293,7 +293,7 @@ def test_bytes_left_over_are_a_wrong_form(message: bytes) -> None:
 
 @given(st.binary(max_size=600))
 def test_garbage_is_refused_or_waited_for(garbage: bytes) -> None:
-    for start in (b"", b"flinknet\x00\x04", HELLO[:12], HELLO[:25], ANSWER[:12], ANSWER[:14]):
+    for start in (b"", b"flinknet\x00\x05", HELLO[:12], HELLO[:25], ANSWER[:12], ANSWER[:14]):
         data = start + garbage
         try:
             found = decode_handshake(data, LIMITS)
@@ -304,7 +304,7 @@ def test_garbage_is_refused_or_waited_for(garbage: bytes) -> None:
 
 
 def test_a_stranger_costs_next_to_nothing() -> None:
-    claim = b"flinknet\x00\x04\xff\xff"
+    claim = b"flinknet\x00\x05\xff\xff"
     with traced_memory() as memory:
         refusal(claim)
         peak = memory.peak

@@ -32,6 +32,7 @@ OTHERS = (
     "duplicate",
     "refusal",
     "error_response",
+    "add_event_credit",
     "backlog_announcement",
     "buffers",
     "events",
