@@ -7,19 +7,19 @@ from flinknet.wire.codec cimport FrameDecoder
 cdef class ChecksummedFrameDecoder(FrameDecoder):
     cdef public object _crc
     cdef public bint _trailer_due
+    cdef public object _violation
 
     @cython.locals(
         _=Py_ssize_t,
         position=Py_ssize_t,
         message_end=Py_ssize_t,
         missing=bint,
-        header=BufferHeader,
     )
     cdef Py_ssize_t _decode(self, bytearray data, Py_ssize_t start, Py_ssize_t end) except -1
     cdef Py_ssize_t _control_bytes(self, bytearray data, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(body_start=Py_ssize_t)
-    cdef Py_ssize_t _begin_buffer(
-        self, BufferHeader header, Py_ssize_t start, Py_ssize_t end
+    @cython.locals(body_start=Py_ssize_t, size=Py_ssize_t, header=BufferHeader)
+    cdef Py_ssize_t _begin_message_with_body(
+        self, bytearray data, Py_ssize_t start, Py_ssize_t end
     ) except -1
     @cython.locals(size=Py_ssize_t)
     cdef Py_ssize_t _continue_body(self, Py_ssize_t start, Py_ssize_t end) except -1

@@ -3,8 +3,13 @@
 Theory of operation. A message without a body is decoded when all of it and its trailer have come
 and agree; until then it stays in the receive buffer. A body is copied to its place as it comes, as
 without checksums, and its checksum is computed on the way: only when the trailer agrees does the
-receiver hear that the body is complete. Who is asked for memory by a damaged header loses nothing
-by that: the connection does not live to use it.
+receiver hear that the body is complete. A receiver that is asked for memory by a damaged header
+loses nothing by that: the connection does not live to use it.
+
+A header that breaks a rule may have been damaged, so the trailer is judged first: the *violation*
+is kept, the body is read past, and only a right trailer makes the violation count. For that the
+decoder has to know where the trailer stands. So an unknown type of message, and a length over the
+limits, are judged at once: nothing says how much to read.
 
 One more state than the plain decoder's: *trailer* (the body is here, its trailer is not).
 """
@@ -12,25 +17,24 @@ One more state than the plain decoder's: *trailer* (the body is here, its traile
 from __future__ import annotations
 
 from flinknet.config import WireLimits
-from flinknet.errors import CorruptedDataError
-from flinknet.wire.buffer_header import (
-    BUFFER_PREFIX_BYTES,
-    BufferHeader,
-    copy_body,
-    read_buffer_header,
-)
+from flinknet.errors import CorruptedDataError, RemoteProtocolError
+from flinknet.wire.buffer_header import BUFFER_PREFIX_BYTES, copy_body, read_buffer_header
 from flinknet.wire.checksum import TRAILER_BYTES, crc32c, decode_trailer
 from flinknet.wire.codec import BufferReceiver, FrameDecoder, MessageReceiver, Stall
+from flinknet.wire.messages import LAYOUTS, MessageType
 
 __all__ = ["ChecksummedFrameDecoder"]
 
 _FOR_MEMORY = Stall.FOR_MEMORY
+_BUFFER_RESPONSE = MessageType.BUFFER_RESPONSE
+_SIZE_BYTES = 4
+"""Of the length of a body, the last field of its header."""
 
 
 class ChecksummedFrameDecoder(FrameDecoder):
     """Feeds messages to a receiver once their checksums have been found right."""
 
-    __slots__ = ("_crc", "_trailer_due")
+    __slots__ = ("_crc", "_trailer_due", "_violation")
 
     def __init__(
         self,
@@ -52,6 +56,8 @@ class ChecksummedFrameDecoder(FrameDecoder):
         )
         self._crc = 0
         self._trailer_due = False
+        self._violation: RemoteProtocolError | None = None
+        """What is wrong with the header of the buffer that is being read."""
 
     def _decode(self, data: bytearray, start: int, end: int) -> int:
         position = start + self._continue_body(start, end) if self._trailer_due else start
@@ -60,11 +66,9 @@ class ChecksummedFrameDecoder(FrameDecoder):
             missing = self._trailer_due or self._waiting
             if missing or end - position < 2:
                 break
-            if end - position >= BUFFER_PREFIX_BYTES:
-                header = read_buffer_header(data, position)
-                if header is not None:
-                    position = self._begin_buffer(header, position, end)
-                    continue
+            if data[position + 1] == _BUFFER_RESPONSE and end - position >= BUFFER_PREFIX_BYTES:
+                position = self._begin_message_with_body(data, position, end)
+                continue
             message_end = position + self._control_bytes(data, position, end)
             if message_end + TRAILER_BYTES > end:
                 break
@@ -79,9 +83,11 @@ class ChecksummedFrameDecoder(FrameDecoder):
     def _control_bytes(self, data: bytearray, start: int, end: int) -> int:
         """Return how long a message other than a BufferResponse is, as far as that can be known.
 
-        Raises RemoteProtocolError for what can be none, before anything is kept for it.
+        Raises RemoteProtocolError for what can be none, before anything is kept for it. What its
+        type has no part in is judged behind the trailer.
         """
-        layout = self._layout(data[start], data[start + 1])
+        array_header, type_id = data[start], data[start + 1]
+        layout = LAYOUTS.get(type_id) or self._layout(array_header, type_id)
         size: int = layout.struct.size
         if layout.body_marker is not None and end - start >= size:
             text_bytes = int.from_bytes(data[start + size - 2 : start + size], "big")
@@ -89,16 +95,28 @@ class ChecksummedFrameDecoder(FrameDecoder):
             size += text_bytes
         return size
 
-    def _begin_buffer(self, header: BufferHeader, start: int, end: int) -> int:
-        self._check_buffer(header)
-        body = self.buffers.begin_buffer(header)
+    def _begin_message_with_body(self, data: bytearray, start: int, end: int) -> int:
+        """Begin a BufferResponse; return where to go on, which is its start if it has to wait."""
+        body_start = start + BUFFER_PREFIX_BYTES
+        size = int.from_bytes(data[body_start - _SIZE_BYTES : body_start], "big")
+        body = None
+        try:
+            header = read_buffer_header(data, start)
+            if header is None:
+                self._layout(data[start], data[start + 1])
+            else:
+                self._check_buffer(header)
+                body = self.buffers.begin_buffer(header)
+        except RemoteProtocolError as violation:
+            if size > max(self._segment_bytes, self._limits.event_bytes_max):
+                raise
+            self._violation = violation
         if body is _FOR_MEMORY:
             self._waiting = True
             return start
-        body_start = start + BUFFER_PREFIX_BYTES
         with self._memory[start:body_start] as prefix:
             self._crc = crc32c(prefix)
-        self._body, self._body_filled, self._body_missing = body, 0, header.size
+        self._body, self._body_filled, self._body_missing = body, 0, size
         self._trailer_due = True
         return body_start + self._continue_body(body_start, end)
 
@@ -115,6 +133,8 @@ class ChecksummedFrameDecoder(FrameDecoder):
             return size
         self._check(self._crc, start + size)
         self._trailer_due = False
+        if self._violation is not None:
+            raise self._violation
         if self._body is not None:
             self._body.release()
             self._body = None

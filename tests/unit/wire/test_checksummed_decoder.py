@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.buffer.buffer import DataType
+from flinknet.config import WireLimits
 from flinknet.errors import CorruptedDataError, ErrorCode, RemoteProtocolError
 from flinknet.wire.buffer_header import BufferHeader
 from flinknet.wire.checksum import crc32c, encode_trailer, seal
@@ -24,6 +25,7 @@ from tests.unit.wire.received import (
 )
 
 M = MessageType
+LIMITS = WireLimits()
 MESSAGES = {
     "data": buffer_response(7, 1, 2, body=b"\x01\x02\x03", records=3),
     "an event": buffer_response(7, 2, 0, DataType.END_OF_DATA, b"\x91\x01"),
@@ -87,18 +89,60 @@ def test_nothing_is_done_before_the_trailer_is_here(name: str) -> None:
     assert len(received.events) == 1
 
 
+def says_where_its_trailer_is(message: bytes) -> bool:
+    """Whether a message is of a type that there is, and no longer than it may be."""
+    kind = message[1]
+    if kind == M.BUFFER_RESPONSE:
+        return int.from_bytes(message[34:38], "big") <= LIMITS.event_bytes_max
+    if kind == M.ERROR_RESPONSE:
+        return int.from_bytes(message[9:11], "big") <= LIMITS.error_text_bytes_max
+    return kind in list(M)
+
+
 @pytest.mark.parametrize("name", MESSAGES)
 @pytest.mark.parametrize("piece", [1, 2**16])
 def test_no_flipped_bit_of_a_message_reaches_the_receiver(name: str, piece: int) -> None:
-    """Of header, body and trailer: an error, or something that waits for more bytes."""
-    sealed = seal(MESSAGES[name])
+    """Of header, body and trailer. It is known as damage, whatever else the message is, wherever
+    that can be found out; a length that has grown takes what follows."""
+    sealed, behind = seal(MESSAGES[name]), bytes(LIMITS.event_bytes_max + 100)
     for bit in range(8 * len(sealed)):
-        damaged = bytearray(sealed)
+        damaged = bytearray(sealed + behind)
         damaged[bit // 8] ^= 1 << bit % 8
-        try:
-            assert events_of(bytes(damaged), piece) == []
-        except RemoteProtocolError:
-            continue
+        received = Received()
+        decoder = make_decoder(received, checksums=True)
+        with pytest.raises(RemoteProtocolError) as refused:
+            for start in range(0, len(damaged), piece):
+                decoder.feed(damaged[start : start + piece])
+        assert received.events == []
+        code = refused.value.code
+        assert (code is ErrorCode.CORRUPTED) == says_where_its_trailer_is(damaged), bit
+
+
+WRONG = {
+    "array": b"\x97" + MESSAGES["data"][1:],
+    "mark": MESSAGES["data"][:2] + b"\xcf" + MESSAGES["data"][3:],
+    "data type": MESSAGES["data"][:17] + b"\x0c" + MESSAGES["data"][18:],
+    "cut": buffer_response(7, body=b"\x01", continued=2),
+    "records": buffer_response(7, body=b"\x01", records=2),
+    "long event": buffer_response(7, data_type=DataType.EVENT_BUFFER, body=bytes(65)),
+    "array of a message without body": b"\x94" + MESSAGES["credit"][1:],
+    "form of a message without body": MESSAGES["credit"][:2] + b"\xcf" + MESSAGES["credit"][3:],
+    "code": error_response(7, 0, b"the producer failed"),
+}
+
+
+@pytest.mark.parametrize("piece", [1, 2**16])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_violation_is_one_when_the_trailer_is_right(wrong: str, piece: int) -> None:
+    """And damage when it is not."""
+    for trailer, code in ((b"", ErrorCode.PROTOCOL), (b"\xce\0\0\0\0", ErrorCode.CORRUPTED)):
+        limits = WireLimits(event_bytes_max=64)
+        decoder = make_decoder(Received(), checksums=True, segment_bytes=128, limits=limits)
+        data = WRONG[wrong] + (trailer or encode_trailer(crc32c(WRONG[wrong])))
+        with pytest.raises(RemoteProtocolError) as refused:
+            for start in range(0, len(data), piece):
+                decoder.feed(data[start : start + piece])
+        assert refused.value.code is code
 
 
 @pytest.mark.parametrize("name", ["data", "an event", "credit", "an error", "a heartbeat"])
