@@ -21,8 +21,9 @@ rule there is this one). Releases of Flink also leave out to look for a new lowe
 channel becomes active (FLINK-40475).
 
 Owned by the valve: per channel its watermark, whether it is idle and whether it has finished; the
-last watermark and the last status that came out. Invariant: the output is idle if, and only if, no
-channel is active and one is idle, or none has event time.
+last watermark and the last status that came out. Invariants: the output is idle if, and only if, no
+channel is active and one is idle, or none has event time; of the active channels that are aligned,
+the lowest is at the last output.
 """
 
 from __future__ import annotations
@@ -52,11 +53,6 @@ class ChannelStatus:
         self.idle = False
         self.finished = False
 
-    @property
-    def is_active(self) -> bool:
-        """Whether event time may have to wait for it."""
-        return not self.idle and not self.finished
-
 
 class StatusWatermarkValve:
     """The valve of ``channels`` channels.
@@ -66,7 +62,8 @@ class StatusWatermarkValve:
 
     def __init__(self, channels: int, silent: Collection[int] = ()) -> None:
         self._channels = [ChannelStatus() for _ in range(channels)]
-        self._timed = [one for index, one in enumerate(self._channels) if index not in silent]
+        without_time = frozenset(silent)
+        self._timed = [one for n, one in enumerate(self._channels) if n not in without_time]
         self._last = MIN_WATERMARK
         self._idle = not self._timed
 
@@ -85,7 +82,10 @@ class StatusWatermarkValve:
         elif channel.idle or timestamp_ms <= channel.watermark:
             return []
         else:
+            held_back = channel.watermark <= self._last
             channel.watermark = timestamp_ms
+            if not held_back:
+                return []  # another channel is the lowest, and stays so: not worth a look at all
         return self._news()
 
     def input_status(self, index: int, *, idle: bool) -> list[WatermarkElement]:
@@ -99,7 +99,7 @@ class StatusWatermarkValve:
     def _news(self) -> list[WatermarkElement]:
         """Return what has changed since something was said last."""
         timed = self._timed
-        active = [one.watermark for one in timed if one.is_active]
+        active = [one.watermark for one in timed if not (one.idle or one.finished)]
         if active:
             # Those that are behind what was said have not caught up.
             aligned = [one for one in active if one >= self._last]
@@ -126,8 +126,10 @@ class StatusWatermarkValve:
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounts do not add up."""
         timed = self._timed
-        waits = any(one.is_active for one in timed)
-        expected = not waits and not (timed and all(one.finished for one in timed))
+        active = [one.watermark for one in timed if not (one.idle or one.finished)]
+        expected = not active and not (timed and all(one.finished for one in timed))
+        aligned = [one for one in active if one >= self._last]
+        assert min(aligned, default=self._last) == self._last, "event time is behind"
         assert self._idle == expected, "idle while one is active"
         assert (self._last == MAX_WATERMARK) <= all(one.finished for one in timed), (
             "event time has ended, and a channel has not"
