@@ -16,13 +16,16 @@ class CheckpointFailureReason(Enum):
     ASYNC_FAILURE = "a subtask could not write its state"
     COMPLETION_FAILURE = "its metadata could not be written"
     STORAGE_FULL = "there was no room for it"
+    NOT_READY = "a subtask was not ready for it: a producer had no place yet"
     SUBSUMED = "a later one came before it was complete"
     ATTEMPT_ENDED = "the job, or its present attempt, came to its end"
 
     @property
     def is_failure(self) -> bool:
-        """Whether something has gone wrong, and it was not merely of no use any more."""
+        """Whether something has gone wrong, and it was not merely of no use any more, or too early
+        while the job starts."""
         return self not in (
+            CheckpointFailureReason.NOT_READY,
             CheckpointFailureReason.SUBSUMED,
             CheckpointFailureReason.ATTEMPT_ENDED,
         )

@@ -83,6 +83,17 @@ Second = TypeVar("Second")
 
 _IN_FLIGHT = frozenset((StateKind.INPUT, StateKind.OUTPUT))
 
+_DECLINED_AS: dict[AbortReason, CheckpointFailureReason | None] = {
+    AbortReason.CANCELLATION_BARRIER: None,
+    AbortReason.COORDINATOR: None,
+    AbortReason.DECLINED: CheckpointFailureReason.DECLINED,
+    AbortReason.NOT_READY: CheckpointFailureReason.NOT_READY,
+    AbortReason.SUBSUMED: CheckpointFailureReason.SUBSUMED,
+}
+"""What the coordinator is told of a checkpoint that is given up: nothing of one that it has given
+up itself, nor of one that a subtask upstream has, which says so itself and knows why. Flink has
+both declined, for reasons that never count (CheckpointFailureManager)."""
+
 
 class PartWriter(Protocol):
     """Who writes state parts to where their checkpoint is."""
@@ -345,15 +356,12 @@ class SubtaskCheckpoints:
         """The checkpoint will not be."""
         self._drop(checkpoint_id)
         self._broadcast(CancelCheckpointMarker(checkpoint_id).event())
-        if reason is AbortReason.COORDINATOR:
-            return
-        declined = CheckpointFailureReason.DECLINED
-        if reason is AbortReason.SUBSUMED:
-            declined = CheckpointFailureReason.SUBSUMED
-        self._start(
-            checkpoint_id,
-            self._responder.decline(checkpoint_id, self._subtask, declined, reason.value),
-        )
+        declined = _DECLINED_AS[reason]
+        if declined is not None:
+            self._start(
+                checkpoint_id,
+                self._responder.decline(checkpoint_id, self._subtask, declined, reason.value),
+            )
 
     # -- the end
 

@@ -230,6 +230,18 @@ def test_who_did_not_answer_is_counted_for_the_user() -> None:
     assert failure.explanation.endswith("at its time-out; 3 subtasks had not acknowledged it")
 
 
+def test_a_checkpoint_that_comes_too_early_fails_no_job() -> None:
+    """However often a subtask is not ready, in a job that tolerates no failure."""
+    books = coordinator(tolerable_failures=0)
+    for second in range(1, 6):
+        checkpoint_id = triggered(books, float(second)).checkpoint_id
+        orders = books.decline(checkpoint_id, CheckpointFailureReason.NOT_READY, "", second + 0.1)
+        assert orders == aborts(checkpoint_id)
+    checkpoint_id = triggered(books, 6.0).checkpoint_id
+    *_, failure = books.decline(checkpoint_id, CheckpointFailureReason.DECLINED, "", 6.1)
+    assert isinstance(failure, FailJob)
+
+
 def test_while_some_subtasks_begin_again_there_are_no_checkpoints() -> None:
     """Of those that go on it is known all the same who has finished, or awaits the last one."""
     books = coordinator()

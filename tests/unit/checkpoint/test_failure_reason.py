@@ -14,3 +14,9 @@ def test_a_full_disk_is_a_failure_that_does_not_count() -> None:
     failures = {reason.name for reason in CheckpointFailureReason if reason.is_failure}
     counting = {reason.name for reason in CheckpointFailureReason if reason.counts}
     assert failures - counting == {"STORAGE_FULL"}
+
+
+def test_what_comes_too_early_or_too_late_is_no_failure() -> None:
+    """Flink ignores CHECKPOINT_DECLINED_TASK_NOT_READY, and what is subsumed or suspended."""
+    harmless = {reason.name for reason in CheckpointFailureReason if not reason.is_failure}
+    assert harmless == {"NOT_READY", "SUBSUMED", "ATTEMPT_ENDED"}

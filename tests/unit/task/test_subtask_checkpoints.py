@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from flinknet.checkpoint.barrier_listener import AbortReason
 from flinknet.checkpoint.failure_reason import CheckpointFailureReason
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.datastream import (
@@ -410,18 +411,34 @@ class Refusing(MapFunction, CheckpointedFunction):
 async def test_what_cannot_be_captured_declines_the_checkpoint_and_not_the_job(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
-    """Those downstream hear of it, and nobody stays blocked."""
+    """Those downstream hear of it, and none stays blocked. They do not decline it too: whatever
+    comes first decides whether it counts as a failure, and only the first one knows why."""
     answers = Answers()
     subtasks = deploy(sums(Refusing()), workers, store, answers)
     async with running(subtasks) as tasks:
         trigger(subtasks, BARRIER)
-        await answers.until(declines=4)
+        await answers.until(declines=2)
         assert collected(await asyncio.gather(*tasks)) == EXPECTED
-    sources = [decline for decline in answers.declines if decline[1][0] == 0]
-    assert [decline[2:] for decline in sources] == [
+    assert [decline[2:] for decline in answers.declines] == [
         (CheckpointFailureReason.DECLINED, "ValueError: not now")
     ] * 2
     assert not answers.reports
+
+
+async def test_a_checkpoint_that_comes_too_early_is_declined_as_that(
+    workers: list[NetworkEnvironment], store: CheckpointStore
+) -> None:
+    answers = Answers()
+    subtasks = deploy(sums(), workers, store, answers)
+    async with running(subtasks) as tasks:
+        (sink, *_) = [one for name, one in subtasks.items() if not name.startswith("Source")]
+        assert sink._checkpoints is not None
+        sink._checkpoints.abort(1, AbortReason.NOT_READY)
+        await answers.until(declines=1)
+        assert collected(await asyncio.gather(*tasks)) == EXPECTED
+    ((_, _, reason, why),) = answers.declines
+    assert reason is CheckpointFailureReason.NOT_READY
+    assert why == AbortReason.NOT_READY.value
 
 
 async def test_a_place_that_fails_fails_the_checkpoint_and_not_the_job(
