@@ -20,7 +20,7 @@ from flinknet.datastream import (
 )
 from flinknet.errors import JobFailedError
 from flinknet.task.operators import CallableSinkOperator
-from flinknet.task.sink import SinkOperator
+from flinknet.task.sink import ConfirmedSink, SinkOperator
 from flinknet.task.state.state_handler import StateHandler
 from tests.unit.task.harness import Harness, context
 
@@ -361,3 +361,40 @@ async def test_what_may_be_lost_fails_the_job_and_not_just_the_checkpoint(
                 case _:
                     harness.operator.awaits_checkpoint()
     assert harness.context.committables == []
+
+
+class Letters(ConfirmedSink):
+    """Its other end has taken everything when the test says so."""
+
+    def __init__(self) -> None:
+        self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def write(self, records: list[Any]) -> None:
+        """Send them off."""
+
+    async def confirm(self) -> None:
+        await asyncio.shield(self.taken)
+
+
+async def test_a_checkpoint_is_durable_when_the_other_end_has_confirmed() -> None:
+    sink = Letters()
+    operator = SinkOperator(sink)
+    aborted, waiting = (asyncio.create_task(operator.persist()) for _ in range(2))
+    await asyncio.sleep(0)
+    aborted.cancel()
+    await asyncio.wait([aborted])
+    assert not waiting.done()
+    sink.taken.set_result(None)
+    await waiting
+    assert not operator.awaits_checkpoint()
+
+
+async def test_what_the_other_end_does_not_confirm_fails_the_job() -> None:
+    """It may be lost, and must come again."""
+    async with Harness(SinkOperator(sink := Letters())) as harness:
+        sink.taken.set_exception(ConnectionError("it is gone"))
+        assert isinstance(harness.operator, SinkOperator)
+        with pytest.raises(ConnectionError):
+            await harness.operator.persist()
+        with pytest.raises(JobFailedError, match="for a checkpoint: ConnectionError: it is gone"):
+            harness.operator.awaits_checkpoint()
