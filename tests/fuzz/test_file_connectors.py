@@ -46,7 +46,7 @@ from tests.unit.task.harness import Harness, context
 SEEDS = 40
 """Of each test here, in ``make test``."""
 
-BLOCK = 250
+BLOCK = 100
 """Seeds of one test: it ends well before its time-out."""
 
 UTC = datetime.UTC
