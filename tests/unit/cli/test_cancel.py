@@ -1,0 +1,18 @@
+"""``flinknet cancel``: the cluster that is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.cli.main import main
+from flinknet.cluster.control.credentials import TOKEN_VARIABLE
+
+
+def test_without_a_cluster_nothing_is_cancelled(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "a-secret-of-the-tests")
+    with pytest.raises(SystemExit) as ended:
+        main(["cancel", "sums", "--coordinator=127.0.0.1:1"])
+    assert ended.value.code == 2
+    assert "the coordinator at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err
