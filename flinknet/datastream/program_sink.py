@@ -51,6 +51,9 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         """Marks and ends that the program answers."""
         self._answered = 0
         self._has_finished = False
+        self._is_over = False
+        """Its records are the program's: nothing comes again."""
+        self._is_given_up = False
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Remember which checkpoint the job goes on from."""
@@ -70,6 +73,9 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
                 try:
                     await self._reader.readexactly(1)
                 except (asyncio.IncompleteReadError, ConnectionError) as error:
+                    if self._is_given_up:
+                        # The checkpoint ends with the subtask, and is not why that has failed.
+                        raise asyncio.CancelledError from error
                     raise self._hung_up() from error
                 self._answered += 1
 
@@ -105,6 +111,7 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
     async def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Let the program have what is in the checkpoint."""
         self._send("complete", checkpoint_id)
+        self._is_over = self._has_finished
 
     async def finish(self) -> None:
         """Wait until the program has taken all of it."""
@@ -112,14 +119,18 @@ class ProgramSink(ConfirmedSink, CheckpointedFunction, CheckpointListener):
         self._asked += 1
         await self.confirm()
         self._has_finished = True
+        self._is_over = not self._is_checkpointed
 
     async def close(self) -> None:
-        """Hang up: what a subtask that has not finished did not get rid of, comes again."""
+        """Hang up: what a subtask that has failed did not get rid of, comes again."""
         if self._writer is None:
             return
-        if self._has_finished:
+        if self._is_over:
+            # A checkpoint may be under way behind the one with which the subtask ends.
+            await self.confirm()
             self._writer.close()
         else:
+            self._is_given_up = True
             # A program that reads slowly would take it after what comes again.
             self._writer.transport.abort()
 

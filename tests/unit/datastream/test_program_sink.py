@@ -102,6 +102,35 @@ async def test_a_mark_is_confirmed_when_the_program_has_answered_it(tmp_path: Pa
         await sink.close()
 
 
+async def test_a_sink_that_ends_leaves_no_checkpoint_unconfirmed(tmp_path: Path) -> None:
+    """One may be under way behind that with which its subtask ends: it must not fail."""
+    async with Program(tmp_path / "socket") as program:
+        sink = ProgramSink(program.path)
+        await sink.open(context(checkpointed=True))
+        await program.answer()
+        await sink.finish()
+        await sink.notify_checkpoint_complete(1)
+        sink.snapshot_state(FunctionSnapshotContext(2, 0))
+        waiting, closing = (asyncio.create_task(one) for one in (sink.confirm(), sink.close()))
+        await asyncio.sleep(0)
+        await program.answer()
+        await asyncio.gather(waiting, closing)
+        await sink.confirm()
+
+
+async def test_a_sink_that_fails_gives_up_what_is_not_confirmed(tmp_path: Path) -> None:
+    """A checkpoint that is declined then would hide why it has failed."""
+    async with Program(tmp_path / "socket") as program:
+        sink = ProgramSink(program.path)
+        await sink.open(context(checkpointed=True))
+        sink.snapshot_state(FunctionSnapshotContext(1, 0))
+        waiting = asyncio.create_task(sink.confirm())
+        await asyncio.sleep(0)
+        await sink.close()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+
+
 async def test_a_program_that_is_gone_fails_the_sink(tmp_path: Path) -> None:
     """On every loop: what is sent into a closed connection is not lost without a word."""
     async with Program(tmp_path / "socket") as program:
