@@ -421,11 +421,12 @@ def test_events_that_one_reader_does_not_take_are_refused_for_all() -> None:
     assert [partition.has_room_for_event(index) for index in (None, 0, 1)] == [False, True, False]
     refused = "2 events wait for the reader of subpartition 1 of partition p"
     barriers = (barrier(1, Alignment.UNALIGNED), barrier(1, Alignment.ALIGNED, 10))
-    for write in (
+    writes: list[Callable[[], None]] = [
         lambda: partition.broadcast_event(EVENT, b"event"),
         lambda: partition.emit_event(EVENT, b"event", 1),
         *(partial(partition.broadcast_barrier, each, OnOvertaken()) for each in barriers),
-    ):
+    ]
+    for write in writes:
         with pytest.raises(LocalProtocolError, match=refused):
             write()
     partition.emit_event(EVENT, b"event", 0)

@@ -106,8 +106,9 @@ def test_no_flipped_bit_of_a_message_reaches_the_receiver(name: str, piece: int)
     that can be found out; a length that has grown takes what follows."""
     sealed, behind = seal(MESSAGES[name]), bytes(LIMITS.event_bytes_max + 100)
     for bit in range(8 * len(sealed)):
-        damaged = bytearray(sealed + behind)
-        damaged[bit // 8] ^= 1 << bit % 8
+        flipped = bytearray(sealed + behind)
+        flipped[bit // 8] ^= 1 << bit % 8
+        damaged = bytes(flipped)
         received = Received()
         decoder = make_decoder(received, checksums=True)
         with pytest.raises(RemoteProtocolError) as refused:
