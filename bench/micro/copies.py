@@ -1,7 +1,8 @@
-"""What a record costs between two operators of one task: copied, or not.
+"""What it costs to give a record away, by what it is, and by what else refers to it.
 
-A function may change what it gets, so a chain hands on copies of what can be changed, unless the
-job says ``enable_object_reuse``: the variant *reuse*. A record that cannot be changed is looked at.
+A function may change what it gave away, so a record that can be changed is copied, unless nothing
+else refers to it, or the job says ``enable_object_reuse``: the variant *reuse*. A record that
+cannot be changed is looked at.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.micro.workload import Workload
 from flinknet.datastream import Row
-from flinknet.task.record_copies import with_copies
+from flinknet.records.detached import Detachment, each_detached
 
 __all__ = ["COPIES"]
 
@@ -29,27 +30,34 @@ class Reading:
     values: list[float]
 
 
+class Place(NamedTuple):
+    """Another, which cannot be changed."""
+
+    sensor: str
+    number: int
+
+
 Make = Callable[[int], Any]
 
 
-def make_copies(make: Make, reuses: bool, operations: int) -> Workload:
-    """Hand on records, a batch at a time, to an operator that keeps them."""
-    records = [make(number) for number in range(operations)]
-    batches = [records[at : at + BATCH_RECORDS] for at in range(0, operations, BATCH_RECORDS)]
-    kept: list[Any] = []
-
-    def fail(error: Exception) -> None:
-        raise error
-
-    process = kept.extend if reuses else with_copies(kept.extend, fail, stamped=False)
+def make_copies(make: Make, is_kept: bool, reuses: bool, operations: int) -> Workload:
+    """Give records away, a batch at a time; the function that made them keeps them, too, or not."""
+    batches = [
+        [make(number) for number in range(at, min(at + BATCH_RECORDS, operations))]
+        for at in range(0, operations, BATCH_RECORDS)
+    ]
+    expected = [make(number) for number in range(operations)]
+    kept = [record for batch in batches for record in batch] if is_kept else []
+    detachment = Detachment.NONE if reuses else Detachment.ALWAYS
+    given: list[Any] = []
 
     def run() -> None:
-        kept.clear()
-        for batch in batches:
-            process(batch)
+        given.clear()
+        for _ in range(len(batches)):
+            given.extend(each_detached(batches.pop(0), detachment))
 
     def verify() -> bool:
-        return kept == records
+        return given == expected and len(kept) == operations * is_kept
 
     return Workload(operations, run, verify)
 
@@ -74,11 +82,26 @@ def _row(number: int) -> Any:
     return Row(sensor=f"sensor-{number % 7}", number=number, value=number / 7)
 
 
+def _list(number: int) -> Any:
+    return [f"sensor-{number % 7}", number, number / 7]
+
+
+def _named_tuple(number: int) -> Any:
+    return Place(f"sensor-{number % 7}", number)
+
+
+_KINDS: Mapping[str, Make] = {
+    "tuple": _tuple,
+    "named tuple": _named_tuple,
+    "list": _list,
+    "tuple with list": _tuple_with_list,
+    "dict": _dict,
+    "dataclass": _dataclass,
+    "Row": _row,
+}
+
 COPIES: Mapping[str, Callable[[int], Workload]] = {
-    "reuse": partial(make_copies, _dataclass, True),
-    "tuple": partial(make_copies, _tuple, False),
-    "tuple with list": partial(make_copies, _tuple_with_list, False),
-    "dict": partial(make_copies, _dict, False),
-    "dataclass": partial(make_copies, _dataclass, False),
-    "Row": partial(make_copies, _row, False),
+    "reuse": partial(make_copies, _dataclass, True, True),
+    **{name: partial(make_copies, make, False, False) for name, make in _KINDS.items()},
+    **{f"{name}, kept": partial(make_copies, make, True, False) for name, make in _KINDS.items()},
 }

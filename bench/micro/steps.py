@@ -237,7 +237,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         "copies",
-        "a record from one operator of a chain to the next: copied, and with object reuse not",
+        "a record that a function gives away: looked at, copied, and with object reuse neither",
         "record",
         COPIES,
     ),

@@ -73,13 +73,14 @@ class ExecutionConfig(PyFlinkNames):
         return self._defaults.latency_interval_ms or 0
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Let operators of a task share records: no function changes what it has got, or gives away
-        what it changes later. Otherwise a chain copies records that can be changed."""
+        """Let operators of a task share records: no function changes a record that it got, or one
+        that it gave away. Otherwise a record that can be changed is copied when a function gives
+        it away and anything else refers to it, and where several operators take it."""
         self._defaults.object_reuse = True
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Have records copied that can be changed, which is the default."""
+        """Have each record stay what it was when it was given away, which is the default."""
         self._defaults.object_reuse = False
         return self
 

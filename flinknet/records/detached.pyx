@@ -11,6 +11,7 @@ it. A weak reference counts as one. Reference counts mean that only with a GIL, 
 3.14, which does not count what is on a stack; elsewhere every value that can be changed is copied.
 """
 
+from cpython.dict cimport PyDict_Copy
 from cpython.object cimport PyObject, PyTypeObject
 
 from flinknet.records.record_iterator import ArrivedRecords
@@ -73,6 +74,14 @@ cdef extern from *:
         Py_ssize_t index, length = PyList_GET_SIZE(values);
         for (index = 0; index < length; index++)
             if (!is_plain(PyList_GET_ITEM(values, index))) return 0;
+        return 1;
+    }
+
+    static inline int has_plain_values(PyObject *values) {
+        Py_ssize_t position = 0;
+        PyObject *value;
+        while (PyDict_Next(values, &position, NULL, &value))
+            if (!is_plain(value)) return 0;
         return 1;
     }
 
@@ -171,6 +180,7 @@ cdef extern from *:
 
     bint is_plain(PyObject *value) noexcept
     bint are_plain(PyObject *values) noexcept
+    bint has_plain_values(PyObject *values) noexcept
     bint is_referenced(PyObject *value, Py_ssize_t times) noexcept
     bint is_detached(PyObject *value, bint owned, walk *way) noexcept
     bint shows_everything(PyTypeObject *kind, PyTypeObject *made_by_statement) noexcept
@@ -250,15 +260,25 @@ cdef inline object _given(PyObject *value, bint owned, int detachment):
 
 cdef object _given_otherwise(PyObject *value, bint owned, int detachment):
     try:
-        return <object>value if _is_detached(value, owned) else copied_as(detachment, <object>value)
+        return _detached(<object>value, owned, detachment)
     finally:
         Py_DECREF(value)
 
 
-def detached(value, int detachment=ALWAYS):
-    if not detachment or is_plain(<PyObject *>value) or _is_detached(<PyObject *>value, False):
+cdef object _detached(value, bint owned, int detachment):
+    if _is_detached(<PyObject *>value, owned):
         return value
+    if type(value) is dict and has_plain_values(<PyObject *>value):
+        return PyDict_Copy(value)
+    if type(value) is list and are_plain(<PyObject *>value):
+        return value[:]
     return copied_as(detachment, value)
+
+
+def detached(value, int detachment=ALWAYS):
+    if is_plain(<PyObject *>value) or not detachment:
+        return value
+    return _detached(value, False, detachment)
 
 
 def all_detached(values, int detachment=ALWAYS):

@@ -82,6 +82,8 @@ class NatureOf(NamedTuple):
     nature: Nature
     attributes: tuple[str, ...] | None = None
     """The names of the parts, if they are attributes; else an iteration gives them."""
+    is_plain: bool = False
+    """Whether its objects are their attributes, and nothing else."""
 
 
 class Detachment(IntEnum):
@@ -116,11 +118,12 @@ def nature_of(kind: Any) -> NatureOf:
         return NatureOf(Nature.PARTS)
     declared = vars(kind).get("__dataclass_params__")
     if declared is not None and declared.frozen:
-        return NatureOf(Nature.PARTS, tuple(field.name for field in fields(kind)))
+        names = tuple(field.name for field in fields(kind))
+        return NatureOf(Nature.PARTS, names, _is_plain(kind))
     struct = getattr(kind, "__struct_config__", None)
     if struct is not None and struct.frozen:
         return NatureOf(Nature.PARTS, kind.__struct_fields__)
-    return NatureOf(Nature.OPEN)
+    return NatureOf(Nature.OPEN, is_plain=_is_plain(kind))
 
 
 def _is_of_library(kind: Any) -> bool:
@@ -143,7 +146,7 @@ def is_unchanging(value: Any) -> bool:
         return True
     if kind is memoryview:
         return value.readonly and type(value.obj) is bytes
-    nature, attributes = nature_of(kind)
+    nature, attributes, _ = nature_of(kind)
     if nature is not Nature.PARTS:
         return nature is Nature.FIXED
     if attributes is None:
@@ -165,7 +168,7 @@ def copied(value: Any) -> Any:
         return value.copy() if _consists_of_unchanging(value) else _copied(value, {})
     if kind is dict and _consists_of_unchanging(value.values()):
         return value.copy()  # its keys have a hash, which would change with them
-    return value if is_unchanging(value) else _copied(value, {})
+    return _copied(value, {})
 
 
 def copied_as(detachment: int, value: Any) -> Any:
@@ -199,17 +202,21 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         if all(map(is_, parts, value)):
             return value
         made = memo.setdefault(id(value), parts)  # it may stand in one of its parts
-    elif is_unchanging(value):
-        return value
-    elif _is_plain(kind):
-        made = memo[id(value)] = object.__new__(kind)
-        _copy_into(made.__dict__, vars(value), memo)
-    elif kind is bytearray:
-        made = memo[id(value)] = bytearray(value)
-    elif kind is memoryview:
-        made = memo[id(value)] = _copied_view(value)
     else:
-        made = deepcopy(value, memo)
+        known = nature_of(kind)
+        if known.nature and is_unchanging(value):
+            return value
+        if known.is_plain:
+            made = memo[id(value)] = object.__new__(kind)
+            _copy_into(made.__dict__, vars(value), memo)
+        elif kind is bytearray:
+            made = memo[id(value)] = bytearray(value)
+        elif kind is memoryview:
+            if is_unchanging(value):
+                return value
+            made = memo[id(value)] = _copied_view(value)
+        else:
+            made = deepcopy(value, memo)
     return made
 
 
@@ -224,9 +231,7 @@ def _copied_view(view: memoryview) -> Any:
     return copy if view.format == "B" and view.ndim == 1 else copy.cast(view.format, view.shape)
 
 
-@lru_cache(_CLASSES_REMEMBERED)
 def _is_plain(kind: Any) -> bool:
-    """Whether the objects of a class are their attributes, and nothing else."""
     return bool(
         kind.__new__ is object.__new__
         and kind.__reduce__ is object.__reduce__

@@ -5,11 +5,15 @@ know where they run (``open``), that hold something to be released (``close``), 
 The one method of a class that takes records may also be a coroutine function. Every subtask has its
 own copy of the function, so what an instance keeps in its attributes is private to one subtask.
 
-Records that can be changed are copied between the operators of a chain, so that a function may
-change what it was given; after ``get_config().enable_object_reuse()`` they are shared, and it must
-not. A plain function runs on the worker's event loop: one that blocks it, waiting or computing
-for long, is better a coroutine function around ``asyncio.to_thread``, or, if many records may be
-worked on at a time, the function of an ``AsyncDataStream``.
+A record belongs to the function that it is given to, which may change and keep it. A record that a
+function gives away stays what it was then, whatever the function does later: it is copied if it can
+be changed and anything else refers to it. After ``get_config().enable_object_reuse()`` records are
+shared, and no function may change one. Key selectors, partitioners and timestamp assigners look at
+a record, and neither change nor keep it.
+
+A plain function runs on the worker's event loop: one that blocks it, waiting or computing for long,
+is better a coroutine function around ``asyncio.to_thread``, or, if many records may be worked on at
+a time, the function of an ``AsyncDataStream``.
 """
 
 from __future__ import annotations
@@ -156,8 +160,8 @@ class MapBatchFunction(Function, ABC):
         """Yield, or return an iterable of, the records that replace ``values``; None means none.
 
         ``values`` is what came in one network buffer, or at once from a source or an operator of
-        the same task: at least one record, and however many there were. The list and its records
-        must not be changed, but may be kept.
+        the same task: at least one record, and however many there were. The list must not be
+        changed, but may be kept.
         """
 
 
@@ -237,8 +241,8 @@ class ProcessBatchFunction(Function, ABC):
     def process_batch(self, key: Any, values: list[Any]) -> Iterable[Any] | None:
         """Yield, or return an iterable of, records; None means none. State is that of ``key``.
 
-        ``values`` are the records of the key in one batch, in order, at least one. The records must
-        not be changed, but may be kept, and the list belongs to the function.
+        ``values`` are the records of the key in one batch, in order, at least one. The list
+        belongs to the function.
         """
 
 

@@ -114,7 +114,7 @@ class Own:
         return (self.next() for _ in EXPECTED)
 
     async def all_later(self, *_: Any) -> AsyncIterator[Any]:
-        for _ in EXPECTED:
+        for _number in EXPECTED:
             yield self.next()
 
 
