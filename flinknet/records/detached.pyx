@@ -70,10 +70,27 @@ cdef extern from *:
         return 1;
     }
 
-    static inline int are_plain(PyObject *values) {
-        Py_ssize_t index, length = PyList_GET_SIZE(values);
-        for (index = 0; index < length; index++)
-            if (!is_plain(PyList_GET_ITEM(values, index))) return 0;
+    #define WIDTH_MAX 8
+
+    /* Whether all values in a list are plain. Records are like the one before: one comparison for
+       each element of a tuple tells. */
+    static int are_plain(PyObject *values) {
+        PyTypeObject *kinds[WIDTH_MAX];
+        PyObject **value = ((PyListObject *)values)->ob_item;
+        PyObject **end = value + PyList_GET_SIZE(values);
+        Py_ssize_t index, width = -1;
+        for (; value < end; value++) {
+            PyObject **elements = ((PyTupleObject *)*value)->ob_item;
+            if (Py_TYPE(*value) == &PyTuple_Type && PyTuple_GET_SIZE(*value) == width) {
+                for (index = 0; index < width; index++)
+                    if (Py_TYPE(elements[index]) != kinds[index]) break;
+                if (index == width) continue;
+            }
+            if (!is_plain(*value)) return 0;
+            if (Py_TYPE(*value) != &PyTuple_Type || PyTuple_GET_SIZE(*value) > WIDTH_MAX) continue;
+            width = PyTuple_GET_SIZE(*value);
+            for (index = 0; index < width; index++) kinds[index] = Py_TYPE(elements[index]);
+        }
         return 1;
     }
 

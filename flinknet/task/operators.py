@@ -288,7 +288,9 @@ class FunctionOperator(Operator):
         self, where: Callable[[], str], call: Callable[..., Any], *arguments: Any
     ) -> None:
         """Call any kind of function and emit its results in pieces; ``where`` is said of errors."""
-        async with aclosing(pieces_of(self.detachment, call, *arguments)) as pieces:
+        async with aclosing(
+            pieces_of(self.detachment, call, *arguments, are_emitted=True)
+        ) as pieces:
             while True:
                 try:
                     piece = await anext(pieces, None)
@@ -405,15 +407,18 @@ async def _tell_nobody(element: StreamElement) -> None:
 
 
 async def pieces_of(
-    detachment: Detachment, call: Callable[..., Any], *arguments: Any
+    detachment: Detachment, call: Callable[..., Any], *arguments: Any, are_emitted: bool = False
 ) -> AsyncGenerator[list[Any], None]:
-    """Generate the results of one call of any kind of function, in pieces that are not empty.
+    """Generate the results of one call of any kind of function, in pieces that are not empty;
+    ``are_emitted`` says that each piece is emitted before the next is asked for.
 
     Raises TypeError if what it returned is one record, which would be taken for several.
     """
     returned = call(*arguments)
     if not inspect.isasyncgen(returned):
-        results = all_detached(records_in(await value_of(returned)), detachment)
+        results = records_in(await value_of(returned))
+        if not (are_emitted and are_serialised_next(results, detachment)):
+            results = all_detached(results, detachment)
         del returned  # while it refers to a list, the records in that are not the list's alone
         for piece in in_pieces(results):
             yield piece
@@ -427,6 +432,12 @@ async def pieces_of(
                 piece = []
         if piece:
             yield piece
+
+
+def are_serialised_next(values: Iterable[Any], detachment: Detachment) -> bool:
+    """Whether values that are emitted at once need not be detached: they are in a list, and only
+    writers take them, so they are serialised before the function runs again."""
+    return type(values) is list and detachment is Detachment.IF_POSSIBLE
 
 
 async def each_of(call: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:

@@ -26,7 +26,7 @@ from flinknet.errors import ConfigurationError, StateError
 from flinknet.records.detached import Detachment, all_detached, each_detached
 from flinknet.task.context import RuntimeContext
 from flinknet.task.mailbox import Mailbox
-from flinknet.task.operators import Operator, in_pieces
+from flinknet.task.operators import Operator, are_serialised_next, in_pieces
 from flinknet.task.processing_time import ScheduledTimer
 from flinknet.task.record_slices import RecordSlices
 from flinknet.task.source_shares import Share, shares_of
@@ -130,11 +130,13 @@ async def _each(batches: Batches) -> AsyncGenerator[Batch, None]:
 async def _pieces(batches: Batches, detachment: Detachment) -> AsyncGenerator[list[Any], None]:
     """Read batches, empty ones too, and large ones in pieces, so that a barrier does not wait for
     long; Arrow record batches one by one, as they are made."""
+    runs_beside = isinstance(batches, AsyncIterator)
     async with aclosing(_each(batches)) as each:
         async for batch in each:
             if not len(batch):
                 yield []
-            for piece in in_pieces(all_detached(batch, detachment)):
+            is_written = not runs_beside and are_serialised_next(batch, detachment)
+            for piece in in_pieces(batch if is_written else all_detached(batch, detachment)):
                 yield piece
 
 
