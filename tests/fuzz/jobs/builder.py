@@ -131,19 +131,36 @@ def build(program: Program, places: Places) -> tuple[StreamExecutionEnvironment,
     return _Builder(program, places).built()
 
 
-class HeldSource(Source):
-    """Batches of many sizes, some empty; each subtask waits at a place until a file is there.
+class _LazyBatch:
+    """Makes its records when they are asked for, so that they may be one object."""
 
-    A rude one gives one dict away again and again.
-    """
+    def __init__(self, make_record: Callable[[int], Any], numbers: range) -> None:
+        self._make, self._numbers = make_record, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._make, self._numbers)
+
+
+class HeldSource(Source):
+    """Batches of many sizes, some empty; each subtask waits at a place until a file is there."""
 
     replayable = True
     deals_out_records = True
 
     def __init__(
-        self, make_record: Callable[[int], Any], count: int, hold_at: int | None, go_on: Path
+        self,
+        make_record: Callable[[int], Any],
+        count: int,
+        hold_at: int | None,
+        go_on: Path,
+        *,
+        is_lazy: bool,
     ) -> None:
         self._make, self._count, self._hold_at, self._go_on = make_record, count, hold_at, go_on
+        self._is_lazy = is_lazy
 
     def batches(self, context: RuntimeContext) -> AsyncIterator[Any]:
         return self.batches_after(context, 0)
@@ -160,7 +177,8 @@ class HeldSource(Source):
                 batch = range(batch.start, min(batch.stop, self._hold_at), batch.step)
             if not position % 3:
                 yield []
-            yield [self._make(number) for number in batch]
+            records = _LazyBatch(self._make, batch)
+            yield records if self._is_lazy else list(records)
             position += len(batch)
             await asyncio.sleep(0)
         if self._hold_at is not None:
@@ -350,7 +368,10 @@ class _Builder:
 
     def _batches(self, step: Step) -> DataStream:
         count, hold_at = step.options["count"], step.options.get("hold_at")
-        source = HeldSource(self._made(step), count, hold_at, self._places.go_on)
+        made = self._made(step)
+        source = HeldSource(
+            made, count, hold_at, self._places.go_on, is_lazy=step.manner != "polite"
+        )
         return self._source(step, source)
 
     # -- operators without a key ------------------------------------------------------------------

@@ -28,9 +28,7 @@ def cluster_of(kind: str, heard: list[str]) -> LocalCluster:
     workers = 1 if kind.startswith("one") else 2
     config = FlinknetConfig(
         network=CLUSTERS[kind],
-        cluster=ClusterConfig(
-            workers=workers, slots_per_worker=SLOTS // workers, progress_interval_ms=20.0
-        ),
+        cluster=ClusterConfig(workers=workers, slots_per_worker=SLOTS // workers),
     )
 
     def hear(process: str, line: str) -> None:

@@ -96,9 +96,7 @@ _STEP_SETTINGS = ("chain", "slot_sharing_group", "buffer_timeout")
 _TROUBLES = ("raise", "kill", "sleep")
 _GATED = {
     "rude functions": [f"manner {name}" for name in (*MANNERS, "gives its state away")],
-    "unread side outputs": ["sides=unread"],
     "NaN in a map": ["state=map under NaN"],
-    "hash as a key": ["key=hash"],
 }
 """What is missing while something is not drawn yet."""
 
