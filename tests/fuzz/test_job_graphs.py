@@ -26,7 +26,8 @@ BLOCK = 20
 """Seeds of one test: few enough that a test ends well before its time-out."""
 
 LANES = 2
-"""Processes that run seeds side by side."""
+"""Processes that run seeds side by side, when more than the fixed number are asked for: a process
+starts its clusters first, which costs as much as ten seeds."""
 
 pytestmark = pytest.mark.xdist_group("random jobs")
 
@@ -48,7 +49,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="module")
 def running(request: pytest.FixtureRequest) -> Iterator[Lanes]:
     number = request.config.getoption("--seeds") or SEEDS
-    with lanes(min(LANES, number, os.cpu_count() or 1)) as started:
+    with lanes(min(LANES, os.cpu_count() or 1) if number > SEEDS else 1) as started:
         yield started
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tests.fuzz.jobs.clusters import CLUSTERS
 from tests.fuzz.jobs.conduct import MANNERS
-from tests.fuzz.jobs.generator import NOT_DRAWN_YET, SPREADING
+from tests.fuzz.jobs.generator import SPREADING
 from tests.fuzz.jobs.keyed_functions import STATES
 from tests.fuzz.jobs.program import Program, Step
 from tests.fuzz.jobs.values import KEY_POOLS, SHAPES
@@ -94,11 +94,6 @@ _OPTIONS = {
 }
 _STEP_SETTINGS = ("chain", "slot_sharing_group", "buffer_timeout")
 _TROUBLES = ("raise", "kill", "sleep")
-_GATED = {
-    "rude functions": [f"manner {name}" for name in (*MANNERS, "gives its state away")],
-    "NaN in a map": ["state=map under NaN"],
-}
-"""What is missing while something is not drawn yet."""
 
 
 def _names() -> Iterator[str]:
@@ -116,14 +111,11 @@ def _names() -> Iterator[str]:
     yield from (f"parallelism {number}" for number in (1, 2, 3, 4))
     yield from (f"order {name}" for name in ("total", "key", "none"))
     yield from ("paced source", "a fork", "a union", "an event-time stream")
+    yield from ("iterator and checkpoints", "two functions that fail", "kill and a file sink")
     yield from ("stopped and continued", "continued at another parallelism")
 
 
-FEATURES = tuple(
-    name
-    for name in _names()
-    if not any(name in missing for gate, missing in _GATED.items() if gate in NOT_DRAWN_YET)
-)
+FEATURES = tuple(_names())
 """Every feature that must be drawn."""
 
 
@@ -138,6 +130,14 @@ def features(program: Program) -> set[str]:
     reads = [(one.step, one.side) for step in program.steps for one in step.inputs]
     if len(set(reads)) < len(reads):
         found.add("a fork")
+    kinds = {step.kind for step in program.steps}
+    if "iterator" in kinds and "checkpoints" in program.settings:
+        found.add("iterator and checkpoints")
+    if program.kills and kinds & {"text files", "json files"}:
+        found.add("kill and a file sink")
+    troubles = [step.trouble.kind for step in program.steps if step.trouble is not None]
+    if troubles.count("raise") > 1:
+        found.add("two functions that fail")
     for step in program.steps:
         found.update(_features_of_step(step))
     return found

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-__all__ = ["NOT_DRAWN_YET", "Action", "Case", "draw"]
-
-NOT_DRAWN_YET: frozenset[str] = frozenset(("processing time", "slide > size"))
-"""What is left out until the package is right about it."""
+__all__ = ["Action", "Case", "draw"]
 
 ACTIONS_MAX = 40
 TIME_MAX = 120
@@ -91,15 +88,11 @@ def draw(seed: int) -> Case:
 
     assigner = one_of(("tumbling", "sliding", "session", "dynamic session", "global"))
     is_event_time = assigner == "global" or random.random() < 0.6
-    if "processing time" in NOT_DRAWN_YET:
-        is_event_time = True
     triggers = ["default", "default", "count", "continuous"]
     if assigner == "global":
         triggers = ["default", "count", "count"]
     size_ms = random.randint(1, 40)
     slide_ms = random.randint(1, 60)
-    if "slide > size" in NOT_DRAWN_YET:
-        slide_ms = min(slide_ms, size_ms)
     return Case(
         assigner=assigner,
         is_event_time=is_event_time,
