@@ -69,7 +69,7 @@ def seed_of(failure: str) -> str:
 
 
 def test_every_feature_is_drawn(request: pytest.FixtureRequest) -> None:
-    """A feature that the fixed seeds never have would be tested by nobody."""
+    """A feature that the fixed seeds never have would not be tested."""
     number = request.config.getoption("--seeds") or SEEDS
     first = request.config.getoption("--first-seed")
     counts: Counter[str] = Counter()

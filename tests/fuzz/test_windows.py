@@ -45,7 +45,7 @@ async def test_windows_say_what_the_model_says(request: pytest.FixtureRequest) -
 
 
 async def difference(case: Case) -> str:
-    """Return what is different between the model and the operator; empty if nothing is."""
+    """Return how the operator differs from the model; empty if it does not."""
     model = Model(case)
     async with RealWindows(case) as windows:
         for number, action in enumerate(case.actions):

@@ -16,7 +16,7 @@ SHOWN = 4
 
 
 def difference(step: Step, expected: Sequence[Any], given: Sequence[str], program: Program) -> str:
-    """Return what is wrong with the records of a sink, as texts; empty if nothing is.
+    """Return how the records of a sink, as texts, differ from those expected; empty if they do not.
 
     They are compared as a multiset, and where their order is determined, in order: all of them, or
     those of each key.

@@ -1,6 +1,6 @@
 """Which features a program has, by name, and all names that programs must have in sum.
 
-They are counted from the program itself, so that what is counted was run.
+They are read from the program itself, so that each feature that is counted was run.
 """
 
 from __future__ import annotations

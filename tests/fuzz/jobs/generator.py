@@ -1,8 +1,8 @@
 """Draws random jobs, each from its seed alone.
 
-Theory of operation. Steps are added one by one to the open ends of the graph. Each stream carries
-what is determined of its order (``Order``), and whether its records have timestamps, so that only
-functions are drawn whose results do not depend on what is left to chance: on a stream in any order
+Theory of operation. Steps are added one by one to the open ends of the graph. The generator knows
+how far the order of each stream is determined (``Order``), and whether its records have timestamps.
+It draws only functions whose results do not depend on the rest: on a stream in any order
 a keyed function counts, on one in order it makes a number that depends on all records before.
 Event time comes with bounds that no record exceeds, so that none is late. Where it is left to
 chance which record has which number, so are the timestamps: such a stream is not timed.
@@ -42,7 +42,7 @@ class End:
 
 
 def order_behind(order: Order, exchange: str, before: int, after: int) -> Order:
-    """Return what is determined of a stream's order behind an exchange from ``before`` subtasks to
+    """Return how far a stream's order is determined behind an exchange from ``before`` subtasks to
     ``after``."""
     if exchange in ("key_by", "partition_custom", "global_"):
         return "key" if order == "total" and after > 1 else order

@@ -1,9 +1,9 @@
 """A process that runs seeds, one after the other, on clusters that it keeps.
 
 It reads requests as lines of JSON, ``{"seed": 7, "shrink": true}``, and answers each with a line:
-the seed, what is wrong (empty if nothing is) and the program. The clusters are its child processes,
-and end with it, at the end of its input. Tests have lanes so that a cluster may replace a worker,
-or hang, without a trace of that in the test's own process.
+the seed, and its failure, which is empty if the outputs are right. The clusters are its child
+processes, and end with it, at the end of its input. Tests have lanes so that a cluster may replace
+a worker, or hang, without a trace of that in the test's own process.
 """
 
 from __future__ import annotations

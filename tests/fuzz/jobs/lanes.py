@@ -29,7 +29,7 @@ class Lanes:
             self._free.put(process)
 
     def run(self, seeds: Iterable[int], done: Callable[[int], Any]) -> list[str]:
-        """Run seeds, and return what is wrong with those that fail; ``done`` hears of each."""
+        """Run seeds, and return the texts of their failures; ``done`` is called after each seed."""
         failures: list[str] = []
         lock = threading.Lock()
 

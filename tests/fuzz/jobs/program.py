@@ -12,7 +12,7 @@ from typing import Any, Literal
 __all__ = ["Change", "Input", "Order", "Program", "Step", "Trouble"]
 
 Order = Literal["total", "key", "none"]
-"""What is determined of a stream's order: all of it, that of the records of one key, or nothing."""
+"""How far a stream's order is determined: in all, for the records of one key, or not at all."""
 
 
 @dataclass(frozen=True)

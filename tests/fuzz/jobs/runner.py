@@ -1,4 +1,4 @@
-"""Runs a program on a local cluster, once, or stopped and continued, and says what is wrong."""
+"""Runs a program on a local cluster, once, or stopped and continued, and compares its outputs."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ and those with a replaced worker two."""
 
 
 async def failure_of(program: Program, cluster: LocalCluster) -> str:
-    """Run a program; return what is wrong with its outputs, or how it failed; empty if all is
-    well."""
+    """Run a program; return how its outputs differ, or how it failed; empty if all is well."""
     directory = Path(tempfile.mkdtemp(prefix="flinknet-fuzz-"))
     try:
         async with asyncio.timeout(PATIENCE_S):

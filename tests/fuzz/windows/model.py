@@ -15,7 +15,7 @@ __all__ = ["FIRST_WATERMARK", "LATE", "Model"]
 
 FIRST_WATERMARK = -(2**63)
 LATE = "late"
-"""Stands for a window in what is said of a late record."""
+"""Stands for the window in the output for a late record."""
 
 Window = tuple[int, int] | None
 """None is the global one."""
@@ -42,7 +42,7 @@ class Model:
         self._said: list[Any] = []
 
     def take(self, action: Action) -> list[Any]:
-        """Return what is said because of an action."""
+        """Return the output that an action causes."""
         self._said = []
         match action.kind:
             case "record":

@@ -76,7 +76,7 @@ class RealWindows(Harness):
         super().__init__(_operator_of(case), context(processing_time=self._time))
 
     async def take(self, action: Action) -> list[Any]:
-        """Return what is said because of an action, and check the timestamps of it."""
+        """Return the output that an action causes, and check its timestamps."""
         before = len(self.records)
         match action.kind:
             case "record":
