@@ -86,7 +86,19 @@ class OpenStruct(msgspec.Struct):
 
 
 UNCHANGING: list[Any] = [
-    *(None, True, 1, 2.5, "a", b"a", 1j, Colour.RED, int, Decimal(1), datetime(2026, 1, 2, tzinfo=UTC)),
+    *(
+        None,
+        True,
+        1,
+        2.5,
+        "a",
+        b"a",
+        1j,
+        Colour.RED,
+        int,
+        Decimal(1),
+        datetime(2026, 1, 2, tzinfo=UTC),
+    ),
     *((1, ("a", None)), frozenset((1, (2,))), Point(1, "a"), Fixed((1, 2)), FrozenStruct(1)),
     *((Fixed(Point(1, 2)), Colour.RED), memoryview(b"a"), print, range(3)),
 ]
