@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flinknet.connection.outbox import Outbox
-from flinknet.wire.checksum import TRAILER_BYTES, crc32c, encode_trailer, seal
+from flinknet.wire.checksum import TRAILER_BYTES, make_trailer, seal
 
 __all__ = ["ChecksummedOutbox"]
 
@@ -26,7 +26,7 @@ class ChecksummedOutbox(Outbox):
         for position in range(has_control, len(frames), 2):
             header, body = bytes(frames[position]), frames[position + 1]
             sealed += (trailer + header, body)
-            trailer = encode_trailer(crc32c(body, crc32c(header)))
+            trailer = make_trailer(header, body)
         if trailer:
             sealed.append(trailer)
         self.bytes_out += len(frames) // 2 * TRAILER_BYTES

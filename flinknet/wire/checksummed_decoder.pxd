@@ -1,11 +1,12 @@
 import cython
 
 from flinknet.wire.buffer_header cimport BufferHeader, copy_body, read_buffer_header
+from flinknet.wire.checksum cimport crc32c_between, decode_trailer
 from flinknet.wire.codec cimport FrameDecoder
 
 
 cdef class ChecksummedFrameDecoder(FrameDecoder):
-    cdef public object _crc
+    cdef public unsigned int _crc
     cdef public bint _trailer_due
     cdef public object _violation
 
@@ -21,6 +22,9 @@ cdef class ChecksummedFrameDecoder(FrameDecoder):
     cdef Py_ssize_t _begin_message_with_body(
         self, bytearray data, Py_ssize_t start, Py_ssize_t end
     ) except -1
-    @cython.locals(size=Py_ssize_t)
     cdef Py_ssize_t _continue_body(self, Py_ssize_t start, Py_ssize_t end) except -1
-    cdef _check(self, crc, Py_ssize_t trailer_start)
+    @cython.locals(size=Py_ssize_t)
+    cdef Py_ssize_t _take_body(
+        self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t end
+    ) except -1
+    cdef _check(self, unsigned int crc, Py_ssize_t trailer_start)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from flinknet.config import WireLimits
 from flinknet.errors import CorruptedDataError, RemoteProtocolError
 from flinknet.wire.buffer_header import BUFFER_PREFIX_BYTES, copy_body, read_buffer_header
-from flinknet.wire.checksum import TRAILER_BYTES, crc32c, decode_trailer
+from flinknet.wire.checksum import TRAILER_BYTES, crc32c_between, decode_trailer
 from flinknet.wire.codec import BufferReceiver, FrameDecoder, MessageReceiver, Stall
 from flinknet.wire.messages import LAYOUTS, MessageType
 
@@ -72,8 +72,7 @@ class ChecksummedFrameDecoder(FrameDecoder):
             message_end = position + self._control_bytes(data, position, end)
             if message_end + TRAILER_BYTES > end:
                 break
-            with self._memory[position:message_end] as message:
-                self._check(crc32c(message), message_end)
+            self._check(crc32c_between(self._memory, position, message_end), message_end)
             FrameDecoder._decode(self, data, position, message_end)
             position = message_end + TRAILER_BYTES
         else:
@@ -114,21 +113,23 @@ class ChecksummedFrameDecoder(FrameDecoder):
         if body is _FOR_MEMORY:
             self._waiting = True
             return start
-        with self._memory[start:body_start] as prefix:
-            self._crc = crc32c(prefix)
+        self._crc = 0
         self._body, self._body_filled, self._body_missing = body, 0, size
         self._trailer_due = True
-        return body_start + self._continue_body(body_start, end)
+        return body_start + self._take_body(start, body_start, end)
 
     def _continue_body(self, start: int, end: int) -> int:
+        return self._take_body(start, start, end)
+
+    def _take_body(self, begin: int, start: int, end: int) -> int:
+        """Take what has come of a body and its trailer from ``start`` on; return how many bytes
+        that was. A header in front of it begins at ``begin``: one checksum goes over both."""
         size = min(self._body_missing, end - start)
-        if size:
-            with self._memory[start : start + size] as part:
-                self._crc = crc32c(part, self._crc)
-            if self._body is not None:
-                copy_body(self._memory, start, start + size, self._body, self._body_filled)
-            self._body_filled += size
-            self._body_missing -= size
+        self._crc = crc32c_between(self._memory, begin, start + size, self._crc)
+        if size and self._body is not None:
+            copy_body(self._memory, start, start + size, self._body, self._body_filled)
+        self._body_filled += size
+        self._body_missing -= size
         if self._body_missing or end - start - size < TRAILER_BYTES:
             return size
         self._check(self._crc, start + size)
