@@ -204,8 +204,10 @@ class NetworkConfig:
 
     checksums: Checksums = "auto"
     """Whether this side asks for a CRC32C behind every message; one side that asks is enough. What
-    was changed on its way is then an error instead of another record. "auto" asks beyond loopback,
-    where nothing lies between two processes but memory."""
+    was changed on its way is then an error instead of another record. "auto" asks beyond loopback.
+    On loopback only memory lies between two processes, and checksums cost too much to be free: of
+    the processor time of both ends together, payloads of 1 to 32 KiB take 14 to 18 % more, small
+    tuples a few percent at most."""
 
     buffers_per_channel: int = 2
     """Exclusive buffers, so initial credit, of a remote channel. One is being filled on the way
