@@ -111,7 +111,7 @@ class Operator:
     operators."""
 
     detachment = Detachment.ALWAYS
-    """What becomes of values that its function gives away; the chain says it."""
+    """How values that the function gives away are detached; the chain sets it."""
 
     iterates_once = False
     """Whether ``process`` takes ``ArrivedRecords`` for a list, too: it iterates over the batch, and

@@ -22,8 +22,10 @@ T = TypeVar("T")
 def with_copies(
     process: Callable[[list[Any]], T], fail: Callable[[Exception], Any]
 ) -> Callable[[list[Any]], T]:
-    """Return what has ``process`` work on copies of the records that can be changed; ``fail`` gets
-    the error of one that cannot be copied."""
+    """Return a ``process`` that works on copies of the records that can be changed.
+
+    ``fail`` gets the error of a record that cannot be copied.
+    """
 
     def process_copies(records: list[Any]) -> T:
         try:

@@ -49,7 +49,7 @@ class Submission:
     restore: RestoreSettings | None = None
     """None for a job that begins at its start."""
     outputs: tuple[CheckpointedOutput, ...] = ()
-    """What is told which of the job's checkpoints are complete."""
+    """Sinks and functions that hear which of the job's checkpoints are complete."""
 
     @property
     def name(self) -> str:

@@ -312,7 +312,7 @@ class JobRecord:
 
     def take_found(self, found: RestorePoint | None, damage: str) -> str | None:
         """Continue from the newest checkpoint that can be restored, or from the start if there is
-        none; return why the job must not, if so. ``damage`` is what is wrong with later ones."""
+        none; return why the job must not, if so. ``damage`` says why later ones cannot be used."""
         point = found or self.start
         directory = CheckpointDirectory.parse(point.directory)
         number = None if directory is None else directory.checkpoint_id
@@ -351,7 +351,7 @@ class JobRecord:
         return None
 
     def _outputs_again(self) -> list[CheckpointedOutput]:
-        """What is told of checkpoints, of the regions that begin again."""
+        """Return the outputs in the regions that begin again that hear of checkpoints."""
         outputs = list(self.submission.outputs)
         if self.restart_at is not None:
             return outputs

@@ -56,7 +56,7 @@ class FileSource(Source):
     another unit, are the same type if no value is lost. A value that Python has none for, such as a
     date after the year 9999, is refused, too, but in a batch.
 
-    ``split`` says what is dealt out to the subtasks; by default files
+    ``split`` names the units that are dealt out to the subtasks; by default files
     if there are enough for all of them, else parts. The rows of a unit keep their order, and so do
     the units of a subtask.
     """

@@ -17,7 +17,7 @@ WITHDRAWN = (
     "%s: removed %d files that subtask %d had committed with checkpoints behind checkpoint %d, "
     "from which the job goes on: their records come again"
 )
-"""What is logged, with those four."""
+"""The log line: the place, the number of files, the subtask and the checkpoint."""
 
 
 def is_behind(part: CommittedPart, job_id: str, checkpoint_id: int, index: int) -> bool:

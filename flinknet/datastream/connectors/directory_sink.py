@@ -183,7 +183,7 @@ class PartCommitter(Committer):
         self._parts = parts
 
     def commit(self, committables: list[list[str]]) -> None:
-        """Remove what was written in vain."""
+        """Remove files that no checkpoint has committed."""
         self._parts.finish()
 
     def abort(self) -> None:

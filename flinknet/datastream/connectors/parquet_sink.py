@@ -84,7 +84,7 @@ class ParquetSink(DirectorySink):
             self._write_row_group()
 
     def end_file(self, *, is_last: bool) -> None:
-        """Write what is gathered; the last file also if that is nothing, where types are known."""
+        """Write the gathered rows; where types are known, the last file also without rows."""
         is_only = is_last and self._writer is None and self._schema is not None
         if self._gathered or is_only:
             self._write_row_group()
@@ -94,7 +94,7 @@ class ParquetSink(DirectorySink):
             self.file_ended()
 
     def abandon_file(self) -> None:
-        """Close what is written at present."""
+        """Close the file that is being written."""
         if self._writer is not None:
             self._writer.close()
 
