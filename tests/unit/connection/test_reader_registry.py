@@ -18,7 +18,7 @@ from flinknet.errors import (
 )
 from flinknet.partition.registry import wire_partition_id
 from flinknet.wire.messages import MessageType
-from tests.unit.arrangements import put
+from tests.unit.arrangements import event_of, put
 from tests.unit.connection.joined import Joined, messages
 from tests.unit.wire.received import about, partition_request
 
@@ -63,6 +63,26 @@ def test_a_job_that_cancels_all_its_channels_at_once_is_within_the_limits() -> N
         WireLimits(channels_per_connection_max=10, unused_requests_per_minute_max=9)
 
 
+# -- event credit ----------------------------------------------------------------------------------
+
+
+def test_event_credit_is_for_the_channel_that_it_names() -> None:
+    joined = Joined(wire=WireLimits(events_per_channel_max=2))
+    partition = joined.producer.make_partition(subpartitions=2)
+    joined.producer.receive(
+        b"".join(partition_request(index, wire_partition_id("p"), index) for index in range(2))
+    )
+    for subpartition in partition.subpartitions:
+        for _ in range(4):
+            subpartition.add_event(event_of())
+    assert sorted(message[1] for message in messages(joined.producer.send())) == [0, 0, 1, 1]
+    joined.producer.receive(about(M.ADD_EVENT_CREDIT, 1, 2))
+    assert [message[1] for message in messages(joined.producer.send())] == [1, 1]
+    joined.producer.receive(about(M.ADD_EVENT_CREDIT, 0, 1))
+    assert [message[1] for message in messages(joined.producer.send())] == [0]
+    joined.close()
+
+
 # -- readers of all connections --------------------------------------------------------------------
 
 
@@ -99,15 +119,22 @@ def test_a_request_over_the_workers_limit_fails_its_channel_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "message_type", [M.RESUME_CONSUMPTION, M.ACKNOWLEDGE_ALL_RECORDS_PROCESSED]
+    "answer",
+    [
+        (M.RESUME_CONSUMPTION, 1),
+        (M.ACKNOWLEDGE_ALL_RECORDS_PROCESSED, 1),
+        (M.ADD_EVENT_CREDIT, 1, 1),
+    ],
 )
-def test_what_was_never_sent_on_a_refused_channel_cannot_be_answered(message_type: M) -> None:
+def test_what_was_never_sent_on_a_refused_channel_cannot_be_answered(
+    answer: tuple[M, *tuple[int, ...]],
+) -> None:
     joined = Joined(wire=WireLimits(channels_per_worker_max=1))
     joined.producer.receive(partition_request(0) + partition_request(1))
     [(kind, channel, code, _)] = messages(joined.producer.send())
     assert (kind, channel, code) == (M.ERROR_RESPONSE, 1, 10)
     with pytest.raises(RemoteProtocolError):
-        joined.producer.receive(about(message_type, 1))
+        joined.producer.receive(about(*answer))
     joined.close()
 
 
@@ -150,6 +177,7 @@ VIOLATIONS: dict[str, tuple[dict[str, Any], bytes]] = {
     ),
     "ADD_CREDIT, though flow control is off": ({"flow_control": "off"}, about(M.ADD_CREDIT, 0, 1)),
     "buffers of 0 bytes on channel 0": ({}, partition_request(0) + about(M.NEW_BUFFER_SIZE, 0, 0)),
+    "ADD_EVENT_CREDIT for channel 5, which it has not": ({}, about(M.ADD_EVENT_CREDIT, 5, 1)),
     "NEW_BUFFER_SIZE for channel 5, which it has not": ({}, about(M.NEW_BUFFER_SIZE, 5, 1)),
 }
 

@@ -421,6 +421,27 @@ def test_credit_that_nobody_waits_for_goes_along_with_something_else() -> None:
     joined.close()
 
 
+@pytest.mark.parametrize(("limit", "told"), [(1, 1), (4, 2), (5, 3)])
+def test_half_of_the_events_a_channel_may_hold_are_told_at_once(limit: int, told: int) -> None:
+    """The producer, which has more of them, sends as many again."""
+    joined = Joined(wire=WireLimits(events_per_channel_max=limit))
+    partition, gate = exchange(joined)
+    for _ in range(2 * limit):
+        partition.subpartitions[0].add_event(event_of())
+    joined.pump()
+    assert kinds(joined.to_consumer) == [M.BUFFER_RESPONSE] * limit
+    joined.to_consumer.clear()
+    for _ in range(told - 1):
+        assert poll(gate) == (0, DataType.EVENT_BUFFER)
+    assert not joined.consumer.link.has_output
+    assert poll(gate) == (0, DataType.EVENT_BUFFER)
+    joined.pump()
+    assert messages(joined.to_producer) == [(M.ADD_EVENT_CREDIT, 0, told)]
+    assert kinds(joined.to_consumer) == [M.BUFFER_RESPONSE] * told
+    gate.release()
+    joined.close()
+
+
 def test_no_credit_is_announced_for_a_released_channel() -> None:
     """F8: not even what had gathered before."""
     joined = Joined()

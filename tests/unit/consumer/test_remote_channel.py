@@ -995,11 +995,20 @@ def test_without_credit_a_frame_waits_for_a_buffer_and_reading_goes_on_with_it()
     assert_everything_returned(network)
 
 
-def test_events_that_have_arrived_are_counted(arranged: Arranged) -> None:
-    deliver(arranged.channel, 0, b"data")
-    deliver(arranged.channel, 1, b"event", data_type=EVENT)
-    assert arranged.channel.events_queued == 1
-    arranged.poll().recycle()
-    arranged.poll().recycle()
-    assert arranged.channel.events_queued == 0
+def test_events_are_counted_until_they_are_taken_and_then_until_they_are_told(
+    arranged: Arranged,
+) -> None:
+    """Data is not one of them, and neither is an announcement, which the channel makes itself."""
+    channel = arranged.channel
+    deliver(channel, 0, b"data")
+    deliver(channel, 1, b"event", data_type=EVENT)
+    arrive(arranged, TIMEOUTABLE, first=2)
+    assert (channel.events_queued, channel.events_untold) == (2, 0)
+    counts = []
+    for _ in range(4):
+        arranged.poll().recycle()
+        counts.append((channel.events_queued, channel.events_untold))
+    assert counts == [(2, 0), (2, 0), (1, 1), (0, 2)]
+    assert [channel.tell_events(), channel.tell_events()] == [2, 0]
+    assert (channel.events_queued, channel.events_untold) == (0, 0)
     arranged.close()

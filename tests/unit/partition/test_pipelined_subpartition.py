@@ -10,6 +10,7 @@ from flinknet.config import WireLimits
 from flinknet.errors import LocalProtocolError
 from flinknet.partition.pipelined_subpartition import PipelinedSubpartition
 from flinknet.partition.subpartition import ResultSubpartition
+from flinknet.wire.events import Watermark, WatermarkStatus
 from tests.unit.arrangements import (
     Reader,
     Recycler,
@@ -484,6 +485,65 @@ def test_a_queue_says_when_it_is_full_of_events_and_when_not_any_more() -> None:
         arranged.add_event()
     arranged.subpartition.release()
     assert not arranged.subpartition.is_full_of_events
+
+
+W1, W2, W300 = Watermark(1), Watermark(2), Watermark(300)
+IDLE, ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ([W1, W300], [W300]),
+        ([W300, W1], [W300]),
+        ([W1, IDLE, ACTIVE], [W1]),
+        ([W1, IDLE, ACTIVE, W300, W2, IDLE], [W300, IDLE]),
+    ],
+)
+def test_an_event_that_is_superseded_is_not_sent_and_its_bytes_are_dropped(
+    written: list[Watermark | WatermarkStatus], left: list[Watermark | WatermarkStatus]
+) -> None:
+    """The events stand behind data and a priority event, of which neither moves."""
+    arranged = Arranged(limits=WireLimits(events_per_channel_max=len(left) + 1))
+    subpartition = arranged.subpartition
+    arranged.add_event(PRIORITY)
+    arranged.add(b"data")
+    for said in written:
+        arranged.add_event(*said.event())
+        subpartition.check_invariants()
+    bodies = [said.event().body for said in left]
+    assert subpartition.is_full_of_events
+    assert (subpartition.queued_buffers, subpartition.queued_bytes) == (
+        2 + len(left),
+        len(b"event" + b"data" + b"".join(bodies)),
+    )
+    assert arranged.notices == 1
+    assert take_all(subpartition) == [PRIORITY, b"data", *[EVENT] * len(left)]
+    counts = subpartition.statistics()
+    assert (counts.queued_bytes, counts.buffers_out) == (0, 2 + len(left))
+    produced = sum(len(said.event().body) for said in written)
+    assert counts.bytes_dropped == produced - sum(map(len, bodies))
+    assert counts.bytes_out == len(b"event" + b"data") + sum(map(len, bodies))
+
+
+def test_what_the_reader_has_taken_is_not_superseded() -> None:
+    arranged = Arranged()
+    for said in (W1, W300):
+        arranged.add_event(*said.event())
+        polled = arranged.subpartition.poll()
+        assert polled is not None
+        assert polled.buffer.view() == said.event().body
+        polled.buffer.recycle()
+    assert arranged.notices == 2
+    assert arranged.subpartition.statistics().bytes_dropped == 0
+
+
+def test_the_open_buffer_keeps_a_watermark_from_the_one_before() -> None:
+    arranged = Arranged()
+    for said in (W1, W2):
+        arranged.add_event(*said.event())
+        arranged.add(b"data")
+    assert take_all(arranged.subpartition) == [EVENT, b"data", EVENT, b"data"]
 
 
 def test_an_event_that_no_consumer_takes_is_refused() -> None:

@@ -34,6 +34,7 @@ from flinknet.wire.events import (
     decode_event,
     encode_end_of_data,
     is_announcement,
+    is_cancel_marker,
 )
 
 INT64_MAX = 2**63 - 1
@@ -228,6 +229,18 @@ def test_a_barrier_is_found_among_events() -> None:
         found = barrier_in(Event(data_type, said.event().body))
         assert found == (said if isinstance(said, CheckpointBarrier) else None)
     assert barrier_in(Event(DataType.ALIGNED_CHECKPOINT_BARRIER, b"own")) is None
+
+
+def test_a_cancel_marker_is_found_among_events() -> None:
+    for said, _, _ in EVENTS:
+        assert is_cancel_marker(said.event()) == isinstance(said, CancelCheckpointMarker)
+    body = CancelCheckpointMarker(1).event().body
+    for data_type, malformed in [
+        (DataType.EVENT_BUFFER, body + b"\x00"),
+        (DataType.EVENT_BUFFER, b"own"),
+        (DataType.PRIORITIZED_EVENT_BUFFER, body),
+    ]:
+        assert not is_cancel_marker(Event(data_type, malformed))
 
 
 def test_whatever_is_announced_is_judged_by_its_reader() -> None:
