@@ -410,10 +410,14 @@ class Generator:
         self._add("map", reads, parallelism, {"change": self._change()}, timed=timed)
 
     def _like(self, end: End) -> End:
-        """Return another stream, which has timestamps as this one has, or the same: one without
-        does not hold event time back, so it would be left to chance what fires before its end."""
-        stamped = self._steps[end.step].stamped
-        fitting = [one for one in self._ends if self._steps[one.step].stamped == stamped]
+        """Return another stream that agrees with this one about event time, or the same stream.
+
+        A stream without timestamps does not hold event time back, and neither does one whose
+        records come when its input has ended, behind the end of event time. Beside a stream of
+        the other kind it would be left to chance which timers fire before its records.
+        """
+        step = self._steps[end.step]
+        fitting = [one for one in self._ends if self._steps[one.step].agrees_with(step)]
         other = self._one_of(fitting or [end])
         if other in self._ends:
             self._ends.remove(other)

@@ -77,6 +77,10 @@ class Step:
     stamped: bool = False
     """Whether its records may have timestamps, whatever these are."""
 
+    def agrees_with(self, other: Step) -> bool:
+        """Whether the records of both steps have the same to do with event time."""
+        return (self.timed, self.stamped) == (other.timed, other.stamped)
+
     def with_trouble(self, trouble: Trouble) -> Step:
         """Return the step with a function that makes trouble."""
         return replace(self, trouble=trouble)

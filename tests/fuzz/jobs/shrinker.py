@@ -43,7 +43,11 @@ def _cuts(program: Program) -> Iterator[Program]:
         if step.kind in SINKS:
             yield from _without(program, step.number)
     for step in reversed(program.steps):
-        if len(step.inputs) == 1 and step.kind not in SINKS:
+        if len(step.inputs) != 1 or step.kind in SINKS:
+            continue
+        # A reader may want records with timestamps, or two streams that agree about event time.
+        (before,) = (one for one in program.steps if one.number == step.inputs[0].step)
+        if before.agrees_with(step):
             yield from _bypassing(program, step)
     if program.stop:
         yield replace(program, stop=False, rescale=False)
