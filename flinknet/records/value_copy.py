@@ -145,7 +145,7 @@ def is_unchanging(value: Any) -> bool:
     if kind in UNCHANGING:
         return True
     if kind is memoryview:
-        return value.readonly and type(value.obj) is bytes
+        return type(value.obj) is bytes
     nature, attributes, _ = nature_of(kind)
     if nature is not Nature.PARTS:
         return nature is Nature.FIXED

@@ -2,20 +2,75 @@
 
 from __future__ import annotations
 
+import copyreg
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 import pytest
 
 from flinknet.datastream import Row
-from flinknet.records.value_copy import are_unchanging, copied
+from flinknet.interpreter import COMPILES_PYTHON
+from flinknet.records.value_copy import (
+    Detachment,
+    are_unchanging,
+    copied,
+    copied_as,
+    is_unchanging,
+    never_changes,
+)
+from tests.naming import spelled
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+class Named(Point):
+    """Has attributes beside its elements."""
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} with {vars(self)}"
 
 
 @dataclass
 class Account:
     entries: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Open:
+    value: Any
+
+
+@dataclass(frozen=True)
+class Fixed:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSlotted:
+    value: Any
+
+
+class Derived(Fixed):
+    """Is no dataclass itself: its objects have attributes that can be set."""
+
+
+@never_changes
+class Declared:
+    """Looks as if it could be changed, and could not be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
 class Slotted:
@@ -42,9 +97,41 @@ class Counting(dict[str, int]):
     name = "none"
 
 
-@pytest.mark.parametrize("value", [None, 1, 2.5, "text", b"bytes", (1, "a"), ((1, 2), 3)], ids=repr)
+UNCHANGING: list[Any] = [
+    *(None, 1, 2.5, "text", b"bytes", 1j, range(3), print, spelled, int, Colour.RED, Declared()),
+    *((1, "a"), ((1, 2), 3), frozenset((1, (2,))), Point(1, "a"), Fixed((1, 2)), FixedSlotted(1)),
+    *(Fixed(Point(1, Fixed(2))), (Colour.RED, 1j), memoryview(b"bytes")),
+]
+
+CHANGES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (lambda: {"a": [[1]]}, lambda kept: kept["a"][0].append(2)),
+    (lambda: {Fixed(1): 1}, lambda kept: kept.clear()),
+    (lambda: [Account([1])], lambda kept: kept[0].entries.append(2)),
+    (lambda: bytearray(b"a"), lambda kept: kept.append(2)),
+    (lambda: [bytearray(b"a")], lambda kept: kept[0].append(2)),
+    (lambda: Point(1, [2]), lambda kept: kept.y.append(3)),
+    (lambda: Fixed([1]), lambda kept: kept.value.append(2)),
+    (lambda: FixedSlotted([1]), lambda kept: kept.value.append(2)),
+    (lambda: FixedSlotted(Fixed([1])), lambda kept: kept.value.value.append(2)),
+    (lambda: Fixed(Open(1)), lambda kept: setattr(kept.value, "value", 2)),
+    (lambda: Derived(1), lambda kept: vars(kept).update(value=2)),
+    (lambda: Named(1, 2), lambda kept: vars(kept).update(z=3)),
+    (lambda: frozenset((Derived(1),)), lambda kept: vars(*kept).update(value=2)),
+]
+"""How to make a value, and how to change it."""
+
+if not COMPILES_PYTHON:  # these libraries are not there for PyPy
+    from tests.unit.records import library_values
+
+    UNCHANGING += library_values.UNCHANGING
+    CHANGES += library_values.CHANGES
+
+
+@pytest.mark.parametrize("value", UNCHANGING, ids=spelled)
 def test_what_cannot_change_is_its_own_copy(value: Any) -> None:
+    assert is_unchanging(value)
     assert copied(value) is value
+    assert copied([[value]])[0][0] is value
 
 
 @pytest.mark.parametrize(
@@ -61,10 +148,39 @@ def test_what_can_change_is_copied(value: Any) -> None:
     assert copy is not value
 
 
-def test_what_is_inside_is_copied_too() -> None:
-    kept = {"a": [[1]]}
-    copied(kept)["a"][0].append(2)
-    assert kept == {"a": [[1]]}
+@pytest.mark.parametrize(("make", "change"), CHANGES)
+def test_a_change_of_the_value_is_none_of_its_copy(
+    make: Callable[[], Any], change: Callable[[Any], Any]
+) -> None:
+    kept = make()
+    assert not is_unchanging(kept)
+    copy = copied(kept)
+    assert type(copy) is type(kept)
+    change(kept)
+    assert repr(copy) == repr(make()) != repr(kept)
+
+
+@pytest.mark.parametrize(
+    "view_of",
+    [
+        memoryview,
+        lambda memory: memoryview(memory).toreadonly(),
+        lambda memory: memoryview(memory).cast("i"),
+        lambda memory: memoryview(memory).cast("h", [2, 2, 2]),
+        lambda memory: memoryview(memory)[::-2],
+    ],
+)
+def test_the_memory_that_is_viewed_is_copied(view_of: Callable[[bytearray], memoryview]) -> None:
+    """With the format and the shape in which it is viewed, and once."""
+    memory = bytearray(range(16))
+    view = view_of(memory)
+    assert not is_unchanging(view)
+    copy, again = copied([view, view])
+    assert copy is again
+    assert copy == view
+    assert (copy.format, copy.shape) == (view.format, view.shape)
+    memory[:] = bytes(16)
+    assert copy == view_of(bytearray(range(16)))
 
 
 @pytest.mark.parametrize("values", [[], [1, "a"], [1, (1, "a")], [(), None]], ids=repr)
@@ -105,3 +221,34 @@ def test_a_class_may_say_how_its_objects_are_copied() -> None:
     assert (copied(counting), copied(counting).name) == ({"a": 1}, "some")
     with pytest.raises(TypeError, match="cannot pickle"):
         copied([threading.Lock()])
+
+
+OWN_WAYS: dict[str, Callable[..., Any]] = {
+    "__deepcopy__": lambda value, memo: Account([2]),
+    "__reduce__": lambda value: (Account, ([2],)),
+    "__reduce_ex__": lambda value, protocol: (Account, ([2],)),
+    "__getstate__": lambda value: {"entries": [2]},
+    "__setstate__": lambda value, state: setattr(value, "entries", [2]),
+    "copyreg": lambda value: (Account, ([2],)),
+}
+
+
+@pytest.mark.parametrize("way", OWN_WAYS)
+def test_each_way_to_say_how_objects_are_copied(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type("Own", (Account,), {way: OWN_WAYS[way]})
+    if way == "copyreg":
+        monkeypatch.setitem(copyreg.dispatch_table, kind, OWN_WAYS[way])
+    assert copied([kind([1])])[0].entries == [2]
+
+
+def test_a_value_that_cannot_be_copied_is_an_error_or_its_own_copy() -> None:
+    locked = [threading.Lock()]
+    with pytest.raises(TypeError, match=r"a list, .*cannot pickle.*enable_object_reuse") as failed:
+        copied_as(Detachment.ALWAYS, locked)
+    assert type(failed.value.__cause__) is TypeError
+    assert copied_as(Detachment.IF_POSSIBLE, locked) is locked
+    account = Account([1])
+    for detachment in (Detachment.IF_POSSIBLE, Detachment.ALWAYS):
+        copy = copied_as(detachment, account)
+        assert copy == account
+        assert copy.entries is not account.entries
