@@ -277,10 +277,9 @@ def test_a_value_that_cannot_be_copied(form: ModuleType) -> None:
 
 
 def test_records_for_which_the_function_is_false_are_left_out(form: ModuleType) -> None:
-    records = [{"n": n} for n in range(5)]
-    passed = list(form.each_passed(lambda record: record["n"] % 2, iter(records)))
-    assert passed == [{"n": 1}, {"n": 3}]
-    assert_apart(records, passed)
+    records = iter([{"n": n} for n in range(5)])
+    passed = form.each_passed(lambda record: record["n"] % 2, records)
+    assert list(passed) == [{"n": 1}, {"n": 3}]
 
 
 def test_errors_come_where_they_are_raised(form: ModuleType) -> None:
