@@ -146,7 +146,8 @@ cdef extern from *:
         if (!(nature & NATURE_IS_SHOWN) || way->depth == 0) return 0;
         way->depth--;
         way->owned = owned;
-        detached = !kind->tp_traverse(value, visit_part, way);
+        /* A plain object() refers to nothing, and has no visit. */
+        detached = kind->tp_traverse == NULL || !kind->tp_traverse(value, visit_part, way);
         way->depth++;
         return detached;
     }

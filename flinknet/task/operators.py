@@ -466,8 +466,8 @@ def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
             start = end
         return
     rest = iter(records)
-    for first in rest:
-        yield [first, *islice(rest, _records_of_piece(first) - 1)]
+    # On one line: a sampled stack must not tell the first record of a piece from the others.
+    yield from ([first, *islice(rest, _records_of_piece(first) - 1)] for first in rest)
 
 
 def _records_of_piece(first: Any) -> int:

@@ -174,6 +174,7 @@ def test_a_channel_of_a_united_gate_can_be_placed() -> None:
     union = UnionInputGate([first, second])
     assert union.poll() is None
     second.update_channel(0, PartitionLocation(THERE, "p", 0))
+    second.remote_channels[0].request(Client())
     deliver(second.remote_channels[0], 0, b"event", data_type=EVENT)
     polled = union.poll()
     assert polled is not None

@@ -73,6 +73,12 @@ class Slotted:
     entries: list[int]
 
 
+class Bare:
+    """Refers to nothing, so the collector does not visit its objects; nor those of ``object``."""
+
+    __slots__ = ()
+
+
 class Derived(Fixed):
     """Is no dataclass itself: its objects have attributes that can be set."""
 
@@ -109,6 +115,7 @@ CHANGING: list[Callable[[], Any]] = [
     *(lambda: Named(1, 2), lambda: Row(a=1, b=[2]), lambda: Slotted([1]), lambda: Derived(1)),
     *(lambda: FrozenStruct([1]), lambda: OpenStruct(1), lambda: Counter("aab"), lambda: [[], []]),
     *(lambda: frozenset((Fixed((1, 2)),)) and [Fixed([1])], lambda: memoryview(bytearray(b"a"))),
+    *(object, Bare),
 ]
 
 
