@@ -31,6 +31,7 @@ def entrants(peer: Peer, case: Case) -> list[Entrant]:
     return [each for each in peer.enter(case) if isinstance(each, Entrant)]
 
 
+@pytest.mark.timeout(400)  # minutes on a busy machine
 @pytest.mark.parametrize("peer", [FLINKNET, *PYTHON_PEERS], ids=lambda peer: peer.name)
 def test_a_peer_delivers_everything_in_every_variant(peer: Peer) -> None:
     ran = 0

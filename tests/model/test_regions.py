@@ -59,6 +59,7 @@ waits for its slot, and so for whatever is on its way."""
 Original = Callable[..., Any]
 
 
+@pytest.mark.timeout(400)  # minutes on a busy machine
 @pytest.mark.parametrize("shape", SEEN, ids=str)
 def test_what_goes_on_and_what_begins_again_make_one_cut(shape: RegionShape, tell: Tell) -> None:
     """A subtask of one region fails at any moment of a checkpoint of the job, or a worker is lost

@@ -78,6 +78,7 @@ def kept_bytes(traced: TracedMemory) -> int:
     return traced.now
 
 
+@pytest.mark.timeout(400)  # minutes on a busy machine
 @pytest.mark.parametrize("place", ["producer", "consumer"])
 async def test_500_failed_jobs_leave_nothing_behind(place: str) -> None:
     """What is kept of a failed partition is a line of text."""
