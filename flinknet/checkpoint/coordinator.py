@@ -9,7 +9,8 @@ carry them out, and ``deadline`` says when to call ``tick``.
 - A *periodic* checkpoint is triggered ``interval_ms`` after the one before, unless that would be
   less than ``min_pause_ms`` after the end of the last one, or one too many at a time: then as soon
   as it may. None is triggered before every subtask runs, after the last has finished, or while a
-  savepoint is under way with which the job ends.
+  savepoint is under way with which the job ends. An unaligned one waits for every savepoint: its
+  barriers would overtake those of the savepoint, which ends where that happens.
 - A *savepoint* is triggered when it is asked for, beside whatever is under way. With some the job
   ends: after one that is complete nothing is triggered any more. If one fails, the job goes on; but
   if it was to *drain* the job, that has emitted what only its end may bring, and must fail.
@@ -359,6 +360,8 @@ class CheckpointCoordinator:
             return None
         periodic = sum(checkpoint.can_be_subsumed for checkpoint in self.pending)
         if not self.is_running or self.is_stopping or periodic >= self.config.concurrent:
+            return None
+        if self.config.unaligned and len(self._pending) > periodic:
             return None
         if len(self._finished) == len(self._subtasks):
             return None

@@ -324,7 +324,11 @@ class DataStream(OperatorSettings):
     def connect(
         self, ds: DataStream | BroadcastStream
     ) -> ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]:
-        """Process two streams by one operator, each record by the method that is for its stream."""
+        """Process two streams by one operator, each record by the method that is for its stream.
+
+        A stream without timestamps holds back nothing but the end of event time: a timer that no
+        watermark fires has seen all of its records.
+        """
         other = ds.stream if isinstance(ds, BroadcastStream) else ds
         if other._program is not self._program:
             raise ConfigurationError("connected streams are of one execution environment")

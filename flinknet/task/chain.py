@@ -38,8 +38,9 @@ from flinknet.task.record_copies import with_copies
 from flinknet.task.side_outputs import split_outputs
 from flinknet.task.state.state_handler import OperatorSnapshot, StateHandler
 from flinknet.task.typed_records import restored, typed
+from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.texts import text_of
-from flinknet.wire.events import LatencyMarker
+from flinknet.wire.events import LatencyMarker, Watermark
 
 __all__ = ["MARKERS_QUEUED_MAX", "OperatorChain", "RecordWriterOutput"]
 
@@ -54,10 +55,19 @@ class RecordWriterOutput:
     """The end of a chain at the network: one edge's writer, which names who made a bad record."""
 
     def __init__(
-        self, writer: RecordWriter, edge_name: str, operator_name: str, tag: str | None = None
+        self,
+        writer: RecordWriter,
+        edge_name: str,
+        operator_name: str,
+        tag: str | None = None,
+        *,
+        is_silent: bool = False,
     ) -> None:
         self.writer = writer
         self.tag = tag
+        self.is_silent = is_silent
+        """Whether its records have no timestamps and those of another input of the consumer do.
+        The end of event time waits there for the end of this output."""
         self._edge_name = edge_name
         self._operator_name = operator_name
 
@@ -137,6 +147,7 @@ class OperatorChain:
             self._counts.append(OperatorCounts(one.name, one.uid, before, splits_outputs=splits))
         self.uids = [one.uid for one in chained]
         """Of the operators, first to last."""
+        self._outputs = [output for some in outputs.values() for output in some]
         self._opened: list[Operator] = []
         self._has_ended = False
         self._final_checkpoint: int | None = None
@@ -243,10 +254,14 @@ class OperatorChain:
             await operator.open(context)
 
     async def end_of_input(self) -> None:
-        """Let every operator emit what it held back, first to last; idempotent."""
+        """Let every operator emit what it held back, first to last, and say to consumers that
+        wait for it that event time may end; idempotent."""
         if not self._has_ended:
             for operator in self._operators:
                 await operator.end_of_input()
+            for output in self._outputs:
+                if output.is_silent:
+                    await output.pass_on(Watermark(MAX_WATERMARK))
             self._has_ended = True
 
     def awaits_checkpoint(self) -> bool:

@@ -189,6 +189,12 @@ class JobGraph:
             if told is not None
         )
 
+    def is_silent_beside_time(self, edge: JobEdge) -> bool:
+        """Whether the records of an edge have no timestamps, and those of another input of its
+        target do."""
+        into = [other for other in self.edges if other.target == edge.target]
+        return not edge.stamped and any(other.stamped for other in into)
+
     def to_bytes(self) -> bytes:
         """Serialise the graph with its functions; ConfigurationError names one that cannot be."""
         try:

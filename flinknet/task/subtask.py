@@ -459,7 +459,13 @@ class Subtask:
             types=self._types,
         )
         operator_name = self._vertex.operators[edge.operator].name
-        output = RecordWriterOutput(writer, edge.name, operator_name, edge.tag)
+        output = RecordWriterOutput(
+            writer,
+            edge.name,
+            operator_name,
+            edge.tag,
+            is_silent=self._graph.is_silent_beside_time(edge),
+        )
         self._outputs.append(output)
         return output
 
@@ -531,7 +537,7 @@ class Subtask:
         """Say again that event time is over, which no checkpoint keeps: nobody is to wait for the
         channels of a subtask that had finished (Flink: FinishedOnRestoreInput)."""
         for result, output in zip(self.descriptor.results, self._outputs, strict=True):
-            if self._graph.edges[result.edge].stamped:
+            if self._graph.edges[result.edge].stamped or output.is_silent:
                 await output.pass_on(Watermark(MAX_WATERMARK))
 
     async def _await_ends(self) -> None:
@@ -607,8 +613,8 @@ def _event_handler(
     gates: Sequence[tuple[JobEdge, int]], *, has_markers: bool
 ) -> InputEvents | None:
     """Make the handler of gates, each with its edge and how many channels it has; None if there are
-    no markers, and no record there has a timestamp. Channels whose records have none do not hold
-    event time back."""
+    no markers, and no record there has a timestamp. Channels whose records have none hold back
+    nothing but the end of event time."""
     if not has_markers and not any(edge.stamped for edge, _ in gates):
         return None
     stamped = [edge.stamped for edge, channels in gates for _ in range(channels)]

@@ -14,6 +14,8 @@ so that event time never goes back and is not held either.
   that any channel has had comes out, and then IDLE. The last watermark of a channel that has
   finished is not among them.
 - When all channels have finished, event time has: MAX_WATERMARK comes out.
+- A *silent* channel, whose records have no timestamps, counts only there: its MAX_WATERMARK says
+  that no record comes after it. Otherwise timers would fire, and windows close, before its records.
 
 In Flink the last watermark of a finished channel counts as any other. So it is the highest when the
 others are idle, and all that these send later is late and dropped (FLINK-38477, not released; the
@@ -21,9 +23,9 @@ rule there is this one). Releases of Flink also leave out to look for a new lowe
 channel becomes active (FLINK-40475).
 
 Owned by the valve: per channel its watermark, whether it is idle and whether it has finished; the
-last watermark and the last status that came out. Invariants: the output is idle if, and only if, no
-channel is active and one is idle, or none has event time; of the active channels that are aligned,
-the lowest is at the last output.
+last watermark and the last status that came out. Invariants: unless all channels with event time
+have finished, the output is idle if, and only if, none of them is active; of the active ones that
+are aligned, the lowest is at the last output.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class ChannelStatus:
 class StatusWatermarkValve:
     """The valve of ``channels`` channels.
 
-    ``silent`` are those that carry no event time at all: they never count.
+    ``silent`` are those that carry no event time: they hold back nothing but its end.
     """
 
     def __init__(self, channels: int, silent: Collection[int] = ()) -> None:
@@ -105,7 +107,7 @@ class StatusWatermarkValve:
             aligned = [one for one in active if one >= self._last]
             return [*self._turn(idle=False), *self._rise_to(min(aligned, default=MIN_WATERMARK))]
         if all(one.finished for one in timed):
-            if not timed:
+            if not timed or not all(one.finished for one in self._channels):
                 return []
             return [*self._turn(idle=False), *self._rise_to(MAX_WATERMARK)]
         highest = max(one.watermark for one in timed)
@@ -127,10 +129,10 @@ class StatusWatermarkValve:
         """Raise AssertionError if the accounts do not add up."""
         timed = self._timed
         active = [one.watermark for one in timed if not (one.idle or one.finished)]
-        expected = not active and not (timed and all(one.finished for one in timed))
+        have_finished = bool(timed) and all(one.finished for one in timed)
         aligned = [one for one in active if one >= self._last]
         assert min(aligned, default=self._last) == self._last, "event time is behind"
-        assert self._idle == expected, "idle while one is active"
-        assert (self._last == MAX_WATERMARK) <= all(one.finished for one in timed), (
+        assert have_finished or self._idle == (not active), "idle while one is active"
+        assert (self._last == MAX_WATERMARK) <= all(one.finished for one in self._channels), (
             "event time has ended, and a channel has not"
         )

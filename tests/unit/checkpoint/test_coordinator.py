@@ -505,6 +505,14 @@ def test_a_savepoint_stands_beside_the_checkpoints() -> None:
     assert books.latest.checkpoint_id == 3, "users may delete a savepoint"
 
 
+def test_no_unaligned_checkpoint_overtakes_a_savepoint() -> None:
+    books = coordinator(unaligned=True)
+    books.trigger_savepoint(SAVEPOINT, 0.5)
+    assert books.tick(1.0) == []
+    assert complete(books, 1, 3.0) == [NotifyCompleted(1, SAVEPOINT)]
+    assert triggered(books, 3.0).checkpoint_id == 2
+
+
 def test_a_savepoint_that_fails_is_the_users_matter() -> None:
     books = coordinator()
     books.trigger_savepoint(SAVEPOINT, 0.5)

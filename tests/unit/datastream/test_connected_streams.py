@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from flinknet.datastream import (
     DataStream,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    MapFunction,
     MapStateDescriptor,
     OutputTag,
     ProcessContext,
@@ -148,6 +150,50 @@ async def test_a_stream_without_timestamps_does_not_hold_event_time_back(
     windows.reduce(max).sink_to(CollectSink()).name("out")
     collected = (await run_job(environment, workers=2)).collected
     assert sorted(collected["out"]) == [9, 19, 29, 39]
+
+
+timed_has_ended = asyncio.Event()
+
+
+class Ending(MapFunction):
+    def map(self, value: int) -> int:
+        return value
+
+    def close(self) -> None:
+        timed_has_ended.set()
+
+
+async def behind_its_end(value: int) -> int:
+    await timed_has_ended.wait()
+    return value
+
+
+class CountedUntilTheEnd(KeyedCoProcessFunction):
+    """Says in a timer of event time how many records there were."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element1(self, value: int, ctx: Any) -> None:
+        self.count.update((self.count.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(1_000)
+
+    process_element2 = process_element1
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield self.count.value()
+
+
+async def test_event_time_ends_behind_the_records_that_have_no_timestamps(
+    environment: StreamExecutionEnvironment,
+) -> None:
+    """A timer that no watermark fires has seen all records of both streams, as in Flink."""
+    timed_has_ended.clear()
+    timed = numbers(environment, 4).assign_timestamps_and_watermarks(BY_VALUE).map(Ending())
+    silent = numbers(environment, 100).map(behind_its_end)
+    connected = timed.connect(silent).key_by(lambda value: 0, lambda value: 0)
+    connected.process(CountedUntilTheEnd()).sink_to(CollectSink()).name("out")
+    assert (await run_job(environment, workers=2)).collected["out"] == [104]
 
 
 def test_wrong_connections_are_refused(environment: StreamExecutionEnvironment) -> None:

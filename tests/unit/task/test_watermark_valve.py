@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -168,9 +169,13 @@ def test_event_time_ends_when_all_channels_have_finished() -> None:
     assert valve.status(1, idle=False) == valve.watermark(1, MAX_WATERMARK) == []
 
 
-def test_silent_channels_do_not_keep_event_time_from_its_end() -> None:
-    valve = Valve(2, silent=[1])
-    assert valve.watermark(0, MAX_WATERMARK) == [Watermark(MAX_WATERMARK)]
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_event_time_does_not_end_before_silent_channels_have(last: int) -> None:
+    valve = Valve(3, silent=[1, 2])
+    assert valve.watermark(0, 4) == [Watermark(4)]
+    for index in {0, 1, 2} - {last}:
+        assert valve.watermark(index, MAX_WATERMARK) == []
+    assert valve.watermark(last, MAX_WATERMARK) == [Watermark(MAX_WATERMARK)]
 
 
 def test_event_time_rises_with_the_only_channel_that_has_caught_up() -> None:
@@ -197,9 +202,16 @@ steps = st.lists(
 )
 
 
-@given(steps)
-def test_event_time_rises_and_no_status_is_repeated(told_things: list[tuple[int, int]]) -> None:
-    valve = Valve(3)
+@given(steps, st.sets(st.integers(1, 2)))
+def test_event_time_rises_and_no_status_is_repeated(
+    told_things: list[tuple[int, Any]], silent: set[int]
+) -> None:
+    valve = Valve(3, silent)
+    told_things = [
+        (index, thing)
+        for index, thing in told_things
+        if index not in silent or thing == MAX_WATERMARK
+    ]
     for index, thing in told_things:
         if isinstance(thing, bool):
             valve.status(index, idle=thing)
