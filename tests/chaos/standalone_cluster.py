@@ -17,6 +17,7 @@ from typing import Self
 
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.control.credentials import TOKEN_VARIABLE, new_token
+from flinknet.cluster.control.hash_seed import SEED_VARIABLE
 from flinknet.config import FlinknetConfig
 from flinknet.config.loading import options
 
@@ -163,6 +164,7 @@ class StandaloneCluster:
             **configured,
             **({options()["cluster.coordinator_port"].variable: port} if port else {}),
             TOKEN_VARIABLE: self._token,
+            SEED_VARIABLE: str(self._config.cluster.hash_seed),
             "PYTHONPATH": str(ROOT),
         }
 
