@@ -135,9 +135,16 @@ async def _pieces(batches: Batches, detachment: Detachment) -> AsyncGenerator[li
         async for batch in each:
             if not len(batch):
                 yield []
-            is_written = not runs_beside and are_serialised_next(batch, detachment)
-            for piece in in_pieces(batch if is_written else all_detached(batch, detachment)):
-                yield piece
+            if runs_beside or not isinstance(batch, list):
+                for piece in in_pieces(all_detached(batch, detachment)):
+                    yield piece
+                continue
+            # No code of the source runs before the next batch. So each piece is detached when it is
+            # taken, and a long list is not brought into the processor's cache twice.
+            is_written = are_serialised_next(batch, detachment)
+            for piece in in_pieces(batch):
+                given = piece if is_written else all_detached(piece, detachment)
+                yield piece if given is piece else list(given)
 
 
 class SourceOperator(Operator):
