@@ -28,6 +28,7 @@ from flinknet.task.operators import (
 from flinknet.task.state.descriptors import StateKind
 from flinknet.task.state.keyed_state import KeyedState
 from flinknet.task.timer_calls import TimerCalls
+from flinknet.task.watermark_valve import MAX_WATERMARK
 from flinknet.wire.events import Watermark
 
 __all__ = [
@@ -183,10 +184,23 @@ class FoldOperator(KeyedOperator):
         self._table = self.state.table("value", self.kind)
         await super().open(context)
 
+    async def process_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp_ms == MAX_WATERMARK and not self._every_record:
+            # In front of it: behind the end of event time, they would be late. They are state no
+            # more, so that a restart from here does not emit them again.
+            await self._emit_final_results()
+            values = self._table.live
+            for key in [key for key, _ in self._table.entries()]:
+                values.pop(key, None)
+        await super().process_watermark(watermark)
+
     async def end_of_input(self) -> None:
         if not self._every_record:
-            await self._emit_results(lambda: "at the end of its input", self._results)
+            await self._emit_final_results()
         await super().end_of_input()
+
+    async def _emit_final_results(self) -> None:
+        await self._emit_results(lambda: "at the end of its input", self._results)
 
     def _apply(self, records: Iterator[Any]) -> Iterator[list[Any]]:
         yield list(each_detached(self._folded(records), self.detachment))

@@ -51,6 +51,7 @@ class ProcessingTimeService:
         the subtask has stopped."""
         self._clock_ms = clock_ms
         self._timers: set[ScheduledTimer] = set()
+        self._is_closed = False
 
     def get_current_processing_time(self) -> int:
         """Return milliseconds since 1970."""
@@ -77,7 +78,8 @@ class ProcessingTimeService:
             timer.handle.cancel()
 
     def close(self) -> None:
-        """Cancel all timers."""
+        """Cancel all timers, also those whose call waits in the mailbox."""
+        self._is_closed = True
         for timer in list(self._timers):
             self.cancel(timer)
 
@@ -92,4 +94,9 @@ class ProcessingTimeService:
             self._set(timer)
             return
         self._timers.remove(timer)
-        self.post(lambda: None if timer.cancelled else timer.callback(timer.timestamp_ms))
+        self.post(lambda: self._call(timer))
+
+    def _call(self, timer: ScheduledTimer) -> Any:
+        if timer.cancelled or self._is_closed:
+            return None
+        return timer.callback(timer.timestamp_ms)

@@ -99,8 +99,16 @@ class UnitReader:
         ) as parquet:
             names = self._names_in(file, parquet.schema_arrow)
             groups = None if part is None else [part]
+            rows = 0
             for batch in parquet.iter_batches(self._rows_max, row_groups=groups, columns=names):
+                rows += batch.num_rows
                 yield batch if names is None else batch.select(names)
+            said = metadata.num_rows if part is None else metadata.row_group(part).num_rows
+            if rows != said:
+                raise UnreadableError(
+                    f"{file} is damaged: it says that it has {said} rows"
+                    f"{'' if part is None else f' in row group {part}'}, and {rows} can be read"
+                )
 
     def _of_arrow(self, file: Location, part: int | None) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow

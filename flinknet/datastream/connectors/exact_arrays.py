@@ -14,6 +14,7 @@ type asks for that; it may not become infinite.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from math import isinf, isnan
@@ -226,16 +227,25 @@ def _compared(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
         array = pyarrow.array(values, type=kind)
         held = array.to_pylist()
     except Exception as error:
-        for index, value in enumerate(values):
-            try:
-                pyarrow.array([value], type=kind).to_pylist()
-            except Exception as cause:
-                raise InexactError(index, value, kind, text_of(cause, 200)) from cause
-        raise ValueError(f"the column is no {kind}: {text_of(error)}") from error
+        # The first record with which it fails: a value may be refused beside others only.
+        index = bisect_left(
+            range(len(values)), True, key=lambda end: not _is_taken(values[: end + 1], kind)
+        )
+        raise InexactError(index, values[index], kind, text_of(error, 200)) from error
     for index, (value, as_held) in enumerate(zip(values, held, strict=True)):
         if not _is_equal(value, as_held, kind):
             raise InexactError(index, value, kind, f"as such it is {text_of(repr(as_held), 200)}")
     return array
+
+
+def _is_taken(values: Sequence[Any], kind: pyarrow.DataType) -> bool:
+    import pyarrow
+
+    try:
+        pyarrow.array(values, type=kind).to_pylist()
+    except Exception:
+        return False
+    return True
 
 
 def _is_equal(value: Any, held: Any, kind: pyarrow.DataType) -> bool:

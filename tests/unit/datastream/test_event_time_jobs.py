@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import pytest
 
 from flinknet.datastream import (
+    AggregateFunction,
     CollectionSource,
     CollectSink,
     DataStream,
@@ -19,6 +21,8 @@ from flinknet.datastream import (
     RuntimeContext,
     Source,
     StreamExecutionEnvironment,
+    Time,
+    TumblingEventTimeWindows,
     WatermarkStrategy,
 )
 from flinknet.errors import ConfigurationError
@@ -179,6 +183,39 @@ async def test_keys_of_values_find_their_subtask(environment: StreamExecutionEnv
     outcome = await run_job(environment, workers=2)
     expected = [sum(range(rest, 100, 7)) for rest in range(7)]
     assert sorted(outcome.collected["out"]) == sorted(expected)
+
+
+class Summed(AggregateFunction):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: int, accumulator: int) -> int:
+        return accumulator + value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+@pytest.mark.parametrize("fold", ["reduce", "aggregate"])
+async def test_what_a_fold_emits_at_the_end_is_not_late(
+    environment: StreamExecutionEnvironment, fold: str
+) -> None:
+    """It comes in front of the end of event time: windows behind it have all of it, once."""
+    keyed = (
+        numbers(environment)
+        .assign_timestamps_and_watermarks(BY_VALUE)
+        .key_by(lambda value: value % 7)
+    )
+    if fold == "reduce":
+        sums = keyed.reduce(int.__add__, emit="end_of_input")
+    else:
+        sums = keyed.aggregate(Summed(), emit="end_of_input").map(itemgetter(1))
+    windows = sums.rebalance().assign_timestamps_and_watermarks(BY_VALUE)
+    counts = windows.map(lambda value: 1).window_all(
+        TumblingEventTimeWindows.of(Time.milliseconds(10_000))
+    )
+    counts.reduce(int.__add__).sink_to(CollectSink()).name("out")
+    assert (await run_job(environment, workers=2)).collected["out"] == [7]
 
 
 EVEN, THIRD, UNREAD = OutputTag("even"), OutputTag("third"), OutputTag("unread")

@@ -67,6 +67,16 @@ async def test_a_cancelled_timer_calls_nothing() -> None:
     assert posted.fired == []
 
 
+async def test_a_call_that_waits_when_the_service_is_closed_is_not_made() -> None:
+    """The subtask has ended its outputs meanwhile."""
+    posted = Posted()
+    posted.service.register_timer(0, posted.fired.append)
+    await posted.has_call.wait()
+    posted.service.close()
+    await posted.run_call()
+    assert posted.fired == []
+
+
 async def test_a_closed_service_has_no_timers() -> None:
     posted = Posted()
     timer = posted.service.register_timer(2000, posted.fired.append)

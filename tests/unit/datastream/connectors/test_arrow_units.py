@@ -42,6 +42,30 @@ def test_parts_are_read_one_by_one_and_all_together(tmp_path: Path, suffix: str)
     ]  # fmt: skip
 
 
+def test_no_row_of_a_damaged_footer_is_left_out_in_silence(tmp_path: Path) -> None:
+    """Whichever bit is flipped, the file is refused, or read as pyarrow reads all of it at once."""
+    file = written(tmp_path / "a.parquet", 3)
+    whole = file.read_bytes()
+    length = int.from_bytes(whole[-8:-4], "little")
+    refused = 0
+    for place in range(len(whole) - 8 - length, len(whole) - 8):
+        for bit in range(8):
+            content = bytearray(whole)
+            content[place] ^= 1 << bit
+            file.write_bytes(content)
+            try:
+                own = [batch.to_pydict() for batch in reader(file).read(file, None)]
+            except UnreadableError:
+                refused += 1
+                continue
+            with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                columns = parquet.read().to_pydict()
+            expected = [list(column) for column in columns.values()]
+            read = [list(chain(*(batch[name] for batch in own))) for name in columns]
+            assert read == expected, (place, bit)
+    assert refused
+
+
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
 def test_a_first_file_that_is_damaged_is_named_by_each_subtask(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"nothing")

@@ -28,6 +28,14 @@ def test_the_first_value_that_a_cast_would_change_is_found(bad: int) -> None:
     assert error.value.index == bad
 
 
+def test_a_value_that_is_refused_beside_others_only_is_named() -> None:
+    """Alone, an empty text would be a struct of nothing."""
+    kind = pa.struct([("a", pa.int64())])
+    with pytest.raises(InexactError, match="was expecting a dict") as refused:
+        exact_array([{"a": 1}, {"a": 2}, "", {"a": 3}], kind)
+    assert refused.value.index == 2
+
+
 def test_a_cast_without_values() -> None:
     assert cast_exactly(pa.array([], pa.float64()), pa.int8()).type == pa.int8()
     assert cast_exactly(pa.array([None, None]), pa.date32()).to_pylist() == [None, None]
