@@ -78,7 +78,7 @@ class ProcessingTimeService:
             timer.handle.cancel()
 
     def close(self) -> None:
-        """Cancel all timers, also those whose call waits in the mailbox."""
+        """Cancel all timers, and call none whose call waits in the mailbox."""
         self._is_closed = True
         for timer in list(self._timers):
             self.cancel(timer)

@@ -412,9 +412,9 @@ class Generator:
     def _like(self, end: End) -> End:
         """Return another stream that agrees with this one about event time, or the same stream.
 
-        A stream without timestamps holds back nothing but the end of event time, and a stream whose
-        records come when its input has ended not even that. Beside a stream of the other kind it
-        would be left to chance which timers fire before its records.
+        A stream without timestamps holds back nothing but the end of event time, and so does one
+        whose records come when its input has ended. Beside a stream of the other kind it would be
+        left to chance which timers fire before its records.
         """
         step = self._steps[end.step]
         fitting = [one for one in self._ends if self._steps[one.step].agrees_with(step)]
