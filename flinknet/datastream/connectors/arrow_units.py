@@ -24,6 +24,10 @@ ARROW = (".arrow", ".feather", ".ipc")
 DICTIONARY_BYTES_MAX = 16 * 1024
 """In the file, of a column's texts: with so few of them, rows that have the same text share it."""
 
+_PROBE_BYTES = 64 * 1024
+"""Read at a time of a column of which the metadata is to be checked: pages are not larger as a
+rule, and a remote file is not read twice."""
+
 
 def parts_of(file: Location) -> int:
     """Return how many parts a file has: row groups, or record batches."""
@@ -93,12 +97,12 @@ class UnitReader:
 
         opened = _opened(file)
         metadata = pyarrow.parquet.read_metadata(opened)
-        few = _columns_with_few_texts(metadata) if self._shares else []
+        groups = list(range(metadata.num_row_groups)) if part is None else [part]
+        few = _columns_with_few_texts(opened, metadata, groups) if self._shares else []
         with pyarrow.parquet.ParquetFile(
             opened, metadata=metadata, read_dictionary=few, page_checksum_verification=True
         ) as parquet:
             names = self._names_in(file, parquet.schema_arrow)
-            groups = None if part is None else [part]
             rows = 0
             for batch in parquet.iter_batches(self._rows_max, row_groups=groups, columns=names):
                 rows += batch.num_rows
@@ -195,17 +199,31 @@ def _opened(file: Location) -> Any:
     return file.open() if isinstance(file, RemoteLocation) else file
 
 
-def _columns_with_few_texts(metadata: pyarrow.parquet.FileMetaData) -> list[str]:
-    """Return the columns of text of which each row group has a small dictionary."""
-    few = []
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    for number in range(metadata.num_columns):
-        column = metadata.schema.column(number)
-        if column.logical_type.type == "STRING" and column.path == column.name:
-            chunks = [group.column(number) for group in groups]
-            if all(map(_has_small_dictionary, chunks)):
-                few.append(column.name)
-    return few
+def _columns_with_few_texts(
+    opened: Any, metadata: pyarrow.parquet.FileMetaData, groups: list[int]
+) -> list[str]:
+    """Return the columns of text of which each of the row groups has a small dictionary."""
+    import pyarrow.parquet
+
+    columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    texts = {
+        number: column.name
+        for number, column in enumerate(columns)
+        if column.logical_type.type == "STRING" and column.path == column.name
+    }
+    if not texts:
+        return []
+    # The metadata of a column that is damaged or encrypted aborts the process when pyarrow is asked
+    # for it. Its reader raises for such a column, so one row of each is read first.
+    parquet = pyarrow.parquet.ParquetFile(opened, metadata=metadata, buffer_size=_PROBE_BYTES)
+    for group in groups:
+        next(parquet.iter_batches(1, row_groups=[group], columns=list(texts.values())), None)
+    chosen = [metadata.row_group(group) for group in groups]
+    return [
+        name
+        for number, name in texts.items()
+        if all(_has_small_dictionary(group.column(number)) for group in chosen)
+    ]
 
 
 def _has_small_dictionary(chunk: pyarrow.parquet.ColumnChunkMetaData) -> bool:

@@ -24,8 +24,8 @@ def written(file: Path, rows: int) -> Path:
     return file
 
 
-def reader(first: Path) -> UnitReader:
-    return UnitReader(first, None, rows_max=4, unique_names=False, same_types=False, shares=False)
+def reader(first: Path, *, shares: bool = False) -> UnitReader:
+    return UnitReader(first, None, rows_max=4, unique_names=False, same_types=False, shares=shares)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
@@ -42,10 +42,19 @@ def test_parts_are_read_one_by_one_and_all_together(tmp_path: Path, suffix: str)
     ]  # fmt: skip
 
 
-def test_no_row_of_a_damaged_footer_is_left_out_in_silence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shares", "columns"),
+    [
+        (False, {"id": pa.array([1], pa.int64()), "texts": pa.array([["a"]])}),
+        (True, {"text": pa.array(["a"])}),
+    ],
+    ids=["lists", "shared texts"],
+)
+def test_no_row_of_a_damaged_footer_is_left_out_in_silence(
+    tmp_path: Path, shares: bool, columns: dict[str, pa.Array]
+) -> None:
     """Whichever bit is flipped, the file is refused, or read as pyarrow reads all of it at once."""
     file = tmp_path / "a.parquet"
-    columns = {"id": pa.array([1], pa.int64()), "texts": pa.array([["a"]])}
     pq.write_table(pa.table(columns), file, store_schema=False, write_page_checksum=True)
     whole = file.read_bytes()
     length = int.from_bytes(whole[-8:-4], "little")
@@ -56,7 +65,7 @@ def test_no_row_of_a_damaged_footer_is_left_out_in_silence(tmp_path: Path) -> No
             content[place] ^= 1 << bit
             file.write_bytes(content)
             try:
-                own = [batch.to_pydict() for batch in reader(file).read(file, None)]
+                own = [batch.to_pydict() for batch in reader(file, shares=shares).read(file, None)]
             except UnreadableError:
                 refused += 1
                 continue
